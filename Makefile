@@ -1,0 +1,52 @@
+# Verbs of the project. `make` alone lists them.
+VENV ?= .venv
+PYTHON ?= python3
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+WORKERS ?= 2
+
+.DEFAULT_GOAL := help
+
+help: ## list the verbs
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit("GoQueue needs Python 3.11 or newer; found %d.%d. Set PYTHON=/path/to/python3.11" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "could not create a virtual environment: on Debian, install python3-venv"; exit 1; }
+	@echo "installing packages into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+install: $(READY) ## create the environment
+
+run: $(READY) ## start a broker with its data in ./data
+	@$(BIN)/goqueue server --data-dir ./data
+
+test: $(READY) lint ## lint, types and all tests but the slow suites
+	$(BIN)/python -X dev -m pytest -n $(WORKERS) --dist loadfile -m 'not slow' tests
+
+test-unit: $(READY) ## unit tests alone
+	$(BIN)/python -X dev -m pytest -m 'not slow' tests/unit
+
+test-cover: $(READY) ## tests with a coverage report
+	$(BIN)/coverage run -m pytest -m 'not slow' tests && $(BIN)/coverage report
+
+test-slow: $(READY) ## the long suites: kill -9, soak, deep search
+	$(BIN)/python -m pytest -m slow tests
+
+lint: $(READY) ## ruff, mypy --strict, import contract, spelling
+	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/codespell src tests docs README.md CHANGELOG.md CONTRIBUTING.md
+
+fmt: $(READY) ## format and sort imports
+	$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+constraints: $(READY) ## write the lock again from what is installed
+	$(BIN)/python -m pip freeze --exclude-editable > constraints.txt
+
+clean: ## remove what the verbs made, keep ./data
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .hypothesis bench-results
+
+.PHONY: help install run test test-unit test-cover test-slow lint fmt constraints clean

@@ -1,0 +1,1 @@
+"""The two paths: publish and read. Nothing else."""

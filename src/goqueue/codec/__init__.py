@@ -1,0 +1,1 @@
+"""Bytes to records and back: frames, record batches, checksums, compression. Pure functions."""

@@ -1,0 +1,140 @@
+"""Settings, as frozen slices: each part of the node receives its own.
+
+Nothing here reads a file or the environment: `node/load_config.py` does. Every field
+carries its documentation in its metadata, from which the command line's options and
+the reference page are made, so a setting cannot exist undocumented.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+MIB = 1024 * 1024
+
+
+def setting(default: Any, doc: str, **extra: Any) -> Any:
+    """A documented field. `extra` may name `env`, `minimum`, `maximum`, `choices`."""
+    return field(default=default, metadata={"doc": doc, **extra})
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerConfig:
+    """Who this node is and where its data lies."""
+
+    data_dir: str = setting("./data", "Directory that holds everything durable.", env="GOQUEUE_BROKER_DATADIR")
+    node_id: int = setting(1, "Number of this node, unique in its cluster.", env="GOQUEUE_BROKER_NODEID", minimum=0)
+    auto_create_topics: bool = setting(True, "Create a topic when a client first names it.")
+    default_partitions: int = setting(3, "Partitions of a topic that does not say.", minimum=1, maximum=10_000)
+    default_replication_factor: int = setting(1, "Copies of a topic that does not say.", minimum=1)
+
+
+@dataclass(frozen=True, slots=True)
+class ListenersConfig:
+    """Where clients connect. Loopback only, until security is configured."""
+
+    kafka: str = setting("127.0.0.1:9092", "Address of the Kafka protocol, host:port.", env="GOQUEUE_LISTENERS_KAFKA")
+    advertised_kafka: str = setting(
+        "",
+        "Address that Kafka clients are told to use; empty means the one listened on.",
+        env="GOQUEUE_LISTENERS_ADVERTISED_KAFKA",
+    )
+    http: str = setting("127.0.0.1:8080", "Address of the HTTP API, host:port.", env="GOQUEUE_LISTENERS_HTTP")
+
+
+@dataclass(frozen=True, slots=True)
+class LogConfig:
+    """How partition logs are kept. Topics override what Kafka lets topics override."""
+
+    segment_bytes: int = setting(64 * MIB, "A segment is sealed at this size.", minimum=1024)
+    segment_ms: int = setting(7 * 24 * 3600 * 1000, "A segment is sealed at this age.", minimum=1)
+    index_interval_bytes: int = setting(4096, "One index entry per this many bytes of log.", minimum=1)
+    retention_ms: int = setting(7 * 24 * 3600 * 1000, "Age at which records go; -1 keeps them.", minimum=-1)
+    retention_bytes: int = setting(-1, "Size of a partition above which old segments go; -1: no limit.", minimum=-1)
+    retention_check_ms: int = setting(60_000, "Time between two rounds of retention and compaction.", minimum=100)
+    max_message_bytes: int = setting(16 * MIB, "Largest batch a topic takes.", minimum=1)
+    open_segments_max: int = setting(512, "Sealed segments kept open at once.", minimum=8)
+    producer_window_batches: int = setting(5, "Batches per producer whose retries are recognised.", minimum=1)
+    producer_expiry_ms: int = setting(7 * 24 * 3600 * 1000, "Idle time after which a producer is forgotten.", minimum=1)
+    tombstone_retention_ms: int = setting(24 * 3600 * 1000, "How long a deletion outlives compaction.", minimum=0)
+    compaction_dirty_ratio: float = setting(0.5, "Share of uncompacted bytes that starts compaction.")
+
+
+@dataclass(frozen=True, slots=True)
+class DurabilityConfig:
+    """When bytes must be on the disk and not only in its cache."""
+
+    flush_interval_ms: int = setting(1000, "Longest time that acks=leader leaves bytes unsynced.", minimum=1)
+    checkpoint_interval_ms: int = setting(60_000, "Time between two recovery points.", minimum=100)
+    syncfs_files_min: int = setting(64, "Dirty files from which one syncfs replaces many fdatasync.", minimum=1)
+    disk_free_bytes_min: int = setting(64 * MIB, "Writes are refused when less space is left.", minimum=0)
+
+
+@dataclass(frozen=True, slots=True)
+class LimitsConfig:
+    """What one client, or all of them, may ask of the node at once."""
+
+    connections_max: int = setting(10_000, "Open connections; one more is closed at once.", minimum=1)
+    request_bytes_max: int = setting(100 * MIB, "Largest request; a larger one closes its connection.", minimum=1024)
+    inflight_bytes_max: int = setting(
+        1024 * MIB, "Requests being read or worked on; above it, reading pauses.", minimum=MIB
+    )
+    inflight_requests_per_connection_max: int = setting(64, "Requests of one connection worked on at once.", minimum=1)
+    fetch_bytes_max: int = setting(55 * MIB, "Largest answer to one fetch.", minimum=1024)
+    fetch_wait_ms_max: int = setting(300_000, "Longest wait of one fetch.", minimum=0)
+    idle_connection_ms: int = setting(600_000, "Connections without a request for this long are closed.", minimum=1000)
+    unsent_bytes_max: int = setting(
+        64 * MIB, "Answers a connection may leave unread before its requests wait.", minimum=MIB
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsConfig:
+    """Consumer groups and their offsets."""
+
+    offsets_partitions: int = setting(50, "Partitions of __consumer_offsets.", minimum=1)
+    session_timeout_ms: int = setting(30_000, "Silence after which a member is gone.", minimum=1)
+    session_timeout_ms_min: int = setting(1_000, "Shortest session a member may ask for.", minimum=1)
+    session_timeout_ms_max: int = setting(1_800_000, "Longest session a member may ask for.", minimum=1)
+    heartbeat_interval_ms: int = setting(3_000, "Heartbeat that members of the new protocol are told.", minimum=1)
+    initial_rebalance_delay_ms: int = setting(0, "Wait for more members before the first generation.", minimum=0)
+    revocation_timeout_ms: int = setting(
+        60_000, "Time a member has to give partitions up before it is fenced.", minimum=1
+    )
+    members_max: int = setting(10_000, "Members of one group.", minimum=1)
+    offset_metadata_bytes_max: int = setting(4096, "Text stored beside one committed offset.", minimum=0)
+    offsets_retention_ms: int = setting(7 * 24 * 3600 * 1000, "How long offsets of an empty group are kept.", minimum=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """All settings of one node."""
+
+    broker: BrokerConfig = BrokerConfig()
+    listeners: ListenersConfig = ListenersConfig()
+    log: LogConfig = LogConfig()
+    durability: DurabilityConfig = DurabilityConfig()
+    limits: LimitsConfig = LimitsConfig()
+    groups: GroupsConfig = GroupsConfig()
+
+
+def environment_name(section: str, name: str, metadata: Any) -> str:
+    """The variable that sets a field: an old name where there is one, else by rule."""
+    return str(metadata.get("env") or f"GOQUEUE_{section.upper()}_{name.upper()}")
+
+
+def documented_settings() -> list[tuple[str, str, Any, str, str]]:
+    """(section, name, default, environment variable, doc) of every setting, in order."""
+    rows = []
+    for section in fields(Config):
+        for one in fields(section.default):  # type: ignore[arg-type]
+            rows.append(
+                (
+                    section.name,
+                    one.name,
+                    one.default,
+                    environment_name(section.name, one.name, one.metadata),
+                    one.metadata["doc"],
+                )
+            )
+    return rows

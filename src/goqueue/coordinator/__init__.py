@@ -1,0 +1,1 @@
+"""The runtime of everything that keeps state in an internal topic."""

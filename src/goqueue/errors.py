@@ -1,0 +1,463 @@
+"""The error tree, and the one table that says what each error is on every wire.
+
+An error is a value with fields. A front-end never invents a code: it asks
+`wire_of(error)`, which walks the error's ancestors until the table answers.
+Kafka codes are held by number so that this module needs no protocol library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+
+class GoQueueError(Exception):
+    """The root. `field` names the offending input, `hint` says how to mend it."""
+
+    field: str | None = None
+    hint: str | None = None
+
+
+# --- what the caller sent -------------------------------------------------------------
+
+
+class InvalidRequest(GoQueueError):
+    """The request cannot mean anything."""
+
+    def __init__(self, message: str, *, field: str | None = None, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
+        self.hint = hint
+
+
+class InvalidTopicName(InvalidRequest):
+    """Not a name that may become a directory."""
+
+    def __init__(self, name: object) -> None:
+        shown = repr(name)[:80]
+        super().__init__(
+            f"topic name {shown} is not allowed",
+            field="name",
+            hint="use 1 to 249 of A-Z a-z 0-9 . _ -, but not '.' or '..'",
+        )
+
+
+class ReservedTopicName(InvalidTopicName):
+    """A name that only the broker itself may use."""
+
+    def __init__(self, name: object) -> None:
+        super().__init__(name)
+        self.args = (f"topic name {name!r} is reserved: names that begin with '__' belong to the broker",)
+        self.hint = "choose a name that does not begin with '__'"
+
+
+class InvalidGroupId(InvalidRequest):
+    """An empty, endless or unprintable group id."""
+
+    def __init__(self, group: object) -> None:
+        super().__init__(
+            f"group id {repr(group)[:80]} is not allowed",
+            field="group_id",
+            hint="use 1 to 255 printable characters",
+        )
+
+
+class InvalidPartitions(InvalidRequest):
+    """A partition count that cannot be."""
+
+
+class InvalidReplicationFactor(InvalidRequest):
+    """More copies than there are nodes, or fewer than one."""
+
+
+class InvalidReplicaAssignment(InvalidRequest):
+    """A manual assignment that names unknown nodes or leaves partitions out."""
+
+
+class InvalidConfig(InvalidRequest):
+    """A topic or broker setting that is unknown or out of range."""
+
+
+class InvalidTimestamp(InvalidRequest):
+    """A record whose timestamp is too far from the broker's clock."""
+
+
+class InvalidRecord(InvalidRequest):
+    """A record the topic does not take, such as one without a key in a compacted topic."""
+
+
+class InvalidRequiredAcks(InvalidRequest):
+    """acks is neither 0, 1 nor -1."""
+
+
+class UnsupportedFormat(InvalidRequest):
+    """A message format older than magic 2."""
+
+
+class UnsupportedCompression(InvalidRequest):
+    """A compression type we do not know."""
+
+
+class MessageTooLarge(InvalidRequest):
+    """A batch above the topic's `max.message.bytes`."""
+
+    def __init__(self, size: int, limit: int) -> None:
+        super().__init__(
+            f"batch of {size} bytes is larger than the limit of {limit}",
+            field="value",
+            hint="send less at once, or raise the topic's max.message.bytes",
+        )
+
+
+class CorruptBatch(InvalidRequest):
+    """A batch whose checksum, length or counts do not agree."""
+
+
+class InternalTopic(InvalidRequest):
+    """A client tried to write to, or change, a topic of the broker's own."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(f"topic {topic!r} is internal: clients may read it, not change it", field="topic")
+
+
+# --- what is not there, or there already ----------------------------------------------
+
+
+class NotFound(GoQueueError):
+    """Something named does not exist."""
+
+
+class TopicNotFound(NotFound):
+    """No topic of that name."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(f"there is no topic {topic!r}")
+        self.topic = topic
+        self.field = "topic"
+        self.hint = "create it first, or switch on automatic creation"
+
+
+class TopicIdNotFound(NotFound):
+    """No topic of that id."""
+
+
+class InconsistentTopicId(GoQueueError):
+    """The topic of that name has another id: it was deleted and created again."""
+
+
+class PartitionNotFound(NotFound):
+    """The topic has no such partition."""
+
+    def __init__(self, topic: str, partition: int) -> None:
+        super().__init__(f"topic {topic!r} has no partition {partition}")
+        self.field = "partition"
+
+
+class GroupNotFound(NotFound):
+    """No group of that id."""
+
+    def __init__(self, group: str) -> None:
+        super().__init__(f"there is no group {group!r}")
+        self.field = "group_id"
+
+
+class Conflict(GoQueueError):
+    """The request contradicts what is there."""
+
+
+class TopicExists(Conflict):
+    """A topic of that name is there already."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(f"topic {topic!r} exists already")
+        self.field = "name"
+
+
+class OffsetOutOfRange(GoQueueError):
+    """An offset that the log no longer has, or does not have yet."""
+
+    def __init__(self, offset: int, start: int, end: int) -> None:
+        super().__init__(f"offset {offset} is outside the log, which holds {start} to {end}")
+        self.field = "offset"
+        self.start = start
+        self.end = end
+
+
+# --- producers ------------------------------------------------------------------------
+
+
+class ProducerError(GoQueueError):
+    """An idempotent or transactional producer broke its contract."""
+
+
+class OutOfOrderSequence(ProducerError):
+    """A gap between the last sequence stored and the one sent."""
+
+
+class DuplicateSequence(ProducerError):
+    """A batch older than the window we remember: stored long ago, offset forgotten."""
+
+
+class ProducerFenced(ProducerError):
+    """A newer epoch of this producer has written."""
+
+
+class UnknownProducerId(ProducerError):
+    """The partition knows nothing of this producer and the batch is not its first."""
+
+
+class InvalidTransactionState(ProducerError):
+    """A marker or write that the transaction's state does not allow."""
+
+
+# --- groups ---------------------------------------------------------------------------
+
+
+class GroupError(GoQueueError):
+    """A membership or offset request that the group's state refuses."""
+
+
+class UnknownMember(GroupError):
+    """The member is not, or no longer, in the group."""
+
+
+class IllegalGeneration(GroupError):
+    """The generation is not the group's current one."""
+
+
+class FencedMemberEpoch(GroupError):
+    """The member's epoch is not the one the coordinator gave it: it must join again."""
+
+
+class StaleMemberEpoch(GroupError):
+    """The member's epoch is behind; the request may be sent again after a heartbeat."""
+
+
+class FencedInstance(GroupError):
+    """Another process has taken over this static member."""
+
+
+class UnreleasedInstance(GroupError):
+    """The static member's previous process has not left yet."""
+
+
+class RebalanceInProgress(GroupError):
+    """The group is forming a new generation; join again."""
+
+
+class MemberIdRequired(GroupError):
+    """The member must join again with the id it was given."""
+
+    def __init__(self, member_id: str) -> None:
+        super().__init__("join again with the member id that was assigned")
+        self.member_id = member_id
+
+
+class InconsistentProtocol(GroupError, Conflict):
+    """The member's protocol and the group's have nothing in common."""
+
+
+class InvalidSessionTimeout(GroupError, InvalidRequest):
+    """A session timeout outside the limits of the broker."""
+
+
+class GroupNotEmpty(GroupError, Conflict):
+    """The group has members."""
+
+
+class GroupSubscribed(GroupError, Conflict):
+    """The group is reading the topic whose offsets were to be deleted."""
+
+
+class GroupFull(GroupError):
+    """The group has as many members as it may."""
+
+
+class UnsupportedAssignor(GroupError, InvalidRequest):
+    """A server-side assignor we do not have."""
+
+
+class InvalidRegex(GroupError, InvalidRequest):
+    """A topic pattern that does not compile."""
+
+
+class OffsetMetadataTooLarge(GroupError, InvalidRequest):
+    """More text beside an offset than `offset.metadata.max.bytes` allows."""
+
+
+class CoordinatorLoading(GoQueueError):
+    """The coordinator is replaying its log; ask again."""
+
+
+class CoordinatorUnavailable(GoQueueError):
+    """The coordinator lost its log or its leadership; ask again."""
+
+
+# --- state of the node ----------------------------------------------------------------
+
+
+class StorageError(GoQueueError):
+    """The disk did not do what it was told."""
+
+
+class CorruptFrame(StorageError):
+    """Stored bytes that fail their checksum. Never served, never skipped in silence."""
+
+    def __init__(self, where: str, position: int, reason: str) -> None:
+        super().__init__(f"{where} is damaged at byte {position}: {reason}")
+        self.where = where
+        self.position = position
+        self.reason = reason
+        self.hint = "run 'goqueue log verify', then 'goqueue log repair' with the broker stopped"
+
+
+class LogPoisoned(StorageError):
+    """A sync failed earlier, so nothing more can be promised for this log until restart."""
+
+    def __init__(self, where: str, cause: str) -> None:
+        super().__init__(f"{where} takes no more writes since a sync failed: {cause}")
+        self.hint = "check the disk, then restart the broker"
+
+
+class DiskFull(StorageError):
+    """No space left. Reads go on; writes resume when there is room."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__(f"no space left on the disk of {where}")
+        self.hint = "free some space: writes resume by themselves"
+
+
+class DataDirectoryInUse(StorageError):
+    """Another process holds the data directory."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"data directory {path} is in use by another process")
+        self.hint = "stop that process, or choose another --data-dir"
+
+
+class NotLeader(GoQueueError):
+    """This node does not lead the partition."""
+
+
+class FencedLeaderEpoch(GoQueueError):
+    """The caller's leader epoch is older than ours."""
+
+
+class UnknownLeaderEpoch(GoQueueError):
+    """The caller's leader epoch is newer than ours."""
+
+
+class NotEnoughReplicas(GoQueueError):
+    """Fewer in-sync replicas than `min.insync.replicas`."""
+
+
+class RequestTimedOut(GoQueueError):
+    """The wait asked for ended before the answer came."""
+
+
+class TooBusy(GoQueueError):
+    """A limit of the node was reached; nothing was done."""
+
+
+class ShuttingDown(GoQueueError):
+    """The node is stopping."""
+
+
+class ConfigError(GoQueueError):
+    """The settings the node was started with, all problems at once."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+# --- the one table --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """What an error is called on each wire, and whether sending again can help."""
+
+    code: str
+    http: int
+    kafka: int
+    grpc: str
+    retriable: bool = False
+
+
+_TABLE: Mapping[type[GoQueueError], Wire] = MappingProxyType(
+    {
+        GoQueueError: Wire("internal", 500, -1, "INTERNAL"),
+        InvalidRequest: Wire("invalid_request", 400, 42, "INVALID_ARGUMENT"),
+        InvalidTopicName: Wire("invalid_topic", 400, 17, "INVALID_ARGUMENT"),
+        InvalidGroupId: Wire("invalid_group_id", 400, 24, "INVALID_ARGUMENT"),
+        InvalidPartitions: Wire("invalid_partitions", 400, 37, "INVALID_ARGUMENT"),
+        InvalidReplicationFactor: Wire("invalid_replication_factor", 400, 38, "INVALID_ARGUMENT"),
+        InvalidReplicaAssignment: Wire("invalid_replica_assignment", 400, 39, "INVALID_ARGUMENT"),
+        InvalidConfig: Wire("invalid_config", 400, 40, "INVALID_ARGUMENT"),
+        InvalidTimestamp: Wire("invalid_timestamp", 400, 32, "INVALID_ARGUMENT"),
+        InvalidRecord: Wire("invalid_record", 400, 87, "INVALID_ARGUMENT"),
+        InvalidRequiredAcks: Wire("invalid_required_acks", 400, 21, "INVALID_ARGUMENT"),
+        UnsupportedFormat: Wire("unsupported_format", 400, 43, "INVALID_ARGUMENT"),
+        UnsupportedCompression: Wire("unsupported_compression", 400, 76, "INVALID_ARGUMENT"),
+        MessageTooLarge: Wire("message_too_large", 413, 10, "INVALID_ARGUMENT"),
+        CorruptBatch: Wire("corrupt_message", 400, 2, "DATA_LOSS", retriable=True),
+        InternalTopic: Wire("internal_topic", 403, 17, "PERMISSION_DENIED"),
+        NotFound: Wire("not_found", 404, -1, "NOT_FOUND"),
+        TopicNotFound: Wire("topic_not_found", 404, 3, "NOT_FOUND", retriable=True),
+        TopicIdNotFound: Wire("topic_not_found", 404, 100, "NOT_FOUND", retriable=True),
+        InconsistentTopicId: Wire("inconsistent_topic_id", 409, 103, "FAILED_PRECONDITION", retriable=True),
+        PartitionNotFound: Wire("partition_not_found", 404, 3, "NOT_FOUND", retriable=True),
+        GroupNotFound: Wire("group_not_found", 404, 69, "NOT_FOUND"),
+        Conflict: Wire("conflict", 409, 42, "FAILED_PRECONDITION"),
+        TopicExists: Wire("topic_exists", 409, 36, "ALREADY_EXISTS"),
+        OffsetOutOfRange: Wire("offset_out_of_range", 416, 1, "OUT_OF_RANGE"),
+        ProducerError: Wire("producer_error", 409, 42, "FAILED_PRECONDITION"),
+        OutOfOrderSequence: Wire("out_of_order_sequence", 409, 45, "FAILED_PRECONDITION"),
+        DuplicateSequence: Wire("duplicate_sequence", 409, 46, "ALREADY_EXISTS"),
+        ProducerFenced: Wire("producer_fenced", 409, 47, "FAILED_PRECONDITION"),
+        UnknownProducerId: Wire("unknown_producer_id", 409, 59, "FAILED_PRECONDITION"),
+        InvalidTransactionState: Wire("invalid_transaction_state", 409, 48, "FAILED_PRECONDITION"),
+        GroupError: Wire("group_error", 409, 42, "FAILED_PRECONDITION"),
+        UnknownMember: Wire("unknown_member", 404, 25, "NOT_FOUND"),
+        IllegalGeneration: Wire("illegal_generation", 409, 22, "FAILED_PRECONDITION"),
+        FencedMemberEpoch: Wire("fenced_member_epoch", 409, 110, "FAILED_PRECONDITION"),
+        StaleMemberEpoch: Wire("stale_member_epoch", 409, 113, "FAILED_PRECONDITION", retriable=True),
+        FencedInstance: Wire("fenced_instance", 409, 82, "FAILED_PRECONDITION"),
+        UnreleasedInstance: Wire("unreleased_instance", 409, 111, "FAILED_PRECONDITION"),
+        RebalanceInProgress: Wire("rebalance_in_progress", 409, 27, "ABORTED", retriable=True),
+        MemberIdRequired: Wire("member_id_required", 409, 79, "FAILED_PRECONDITION"),
+        InconsistentProtocol: Wire("inconsistent_group_protocol", 409, 23, "FAILED_PRECONDITION"),
+        InvalidSessionTimeout: Wire("invalid_session_timeout", 400, 26, "INVALID_ARGUMENT"),
+        GroupNotEmpty: Wire("group_not_empty", 409, 68, "FAILED_PRECONDITION"),
+        GroupSubscribed: Wire("group_subscribed", 409, 86, "FAILED_PRECONDITION"),
+        GroupFull: Wire("group_full", 429, 81, "RESOURCE_EXHAUSTED"),
+        UnsupportedAssignor: Wire("unsupported_assignor", 400, 112, "INVALID_ARGUMENT"),
+        InvalidRegex: Wire("invalid_regular_expression", 400, 128, "INVALID_ARGUMENT"),
+        OffsetMetadataTooLarge: Wire("offset_metadata_too_large", 400, 12, "INVALID_ARGUMENT"),
+        CoordinatorLoading: Wire("coordinator_loading", 503, 14, "UNAVAILABLE", retriable=True),
+        CoordinatorUnavailable: Wire("coordinator_unavailable", 503, 15, "UNAVAILABLE", retriable=True),
+        StorageError: Wire("storage_error", 500, 56, "INTERNAL", retriable=True),
+        CorruptFrame: Wire("corrupt_frame", 500, 2, "DATA_LOSS"),
+        LogPoisoned: Wire("storage_failed", 503, 56, "UNAVAILABLE", retriable=True),
+        DiskFull: Wire("disk_full", 507, 56, "RESOURCE_EXHAUSTED", retriable=True),
+        DataDirectoryInUse: Wire("data_directory_in_use", 503, 56, "UNAVAILABLE"),
+        NotLeader: Wire("not_leader", 503, 6, "UNAVAILABLE", retriable=True),
+        FencedLeaderEpoch: Wire("fenced_leader_epoch", 409, 74, "FAILED_PRECONDITION", retriable=True),
+        UnknownLeaderEpoch: Wire("unknown_leader_epoch", 409, 75, "FAILED_PRECONDITION", retriable=True),
+        NotEnoughReplicas: Wire("not_enough_replicas", 503, 19, "UNAVAILABLE", retriable=True),
+        RequestTimedOut: Wire("timeout", 504, 7, "DEADLINE_EXCEEDED", retriable=True),
+        TooBusy: Wire("too_busy", 429, 89, "RESOURCE_EXHAUSTED", retriable=True),
+        ShuttingDown: Wire("shutting_down", 503, 15, "UNAVAILABLE", retriable=True),
+        ConfigError: Wire("config_error", 500, -1, "INTERNAL"),
+    }
+)
+
+
+def wire_of(error: BaseException) -> Wire:
+    """What this error is on each wire: the nearest ancestor in the table decides."""
+    for ancestor in type(error).__mro__:
+        if ancestor in _TABLE:
+            return _TABLE[ancestor]
+    return _TABLE[GoQueueError]

@@ -1,0 +1,58 @@
+"""Identifiers and the rules for names.
+
+A name that becomes a directory is checked here and nowhere else: whoever holds a
+`TopicName` may join it to a path.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NewType
+from uuid import UUID
+
+from goqueue.errors import InvalidGroupId, InvalidTopicName, ReservedTopicName
+
+TopicName = NewType("TopicName", str)
+TopicId = NewType("TopicId", UUID)
+PartitionId = NewType("PartitionId", int)
+Offset = NewType("Offset", int)
+ProducerId = NewType("ProducerId", int)
+NodeId = NewType("NodeId", int)
+GroupId = NewType("GroupId", str)
+MemberId = NewType("MemberId", str)
+
+NO_PRODUCER_ID = ProducerId(-1)
+NO_OFFSET = Offset(-1)
+
+TOPIC_NAME_CHARS_MAX = 249
+GROUP_ID_CHARS_MAX = 255
+INTERNAL_PREFIX = "__"
+
+_TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+
+def is_internal(name: str) -> bool:
+    """Topics that begin with two underscores belong to the broker."""
+    return name.startswith(INTERNAL_PREFIX)
+
+
+def parse_topic_name(name: str) -> TopicName:
+    """Accept a topic name, or say what is wrong with it."""
+    if not _TOPIC_NAME.fullmatch(name) or name in {".", ".."}:
+        raise InvalidTopicName(name)
+    return TopicName(name)
+
+
+def parse_user_topic_name(name: str) -> TopicName:
+    """Accept a name that a client may create or write to."""
+    topic = parse_topic_name(name)
+    if is_internal(topic):
+        raise ReservedTopicName(topic)
+    return topic
+
+
+def parse_group_id(group: str) -> GroupId:
+    """Accept a group id: any printable text, since it never becomes a path."""
+    if not 1 <= len(group) <= GROUP_ID_CHARS_MAX or not group.isprintable():
+        raise InvalidGroupId(group)
+    return GroupId(group)

@@ -1,0 +1,1 @@
+"""Topics, their settings and where their partitions live."""

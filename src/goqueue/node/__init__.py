@@ -1,0 +1,1 @@
+"""One running node: settings, files, clock, composition, life cycle."""

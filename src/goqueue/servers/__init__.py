@@ -1,0 +1,1 @@
+"""Front-ends: thin translations of a wire onto the same services."""

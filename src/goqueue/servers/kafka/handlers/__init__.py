@@ -1,0 +1,1 @@
+"""One file per Kafka API, its versions and gaps at the top."""
