@@ -125,16 +125,14 @@ def environment_name(section: str, name: str, metadata: Any) -> str:
 
 def documented_settings() -> list[tuple[str, str, Any, str, str]]:
     """(section, name, default, environment variable, doc) of every setting, in order."""
-    rows = []
-    for section in fields(Config):
-        for one in fields(section.default):  # type: ignore[arg-type]
-            rows.append(
-                (
-                    section.name,
-                    one.name,
-                    one.default,
-                    environment_name(section.name, one.name, one.metadata),
-                    one.metadata["doc"],
-                )
-            )
-    return rows
+    return [
+        (
+            section.name,
+            one.name,
+            one.default,
+            environment_name(section.name, one.name, one.metadata),
+            one.metadata["doc"],
+        )
+        for section in fields(Config)
+        for one in fields(section.default)  # type: ignore[arg-type]
+    ]

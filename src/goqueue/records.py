@@ -89,3 +89,14 @@ class AbortedTransaction:
     first_offset: int
     last_offset: int
     last_stable_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class NewRecord:
+    """One message on its way in: it has no offset yet."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...] = ()
+    # None: the time at which the broker takes it.
+    timestamp_ms: int | None = None

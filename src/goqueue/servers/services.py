@@ -1,0 +1,43 @@
+"""The bundle that front-ends get. What is not in here, a front-end cannot do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from goqueue.broker.fetch import FetchService
+    from goqueue.broker.producer_ids import ProducerIds
+    from goqueue.broker.publish import PublishService
+    from goqueue.broker.queries import PartitionQueries
+    from goqueue.broker.topics import TopicService
+    from goqueue.clock import Clock
+    from goqueue.config import Config
+    from goqueue.groups.service import GroupService
+
+
+@dataclass(frozen=True, slots=True)
+class NodeIdentity:
+    """Who answers, and the address that clients are told to come back to."""
+
+    node_id: int
+    cluster_id: str
+    version: str
+    kafka_host: str
+    kafka_port: int
+    started_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Everything a front-end may call."""
+
+    identity: NodeIdentity
+    config: Config
+    clock: Clock
+    topics: TopicService
+    publish: PublishService
+    fetch: FetchService
+    queries: PartitionQueries
+    producer_ids: ProducerIds
+    groups: GroupService
