@@ -1,0 +1,86 @@
+"""What a handler is: an `API` that says what it answers, and a `handle` that answers it.
+
+One file per API in `handlers/`, listed once in `registry.py`:
+
+    API = Api(key=12, name="Heartbeat", versions=(0, 4))
+
+    def handle(context: Context, request: Message) -> Reply | Awaitable[Reply]: ...
+
+A request has every field of every version of its API; those that its version lacks hold
+Kafka's default. A reply is a plain mapping of the response's field names; what the
+version lacks is dropped, what the reply leaves out is Kafka's default. Names are those of
+Kafka's schemas in snake case, as `messages.txt` lists them. In both directions times are
+integers in milliseconds, error codes are integers, ids are `UUID` (None for the zero id),
+arrays are lists or tuples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from goqueue.errors import GoQueueError, wire_of
+
+if TYPE_CHECKING:
+    from goqueue.servers.services import Services
+
+# A decoded request: attributes named as in messages.txt. Its shape is data, not a type.
+Message = Any
+
+Reply = Mapping[str, object]
+
+# What `handle` returns. None sends nothing (Produce with acks=0). An awaitable is answered
+# when it is done, in the order of the connection's requests.
+Answer = Reply | None | Awaitable[Reply | None]
+
+NONE = 0
+UNKNOWN_SERVER_ERROR = -1
+UNSUPPORTED_VERSION = 35
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One Kafka API as we serve it. `gaps` are sentences for the compatibility page."""
+
+    key: int
+    name: str
+    versions: tuple[int, int]
+    gaps: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Who asks, in which version, and what the handler may use to answer."""
+
+    services: Services
+    api_version: int
+    client_id: str
+    client_host: str
+
+
+class Handler(Protocol):
+    """A module of `handlers/`."""
+
+    API: Api
+
+    def handle(self, context: Context, request: Message, /) -> Answer:
+        """Answer at once, or with an awaitable when something must be waited for."""
+        ...
+
+
+def error_code(error: BaseException | None) -> int:
+    """The number of this error on Kafka's wire; 0 when there is none."""
+    return NONE if error is None else wire_of(error).kafka
+
+
+def error_message(error: BaseException | None) -> str | None:
+    """The text that goes beside the number. What is not ours to tell stays in the log."""
+    if error is None:
+        return None
+    return str(error) if isinstance(error, GoQueueError) else "the broker failed to answer; its log says why"
+
+
+def failed(error: BaseException) -> dict[str, object]:
+    """The two fields that most responses carry for an error."""
+    return {"error_code": error_code(error), "error_message": error_message(error)}
