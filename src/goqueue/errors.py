@@ -110,6 +110,10 @@ class MessageTooLarge(InvalidRequest):
         )
 
 
+class MalformedRequest(InvalidRequest):
+    """Bytes that are no request of the protocol they claim to be."""
+
+
 class CorruptBatch(InvalidRequest):
     """A batch whose checksum, length or counts do not agree."""
 
@@ -310,6 +314,15 @@ class CorruptFrame(StorageError):
         self.position = position
         self.reason = reason
         self.hint = "run 'goqueue log verify', then 'goqueue log repair' with the broker stopped"
+
+
+class DamagedIndex(StorageError):
+    """A derived file (index, snapshot) that fails its checksum: it is built again from the log."""
+
+    def __init__(self, where: str, reason: str) -> None:
+        super().__init__(f"{where} is damaged: {reason}")
+        self.where = where
+        self.reason = reason
 
 
 class LogPoisoned(StorageError):
