@@ -37,8 +37,11 @@ class File(Protocol):
         """
         ...
 
-    def pread(self, size: int, position: int, *, nowait: bool = False) -> bytes:
-        """Read up to `size` bytes; short only at the end. `nowait` may raise ColdRead."""
+    def pread(self, size: int, position: int, *, nowait: bool = False) -> bytes | bytearray:
+        """Read up to `size` bytes; short only at the end. `nowait` may raise ColdRead.
+
+        The kernel fills a fresh bytearray where that saves a copy; nobody else holds it.
+        """
         ...
 
     def truncate(self, size: int) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-
 from tests.e2e.process import BrokerProcess
 
 StartBroker = Callable[..., BrokerProcess]

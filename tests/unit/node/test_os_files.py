@@ -1,0 +1,243 @@
+"""What only a real directory can show: modes, short writes, a full disk, cold pages, dead holders."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from goqueue.errors import DataDirectoryInUse
+from goqueue.node import os_file
+from goqueue.node.os_files import OsFiles
+from goqueue.ports import ColdRead
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Iterator[OsFiles]:
+    real = OsFiles(tmp_path / "data", create=True)
+    yield real
+    real.close()
+
+
+_HOLD_LOCK = """
+import sys
+from goqueue.node.os_files import OsFiles
+with OsFiles(sys.argv[1]).lock(".lock"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_files_and_directories_are_closed_to_others(files: OsFiles, tmp_path: Path) -> None:
+    """L37: directories were 0755 and files 0644."""
+    files.make_dirs("logs/orders")
+    files.open("logs/orders/a.log", create=True).close()
+    files.replace("logs/orders/b.ckpt", b"x")
+    with files.lock(".lock"):
+        assert mode(tmp_path / "data/.lock") == 0o600
+    assert mode(tmp_path / "data") == 0o750
+    assert mode(tmp_path / "data/logs/orders") == 0o750
+    assert mode(tmp_path / "data/logs/orders/a.log") == 0o600
+    assert mode(tmp_path / "data/logs/orders/b.ckpt") == 0o600
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "a\0b"])
+def test_absolute_paths_and_nul_bytes_are_refused(files: OsFiles, path: str) -> None:
+    with pytest.raises(ValueError, match="leaves the root"):
+        files.open(path)
+
+
+def test_the_root_itself_cannot_be_removed(files: OsFiles, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="not ours"):
+        files.remove_tree("")
+    assert (tmp_path / "data").is_dir()
+
+
+def test_a_missing_root_is_not_made_by_itself(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        OsFiles(tmp_path / "missing")
+    assert not (tmp_path / "missing").exists()
+
+
+def test_short_writes_are_carried_on(files: OsFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+    real_pwritev, real_pwrite = os.pwritev, os.pwrite
+    monkeypatch.setattr(os, "pwritev", lambda fd, parts, at: real_pwritev(fd, [b"".join(parts)[:7]], at))
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, at: real_pwrite(fd, data[:3], at))
+    file = files.open("a.log", create=True)
+    assert file.append([b"0123456", b"789", b"abcdef"]) == 0
+    assert file.append([b"next"]) == 16
+    assert file.pread(100, 0) == b"0123456789abcdefnext"
+    file.close()
+
+
+def test_a_disk_that_fills_up_in_the_middle_leaves_nothing_of_the_append(
+    files: OsFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = files.open("a.log", create=True)
+    file.append([b"kept"])
+    with monkeypatch.context() as patch:
+        real = os.pwritev
+        patch.setattr(os, "pwritev", lambda fd, parts, at: real(fd, [b"".join(parts)[:5]], at))
+        patch.setattr(os, "pwrite", lambda *_: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full")))
+        with pytest.raises(OSError) as caught:
+            file.append([b"will not fit"])
+        assert caught.value.errno == errno.ENOSPC
+    assert file.size() == files.size("a.log") == 4
+    assert file.append([b"room again"]) == 4
+    assert file.pread(100, 0) == b"keptroom again"
+    file.close()
+
+
+def test_bytes_that_could_not_be_cut_back_are_cut_before_the_next_append(
+    files: OsFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = files.open("a.log", create=True)
+    file.append([b"kept"])
+    with monkeypatch.context() as patch:
+        real = os.pwritev
+        patch.setattr(os, "pwritev", lambda fd, parts, at: real(fd, [b"".join(parts)[:5]], at))
+        patch.setattr(os, "pwrite", lambda *_: (_ for _ in ()).throw(OSError(errno.EIO, "io")))
+        patch.setattr(os, "ftruncate", lambda *_: (_ for _ in ()).throw(OSError(errno.EIO, "io")))
+        with pytest.raises(OSError):
+            file.append([b"torn tail"])
+        # The torn bytes lie in the file, but no reader of ours gets to see them.
+        assert files.size("a.log") == 9
+        assert file.pread(100, 0) == b"kept"
+        with pytest.raises(OSError):
+            file.append([b"refused while the cut is due"])
+    file.append([b"x"])
+    assert files.size("a.log") == 5
+    file.close()
+
+
+def test_a_read_that_is_not_in_memory_is_refused_where_blocking_is_not_allowed(
+    files: OsFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = files.open("a.log", create=True)
+    file.append([b"0123456789"])
+
+    def nothing_cached(*_: object) -> int:
+        raise BlockingIOError(errno.EAGAIN, "cold")
+
+    monkeypatch.setattr(os, "preadv", nothing_cached)
+    with pytest.raises(ColdRead):
+        file.pread(4, 0, nowait=True)
+    monkeypatch.setattr(os, "preadv", lambda *_: 2)
+    with pytest.raises(ColdRead):
+        file.pread(4, 0, nowait=True)
+    assert file.pread(4, 0) == b"0123"
+    file.close()
+
+
+@pytest.mark.parametrize("code", [errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS])
+def test_a_system_without_nowait_reads_plainly(files: OsFiles, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    calls = 0
+
+    def unsupported(*_: object) -> int:
+        nonlocal calls
+        calls += 1
+        raise OSError(code, "no such flag here")
+
+    monkeypatch.setattr(os, "preadv", unsupported)
+    file = files.open("a.log", create=True)
+    file.append([b"0123456789"])
+    assert file.pread(4, 2, nowait=True) == b"2345"
+    assert file.pread(4, 2, nowait=True) == b"2345"
+    assert calls == 1, "once it is known, it is not asked again"
+    file.close()
+
+
+def test_pages_dropped_from_memory_are_cold_and_then_warm_after_one_plain_read(files: OsFiles, tmp_path: Path) -> None:
+    file = files.open("a.log", create=True)
+    file.append([os.urandom(1 << 20)])
+    file.sync()
+    descriptor = os.open(tmp_path / "data/a.log", os.O_RDONLY)
+    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    os.close(descriptor)
+    try:
+        file.pread(1 << 20, 0, nowait=True)
+    except ColdRead:
+        pass
+    else:
+        pytest.skip("this file system keeps its pages or cannot tell")
+    whole = file.pread(1 << 20, 0)
+    assert file.pread(1 << 20, 0, nowait=True) == whole
+    file.close()
+
+
+def test_a_read_longer_than_the_system_gives_at_once_is_put_together(
+    files: OsFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = files.open("a.log", create=True)
+    file.append([b"0123456789"])
+    real = os.pread
+    monkeypatch.setattr(os, "pread", lambda fd, size, at: real(fd, min(size, 3), at))
+    assert file.pread(10, 0) == b"0123456789"
+    file.close()
+
+
+def test_a_failed_replace_keeps_the_old_file_and_removes_its_draft(
+    files: OsFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files.replace("state", b"old")
+
+    def fail(_: int) -> None:
+        raise OSError(errno.EIO, "io")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fail)
+        with pytest.raises(OSError):
+            files.replace("state", b"new")
+    assert files.read("state") == b"old"
+    assert files.list("") == ["state"]
+
+
+def test_the_lock_of_a_killed_process_is_free_at_once(files: OsFiles) -> None:
+    """W33: a stale PID file kept the broker from starting for ever."""
+    holder = subprocess.Popen(
+        [sys.executable, "-c", _HOLD_LOCK, files.root], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    with holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(DataDirectoryInUse, match=files.root), files.lock(".lock"):
+            pass
+        holder.kill()
+        holder.wait()
+    with files.lock(".lock"):
+        pass
+
+
+def test_a_failed_syncfs_is_an_error(files: OsFiles) -> None:
+    files.close()
+    files.close()
+    with pytest.raises(OSError) as caught:
+        files.sync_all()
+    assert caught.value.errno == errno.EBADF
+
+
+def test_parts_are_split_where_the_system_wants_it(files: OsFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os_file, "_IOV_MAX", 4)
+    sizes: list[int] = []
+    real = os.pwritev
+
+    def count(descriptor: int, parts: list[bytes], at: int) -> int:
+        sizes.append(len(parts))
+        return real(descriptor, parts, at)
+
+    monkeypatch.setattr(os, "pwritev", count)
+    file = files.open("a.log", create=True)
+    file.append([b"x"] * 10)
+    assert sizes == [4, 4, 2]
+    assert file.pread(100, 0) == b"x" * 10
+    file.close()
