@@ -1,1 +1,31 @@
-"""The Python client."""
+"""The Python client: typed, asynchronous, with a synchronous face.
+
+    async with goqueue.client.connect("http://127.0.0.1:8080") as client:
+        async with client.producer() as producer:
+            await producer.send_and_wait("orders", b"hello", key=b"customer-7")
+        async with client.consumer("billing", ["orders"]) as consumer:
+            async for message in consumer:
+                ...
+
+`goqueue.client.sync.connect` offers the same without `await`.
+"""
+
+from goqueue.client.connection import Client, connect
+from goqueue.client.consumer import Consumer
+from goqueue.client.errors import BrokerUnreachable, ClientError, DeliveryUnknown, RequestRefused
+from goqueue.client.producer import Producer
+from goqueue.client.types import Delivered, Message, TopicPartition
+
+__all__ = [
+    "BrokerUnreachable",
+    "Client",
+    "ClientError",
+    "Consumer",
+    "Delivered",
+    "DeliveryUnknown",
+    "Message",
+    "Producer",
+    "RequestRefused",
+    "TopicPartition",
+    "connect",
+]

@@ -1,0 +1,139 @@
+"""The front door: one client for one broker, from which everything else is opened."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from goqueue.client.consumer import Consumer, ConsumerOptions
+from goqueue.client.producer import Producer, ProducerOptions
+from goqueue.client.retry import RetryPolicy
+from goqueue.client.transport import Transport
+from goqueue.client.types import Message, ReadReply, WireMessage, decode_message
+
+Row = dict[str, Any]
+
+
+def connect(server: str = "http://127.0.0.1:8080", **options: Any) -> Client:
+    """A client for the broker at `server`. Nothing is sent before the first call."""
+    return Client(Transport(server, **options))
+
+
+class Client:
+    """Topics, groups, reads, producers and consumers of one broker."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    # --- producing and consuming -------------------------------------------------------
+
+    def producer(self, **options: Any) -> Producer:
+        """A producer; options are those of `ProducerOptions`."""
+        return Producer(self._transport, ProducerOptions(**options))
+
+    def consumer(self, group: str, topics: Iterable[str], **options: Any) -> Consumer:
+        """A member of `group`; options are those of `ConsumerOptions`."""
+        return Consumer(self._transport, group, topics, ConsumerOptions(**options))
+
+    async def read(
+        self, topic: str, partition: int, *, offset: int | str = "earliest", limit: int = 100, wait_ms: int = 0
+    ) -> tuple[list[Message], int]:
+        """Read without a group or state: messages, and the offset to read on from."""
+        start = {"offset": str(offset)} if isinstance(offset, int) else {"from": offset}
+        reply = await self._transport.call(
+            "GET",
+            f"/topics/{topic}/partitions/{partition}/messages",
+            ReadReply,
+            params={**start, "limit": str(limit), "wait": f"{wait_ms}ms"},
+            wait_ms=wait_ms,
+        )
+        return [decode_message(wire) for wire in reply.messages], reply.next_offset
+
+    async def tail(self, topic: str, **params: str) -> AsyncIterator[Message]:
+        """Follow a topic as it grows; `params` are the streaming route's."""
+        async for line in self._transport.lines(f"/topics/{topic}/messages/stream", {"format": "ndjson", **params}):
+            yield decode_message(msgspec.json.decode(line, type=WireMessage))
+
+    # --- topics ------------------------------------------------------------------------
+
+    async def create_topic(
+        self, name: str, *, partitions: int | None = None, config: Mapping[str, str] | None = None
+    ) -> Row:
+        """Create a topic."""
+        body: Row = {"name": name, "config": dict(config or {})}
+        if partitions is not None:
+            body["num_partitions"] = partitions
+        return await self._call("POST", "/topics", body)
+
+    async def topics(self, *, internal: bool = False) -> list[Row]:
+        """Name, partitions and kind of every topic."""
+        reply = await self._call("GET", "/topics", params={"internal": str(internal).lower()})
+        return list(reply["details"])
+
+    async def topic(self, name: str) -> Row:
+        """One topic: its settings, sizes and offsets."""
+        return await self._call("GET", f"/topics/{name}")
+
+    async def alter_topic(
+        self, name: str, *, partitions: int | None = None, config: Mapping[str, str | None] | None = None
+    ) -> Row:
+        """Change settings (None takes an override away) or add partitions."""
+        body: Row = {"config": dict(config or {})}
+        if partitions is not None:
+            body["num_partitions"] = partitions
+        return await self._call("PATCH", f"/topics/{name}", body)
+
+    async def delete_topic(self, name: str) -> None:
+        """Delete a topic and all in it."""
+        await self._call("DELETE", f"/topics/{name}")
+
+    # --- groups ------------------------------------------------------------------------
+
+    async def groups(self) -> list[Row]:
+        """Every group with its state."""
+        return list((await self._call("GET", "/groups"))["groups"])
+
+    async def group(self, group: str) -> Row:
+        """One group: members, assignments, offsets, lag."""
+        return await self._call("GET", f"/groups/{group}")
+
+    async def group_offsets(self, group: str) -> Row:
+        """Committed offsets and lag by topic and partition."""
+        return await self._call("GET", f"/groups/{group}/offsets")
+
+    async def reset_offsets(self, group: str, **request: Any) -> Row:
+        """Move an inactive group's offsets; fields are the reset route's (`topic`, `to`, `dry_run`, ...)."""
+        return await self._call("POST", f"/groups/{group}/offsets/reset", request)
+
+    async def delete_group(self, group: str) -> None:
+        """Forget a group that has no members."""
+        await self._call("DELETE", f"/groups/{group}")
+
+    # --- the broker itself -------------------------------------------------------------
+
+    async def get(self, path: str, **params: str) -> Row:
+        """Any read-only route that has no method of its own, such as `/version`."""
+        return await self._call("GET", path, params=params)
+
+    async def close(self) -> None:
+        """Close the pooled connections. A second close does no harm."""
+        await self._transport.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def _call(
+        self, method: str, path: str, body: Row | None = None, params: Mapping[str, str] | None = None
+    ) -> Row:
+        return await self._transport.call(method, path, dict[str, Any], body=body, params=params)
+
+
+__all__ = ["Client", "Message", "RetryPolicy", "connect"]

@@ -1,0 +1,244 @@
+"""A consumer: a member of a group that reads its partitions and remembers how far it came.
+
+The consumer owns its positions. A message counts as processed when the next one is asked
+for, and only processed messages are committed, so a crash repeats and never skips.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from goqueue.client.errors import ClientError, ConsumerClosed, RequestRefused
+from goqueue.client.membership import Changes, Membership
+from goqueue.client.positions import Positions
+from goqueue.client.transport import Transport
+from goqueue.client.types import Message, PollReply, decode_message
+from goqueue.records import TopicPartition
+
+RebalanceCallback = Callable[[frozenset[TopicPartition]], Awaitable[None] | None]
+
+# Answers that mean: you are no longer who you were in this group.
+_LOST_MEMBERSHIP = frozenset({"unknown_member", "fenced_member_epoch", "illegal_generation"})
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerOptions:
+    """How a consumer reads and commits."""
+
+    client_id: str = "python"
+    auto_commit: bool = True
+    auto_commit_interval_ms: int = 5_000
+    auto_offset_reset: str = "earliest"
+    poll_records_max: int = 1_000
+    poll_wait_ms: int = 1_000
+    on_assigned: RebalanceCallback | None = None
+    on_revoked: RebalanceCallback | None = None
+
+
+class Consumer:
+    """Reads topics as a member of a group. Iterate over it, or call `poll`."""
+
+    def __init__(
+        self, transport: Transport, group: str, topics: Iterable[str], options: ConsumerOptions | None = None
+    ) -> None:
+        self._transport = transport
+        self._group = group
+        self._options = options or ConsumerOptions()
+        self._member = Membership(transport, group, self._options.client_id, list(topics))
+        self._positions = Positions()
+        self._paused: set[TopicPartition] = set()
+        self._lock = asyncio.Lock()
+        self._heart: asyncio.Task[None] | None = None
+        self._committer: asyncio.Task[None] | None = None
+        self._closed = False
+
+    # --- life ------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Join the group and begin to beat."""
+        await self._rejoin()
+        self._heart = asyncio.create_task(self._beat())
+        if self._options.auto_commit:
+            self._committer = asyncio.create_task(self._commit_now_and_then())
+
+    async def close(self) -> None:
+        """Commit what was processed, if that is automatic, and leave. A second close does no harm."""
+        if self._closed:
+            return
+        self._closed = True
+        for task in (self._heart, self._committer):
+            if task is not None:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+        # Closing is coming back: what was handed out last has been dealt with.
+        self._positions.settle()
+        if self._options.auto_commit:
+            with suppress(RequestRefused):
+                await self.commit()
+        with suppress(RequestRefused):
+            await self._member.leave()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # --- reading ---------------------------------------------------------------------
+
+    def __aiter__(self) -> AsyncIterator[Message]:
+        return self._iterate()
+
+    async def poll(self, *, limit: int | None = None, timeout_ms: int | None = None) -> list[Message]:
+        """Up to `limit` messages; empty when none came in time. What was returned before counts as processed."""
+        self._positions.settle()
+        if not self._positions:
+            await self._fill(self._options.poll_wait_ms if timeout_ms is None else timeout_ms)
+        return self._positions.hand_out(limit or self._options.poll_records_max)
+
+    async def _iterate(self) -> AsyncIterator[Message]:
+        while not self._closed:
+            if not self._positions:
+                self._positions.settle()
+                await self._fill(self._options.poll_wait_ms)
+            for message in self._positions.hand_out(1):
+                yield message
+
+    async def _fill(self, timeout_ms: int) -> None:
+        if self._closed:
+            raise ConsumerClosed("the consumer is closed")
+        wanted = self._member.owned - self._paused
+        if not wanted:
+            # Nothing is ours yet: the next heartbeat will tell.
+            await asyncio.sleep(min(timeout_ms, self._member.heartbeat_ms) / 1000)
+            return
+        body = {
+            "member_id": self._member.member_id,
+            "generation": self._member.generation,
+            "positions": self._positions.to_fetch(wanted),
+            "paused": [{"topic": t, "partition": p} for t, p in sorted(self._paused & self._member.owned)],
+            "limit": self._options.poll_records_max,
+            "timeout_ms": timeout_ms,
+            "auto_offset_reset": self._options.auto_offset_reset,
+        }
+        try:
+            reply = await self._transport.call(
+                "POST", f"/groups/{self._group}/poll", PollReply, body=body, repeatable=True, wait_ms=timeout_ms
+            )
+        except RequestRefused as refused:
+            if refused.code not in _LOST_MEMBERSHIP:
+                raise
+            async with self._lock:
+                await self._rejoin()
+            return
+        owned = self._member.owned
+        self._positions.take_in(
+            [decode_message(wire) for wire in reply.messages if (wire.topic, wire.partition) in owned],
+            {
+                TopicPartition(topic, int(partition)): offset
+                for topic, offsets in reply.next_offsets.items()
+                for partition, offset in offsets.items()
+                if (topic, int(partition)) in owned
+            },
+        )
+
+    # --- positions -------------------------------------------------------------------
+
+    async def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
+        """Store how far we are: what was processed, or the offsets given (of the next message to read)."""
+        if offsets is None:
+            offsets = self._positions.to_commit()
+        if not offsets:
+            return
+        body: dict[str, Any] = {"member_id": self._member.member_id, "generation": self._member.generation}
+        by_topic: dict[str, dict[str, int]] = {}
+        for (topic, partition), offset in offsets.items():
+            by_topic.setdefault(topic, {})[str(partition)] = offset
+        body["offsets"] = by_topic
+        await self._transport.call("POST", f"/groups/{self._group}/offsets", dict[str, Any], body=body, repeatable=True)
+        self._positions.committed(offsets)
+
+    def seek(self, at: TopicPartition, offset: int) -> None:
+        """Read this partition from `offset` next."""
+        self._positions.seek(at, offset)
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Stop fetching these partitions until `resume`; what is buffered is still returned."""
+        self._paused.update(partitions)
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Fetch these partitions again."""
+        self._paused.difference_update(partitions)
+
+    @property
+    def assignment(self) -> frozenset[TopicPartition]:
+        """The partitions that are ours now."""
+        return self._member.owned
+
+    async def lag(self) -> dict[TopicPartition, int]:
+        """Messages between what the group has committed and the end, for our partitions."""
+        reply = await self._transport.call("GET", f"/groups/{self._group}/offsets", dict[str, Any])
+        return {
+            TopicPartition(topic, int(partition)): row["lag"]
+            for topic, rows in reply["topics"].items()
+            for partition, row in rows.items()
+            if TopicPartition(topic, int(partition)) in self._member.owned
+        }
+
+    # --- membership ------------------------------------------------------------------
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(self._member.heartbeat_ms / 1000)
+            try:
+                async with self._lock:
+                    changes = await self._member.heartbeat()
+                    if changes.revoked or changes.assigned:
+                        await self._apply(changes)
+            except RequestRefused as refused:
+                if refused.code in _LOST_MEMBERSHIP:
+                    async with self._lock:
+                        await self._rejoin()
+            except ClientError:
+                # The broker is away: keep beating, the session may outlive the gap.
+                continue
+
+    async def _rejoin(self) -> None:
+        changes = await self._member.join()
+        self._positions.forget(changes.revoked)
+        await _call(self._options.on_revoked, changes.revoked)
+        await _call(self._options.on_assigned, changes.assigned)
+
+    async def _apply(self, changes: Changes) -> None:
+        if changes.revoked:
+            # The next owner begins at our commit, so commit before letting go.
+            if self._options.auto_commit:
+                with suppress(RequestRefused):
+                    await self.commit()
+            await _call(self._options.on_revoked, changes.revoked)
+        await self._member.acknowledge(changes)
+        self._positions.forget(changes.revoked)
+        if changes.assigned:
+            await _call(self._options.on_assigned, changes.assigned)
+
+    async def _commit_now_and_then(self) -> None:
+        while True:
+            await asyncio.sleep(self._options.auto_commit_interval_ms / 1000)
+            with suppress(ClientError):
+                await self.commit()
+
+
+async def _call(callback: RebalanceCallback | None, partitions: frozenset[TopicPartition]) -> None:
+    if callback is not None and partitions:
+        outcome = callback(partitions)
+        if outcome is not None:
+            await outcome

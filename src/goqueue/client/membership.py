@@ -1,0 +1,107 @@
+"""A member's place in its group: joined, its epoch, what it owns.
+
+Speaks the cooperative routes, which are the same protocol that Kafka clients with
+`group.protocol=consumer` speak, so both can share a group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from goqueue.client.transport import Transport
+from goqueue.records import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What one heartbeat changed: partitions to give up, and partitions newly ours."""
+
+    revoked: frozenset[TopicPartition] = frozenset()
+    assigned: frozenset[TopicPartition] = frozenset()
+
+
+class Membership:
+    """Joins, beats and leaves. Whoever owns it decides when."""
+
+    def __init__(self, transport: Transport, group: str, client_id: str, topics: list[str]) -> None:
+        self._transport = transport
+        self._path = f"/groups/{group}"
+        self._client_id = client_id
+        self._topics = topics
+        self.member_id = ""
+        self.generation = -1
+        self.heartbeat_ms = 3_000
+        self.owned: frozenset[TopicPartition] = frozenset()
+
+    async def join(self) -> Changes:
+        """Enter the group, again if need be. What we owned before is no longer ours."""
+        reply = await self._transport.call(
+            "POST",
+            f"{self._path}/join/cooperative",
+            dict[str, Any],
+            body={"client_id": self._client_id, "topics": self._topics},
+            # A repeated join leaves a member behind that never beats; its session ends by itself.
+            repeatable=True,
+        )
+        # Somebody else may have read on in the meantime, so even what comes back to us is new.
+        before, self.owned = self.owned, _partitions(reply["partitions"])
+        self.member_id, self.generation = reply["member_id"], reply["generation"]
+        self.heartbeat_ms = reply.get("heartbeat_interval_ms", self.heartbeat_ms)
+        return Changes(before, self.owned)
+
+    async def heartbeat(self) -> Changes:
+        """Say that we live, and hear what the coordinator wants of us."""
+        reply = await self._beat()
+        return Changes(
+            _partitions(reply["partitions_to_revoke"]) & self.owned,
+            _partitions(reply["partitions_assigned"]) - self.owned,
+        )
+
+    async def acknowledge(self, changes: Changes) -> None:
+        """Own what was assigned and give up what was revoked, and tell the coordinator so."""
+        self.owned = (self.owned - changes.revoked) | changes.assigned
+        if changes.revoked:
+            await self._transport.call(
+                "POST",
+                f"{self._path}/revoke",
+                dict[str, Any],
+                body={
+                    "member_id": self.member_id,
+                    "generation": self.generation,
+                    "revoked_partitions": [{"topic": t, "partition": p} for t, p in sorted(changes.revoked)],
+                },
+                repeatable=True,
+            )
+
+    async def leave(self) -> None:
+        """Hand our partitions over at once instead of letting the session run out."""
+        if self.member_id:
+            member_id, self.member_id = self.member_id, ""
+            await self._transport.call(
+                "POST",
+                f"{self._path}/leave/cooperative",
+                dict[str, Any],
+                body={"member_id": member_id},
+                repeatable=True,
+            )
+
+    async def _beat(self) -> dict[str, Any]:
+        reply = await self._transport.call(
+            "POST",
+            f"{self._path}/heartbeat/cooperative",
+            dict[str, Any],
+            body={
+                "member_id": self.member_id,
+                "generation": self.generation,
+                "owned_partitions": [{"topic": t, "partition": p} for t, p in sorted(self.owned)],
+            },
+            repeatable=True,
+        )
+        self.generation = reply["generation"]
+        self.heartbeat_ms = reply.get("heartbeat_interval_ms", self.heartbeat_ms)
+        return reply
+
+
+def _partitions(rows: list[dict[str, Any]]) -> frozenset[TopicPartition]:
+    return frozenset(TopicPartition(row["topic"], row["partition"]) for row in rows)

@@ -1,0 +1,245 @@
+"""A producer that batches, retries safely, and answers for every record.
+
+Each record has a future of its own, resolved exactly once: with where it lies, or with why
+it does not. One batch per partition is under way at a time and carries the producer's id
+and sequence, so a repeated request is recognised by the broker and stores nothing twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from goqueue.client.accumulator import Accumulator, Batch
+from goqueue.client.errors import BrokerUnreachable, ClientError, DeliveryUnknown, ProducerClosed, RequestRefused
+from goqueue.client.partitioning import Partitioner
+from goqueue.client.transport import Transport
+from goqueue.client.types import Delivered, encode_message
+from goqueue.records import TopicPartition
+
+# Answers after which the broker no longer takes our sequences: begin again under a new id.
+_LOST_IDENTITY = frozenset({"producer_fenced", "unknown_producer_id", "out_of_order_sequence", "duplicate_sequence"})
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerOptions:
+    """When batches go, and what must be true before they count as delivered."""
+
+    acks: str = "leader"
+    batch_records_max: int = 100
+    batch_bytes_max: int = 64 * 1024
+    linger_ms: int = 5
+    buffer_records_max: int = 10_000
+
+
+@dataclass(slots=True)
+class _Waiting:
+    message: dict[str, object]
+    future: asyncio.Future[Delivered]
+
+
+@dataclass(slots=True)
+class _Lane:
+    """One partition: the batches queued for it and the sequence of the next."""
+
+    queue: deque[Batch[_Waiting]]
+    identity: tuple[int, int] | None = None
+    sequence: int = 0
+    sender: asyncio.Task[None] | None = None
+
+
+class Producer:
+    """Sends records to topics. Use as an async context manager: leaving it flushes."""
+
+    def __init__(self, transport: Transport, options: ProducerOptions | None = None) -> None:
+        self._transport = transport
+        self._options = options or ProducerOptions()
+        self._batches: Accumulator[_Waiting] = Accumulator(
+            batch_records_max=self._options.batch_records_max,
+            batch_bytes_max=self._options.batch_bytes_max,
+            linger_ms=self._options.linger_ms,
+        )
+        self._lanes: dict[TopicPartition, _Lane] = {}
+        self._partitioners: dict[str, Partitioner] = {}
+        self._identity: tuple[int, int] | None = None
+        self._identity_lock = asyncio.Lock()
+        self._linger: asyncio.TimerHandle | None = None
+        self._unanswered = 0
+        self._room = asyncio.Condition()
+        self._closed = False
+
+    async def send(
+        self,
+        topic: str,
+        value: bytes | str | None,
+        *,
+        key: bytes | str | None = None,
+        headers: Mapping[str, bytes | str | None] | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> asyncio.Future[Delivered]:
+        """Queue one record; the future tells its fate. Waits only while the buffer is full."""
+        if self._closed:
+            raise ProducerClosed("the producer is closed")
+        if self._unanswered >= self._options.buffer_records_max:
+            await self._wait_for(lambda: self._unanswered < self._options.buffer_records_max)
+        key_bytes, value_bytes = _to_bytes(key), _to_bytes(value)
+        partitioner = self._partitioners.get(topic) or await self._partitioner(topic)
+        target = TopicPartition(topic, partitioner.choose(key_bytes) if partition is None else partition)
+        pairs = {name: _to_bytes(one) for name, one in headers.items()} if headers else {}
+        loop = asyncio.get_running_loop()
+        waiting = _Waiting(encode_message(value_bytes, key_bytes, pairs, timestamp_ms), loop.create_future())
+        self._unanswered += 1
+        size = len(value_bytes or b"") + len(key_bytes or b"") + sum(len(n) + len(v or b"") for n, v in pairs.items())
+        if self._batches.add(target, waiting, size, _now_ms(loop)):
+            self._dispatch(self._batches.take_due(_now_ms(loop)))
+        self._arm_linger(loop)
+        return waiting.future
+
+    async def send_and_wait(self, topic: str, value: bytes | str | None, **fields: Any) -> Delivered:
+        """Send one record and wait until the broker has it."""
+        return await (await self.send(topic, value, **fields))
+
+    async def flush(self) -> None:
+        """Send what is queued and wait until every record so far has its answer."""
+        self._dispatch(self._batches.take_all())
+        await self._wait_for(lambda: self._unanswered == 0)
+
+    async def close(self) -> None:
+        """Flush, then refuse more. A second close does no harm."""
+        self._closed = True
+        await self.flush()
+        if self._linger is not None:
+            self._linger.cancel()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # --- batches on their way ---------------------------------------------------------
+
+    def _arm_linger(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._linger is None and (due_ms := self._batches.next_due_ms()) is not None:
+            self._linger = loop.call_later(max(0, due_ms - _now_ms(loop)) / 1000, self._lingered, loop)
+
+    def _lingered(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._linger = None
+        self._dispatch(self._batches.take_due(_now_ms(loop)))
+        self._arm_linger(loop)
+
+    def _dispatch(self, batches: list[Batch[_Waiting]]) -> None:
+        for batch in batches:
+            lane = self._lanes.get(batch.target)
+            if lane is None:
+                lane = self._lanes[batch.target] = _Lane(deque())
+            lane.queue.append(batch)
+            if lane.sender is None:
+                lane.sender = asyncio.create_task(self._drain(lane))
+
+    async def _drain(self, lane: _Lane) -> None:
+        """Send a partition's batches one after the other, until none is left."""
+        try:
+            while lane.queue:
+                batch = lane.queue.popleft()
+                try:
+                    await self._deliver(lane, batch)
+                except ClientError as problem:
+                    _fail(batch, problem)
+                except asyncio.CancelledError:
+                    _fail(batch, DeliveryUnknown("the producer was cancelled while a batch was under way"))
+                    raise
+                finally:
+                    self._unanswered -= len(batch.records)
+                    async with self._room:
+                        self._room.notify_all()
+        finally:
+            lane.sender = None
+
+    async def _deliver(self, lane: _Lane, batch: Batch[_Waiting]) -> None:
+        identity = await self._identify()
+        if lane.identity != identity:
+            lane.identity, lane.sequence = identity, 0
+        producer_id, epoch = identity
+        body = {
+            "messages": [waiting.message for waiting in batch.records],
+            "acks": self._options.acks,
+            "partition": batch.target.partition,
+            "producer_id": producer_id,
+            "producer_epoch": epoch,
+            "sequence": lane.sequence,
+        }
+        try:
+            reply = await self._transport.call(
+                "POST", f"/topics/{batch.target.topic}/messages", dict[str, Any], body=body, repeatable=True
+            )
+        except BrokerUnreachable as problem:
+            self._forget(identity)
+            raise DeliveryUnknown(str(problem)) from problem
+        except RequestRefused as refused:
+            if refused.code in _LOST_IDENTITY:
+                self._forget(identity)
+            raise
+        lane.sequence = (lane.sequence + len(batch.records)) & 0x7FFFFFFF
+        acks, duplicate = reply["acks"], bool(reply.get("duplicate"))
+        for waiting, result in zip(batch.records, reply["results"], strict=True):
+            if not waiting.future.done():
+                topic, partition = batch.target
+                waiting.future.set_result(
+                    Delivered(topic, partition, result["offset"], result["timestamp"], acks, duplicate)
+                )
+
+    async def _identify(self) -> tuple[int, int]:
+        if self._identity is None:
+            async with self._identity_lock:
+                if self._identity is None:
+                    # A lost answer wastes one id and harms nobody, so this may be repeated.
+                    reply = await self._transport.call(
+                        "POST", "/producers/init", dict[str, Any], body={}, repeatable=True
+                    )
+                    self._identity = (reply["producer_id"], reply["epoch"])
+        return self._identity
+
+    def _forget(self, identity: tuple[int, int]) -> None:
+        # What the broker holds of our sequences is unknown now, so the next batch begins under a new id.
+        # Another lane may have begun again already: its new id must not be thrown away with the old one.
+        if self._identity == identity:
+            self._identity = None
+
+    async def _partitioner(self, topic: str) -> Partitioner:
+        try:
+            reply = await self._transport.call("GET", f"/topics/{topic}/partitions", dict[str, Any])
+        except RequestRefused as refused:
+            if refused.code != "topic_not_found":
+                raise
+            # The first record creates its topic, where the broker allows that.
+            await self._transport.call("PUT", f"/topics/{topic}", dict[str, Any])
+            reply = await self._transport.call("GET", f"/topics/{topic}/partitions", dict[str, Any])
+        return self._partitioners.setdefault(topic, Partitioner(len(reply["partitions"])))
+
+    async def _wait_for(self, condition: Callable[[], bool]) -> None:
+        async with self._room:
+            await self._room.wait_for(condition)
+
+
+def _fail(batch: Batch[_Waiting], problem: ClientError) -> None:
+    for waiting in batch.records:
+        if not waiting.future.done():
+            waiting.future.set_exception(problem)
+            # Whoever does not look at the future has chosen to; that is not a warning of ours.
+            waiting.future.exception()
+
+
+def _to_bytes(data: bytes | str | None) -> bytes | None:
+    return data.encode() if isinstance(data, str) else data
+
+
+def _now_ms(loop: asyncio.AbstractEventLoop) -> int:
+    return int(loop.time() * 1000)

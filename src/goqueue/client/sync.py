@@ -1,0 +1,208 @@
+"""The client without `await`: the same objects, run by a loop in a background thread."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import threading
+from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from goqueue.client import connection
+from goqueue.client.connection import Row
+from goqueue.client.consumer import Consumer as AsyncConsumer
+from goqueue.client.producer import Producer as AsyncProducer
+from goqueue.client.types import Delivered, Message
+from goqueue.records import TopicPartition
+
+T = TypeVar("T")
+
+
+def connect(server: str = "http://127.0.0.1:8080", **options: Any) -> Client:
+    """A client whose calls block."""
+    return Client(server, **options)
+
+
+class _Loop:
+    """An event loop that lives in a thread of its own until closed."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="goqueue-client", daemon=True)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self.submit(work).result()
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def close(self) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+
+
+class Client:
+    """Topics, groups, reads, producers and consumers of one broker, in blocking calls."""
+
+    def __init__(self, server: str, **options: Any) -> None:
+        self._loop = _Loop()
+        self._client = connection.connect(server, **options)
+
+    def producer(self, **options: Any) -> Producer:
+        """A producer; options are those of `ProducerOptions`."""
+        return self._loop.run(self._open_producer(options))
+
+    def consumer(self, group: str, topics: Iterable[str], **options: Any) -> Consumer:
+        """A member of `group`; options are those of `ConsumerOptions`."""
+        return self._loop.run(self._open_consumer(group, topics, options))
+
+    def read(self, topic: str, partition: int, **options: Any) -> tuple[list[Message], int]:
+        """Read without a group or state."""
+        return self._loop.run(self._client.read(topic, partition, **options))
+
+    def create_topic(self, name: str, **options: Any) -> Row:
+        """Create a topic."""
+        return self._loop.run(self._client.create_topic(name, **options))
+
+    def topics(self, *, internal: bool = False) -> list[Row]:
+        """Name, partitions and kind of every topic."""
+        return self._loop.run(self._client.topics(internal=internal))
+
+    def topic(self, name: str) -> Row:
+        """One topic: its settings, sizes and offsets."""
+        return self._loop.run(self._client.topic(name))
+
+    def alter_topic(self, name: str, **options: Any) -> Row:
+        """Change settings or add partitions."""
+        return self._loop.run(self._client.alter_topic(name, **options))
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic and all in it."""
+        self._loop.run(self._client.delete_topic(name))
+
+    def groups(self) -> list[Row]:
+        """Every group with its state."""
+        return self._loop.run(self._client.groups())
+
+    def group(self, group: str) -> Row:
+        """One group: members, assignments, offsets, lag."""
+        return self._loop.run(self._client.group(group))
+
+    def group_offsets(self, group: str) -> Row:
+        """Committed offsets and lag by topic and partition."""
+        return self._loop.run(self._client.group_offsets(group))
+
+    def reset_offsets(self, group: str, **request: Any) -> Row:
+        """Move an inactive group's offsets."""
+        return self._loop.run(self._client.reset_offsets(group, **request))
+
+    def delete_group(self, group: str) -> None:
+        """Forget a group that has no members."""
+        self._loop.run(self._client.delete_group(group))
+
+    def get(self, path: str, **params: str) -> Row:
+        """Any read-only route that has no method of its own."""
+        return self._loop.run(self._client.get(path, **params))
+
+    def close(self) -> None:
+        """Close connections and the background thread. A second close does no harm."""
+        if self._loop is not None:
+            self._loop.run(self._client.close())
+            self._loop.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def _open_producer(self, options: Mapping[str, Any]) -> Producer:
+        return Producer(self._loop, self._client.producer(**options))
+
+    async def _open_consumer(self, group: str, topics: Iterable[str], options: Mapping[str, Any]) -> Consumer:
+        consumer = self._client.consumer(group, topics, **options)
+        await consumer.start()
+        return Consumer(self._loop, consumer)
+
+
+class Producer:
+    """Sends records; `send` returns a future from `concurrent.futures`."""
+
+    def __init__(self, loop: _Loop, producer: AsyncProducer) -> None:
+        self._loop = loop
+        self._producer = producer
+
+    def send(self, topic: str, value: bytes | str | None, **fields: Any) -> concurrent.futures.Future[Delivered]:
+        """Queue one record; the future tells its fate."""
+        return self._loop.submit(self._producer.send_and_wait(topic, value, **fields))
+
+    def send_and_wait(self, topic: str, value: bytes | str | None, **fields: Any) -> Delivered:
+        """Send one record and wait until the broker has it."""
+        return self.send(topic, value, **fields).result()
+
+    def flush(self) -> None:
+        """Wait until every record so far has its answer."""
+        self._loop.run(self._producer.flush())
+
+    def close(self) -> None:
+        """Flush, then refuse more."""
+        self._loop.run(self._producer.close())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Consumer:
+    """Reads topics as a member of a group; iterate over it, or call `poll`."""
+
+    def __init__(self, loop: _Loop, consumer: AsyncConsumer) -> None:
+        self._loop = loop
+        self._consumer = consumer
+
+    def poll(self, *, limit: int | None = None, timeout_ms: int | None = None) -> list[Message]:
+        """Up to `limit` messages; empty when none came in time."""
+        return self._loop.run(self._consumer.poll(limit=limit, timeout_ms=timeout_ms))
+
+    def __iter__(self) -> Iterator[Message]:
+        while True:
+            yield from self.poll(limit=1)
+
+    def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
+        """Store how far we are."""
+        self._loop.run(self._consumer.commit(offsets))
+
+    def seek(self, at: TopicPartition, offset: int) -> None:
+        """Read this partition from `offset` next."""
+        self._consumer.seek(at, offset)
+
+    @property
+    def assignment(self) -> frozenset[TopicPartition]:
+        """The partitions that are ours now."""
+        return self._consumer.assignment
+
+    def lag(self) -> dict[TopicPartition, int]:
+        """Messages between the group's commit and the end, for our partitions."""
+        return self._loop.run(self._consumer.lag())
+
+    def close(self) -> None:
+        """Commit if that is automatic, and leave the group."""
+        self._loop.run(self._consumer.close())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
