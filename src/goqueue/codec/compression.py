@@ -102,7 +102,7 @@ def _snappy_decompress(view: memoryview, size_max: int) -> bytes:
     if view[:8] != _XERIAL_HEADER[:8]:
         return _snappy_block(view, size_max)
     pieces: list[bytes] = []
-    room_bytes = size_max
+    total_bytes = 0
     position = len(_XERIAL_HEADER)
     while position < len(view):
         if position + _XERIAL_LENGTH.size > len(view):
@@ -111,15 +111,15 @@ def _snappy_decompress(view: memoryview, size_max: int) -> bytes:
         position += _XERIAL_LENGTH.size
         if not 0 <= length <= len(view) - position:
             raise CorruptBatch(f"a snappy block claims {length} bytes of the {len(view) - position} left")
-        pieces.append(_snappy_block(view[position : position + length], room_bytes))
-        room_bytes -= len(pieces[-1])
+        pieces.append(_snappy_block(view[position : position + length], size_max, total_bytes))
+        total_bytes += len(pieces[-1])
         position += length
     return b"".join(pieces)
 
 
-def _snappy_block(block: memoryview, size_max: int) -> bytes:
+def _snappy_block(block: memoryview, size_max: int, before_bytes: int = 0) -> bytes:
     size = cramjam.snappy.decompress_raw_len(block)
-    if size > size_max:
+    if before_bytes + size > size_max:
         raise _too_large(size_max)
     room = bytearray(size)
     written = cramjam.snappy.decompress_raw_into(block, room)

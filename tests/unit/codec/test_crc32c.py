@@ -1,0 +1,29 @@
+"""CRC-32C is Castagnoli's polynomial, over any buffer, in pieces or whole."""
+
+from __future__ import annotations
+
+import zlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from goqueue.codec.crc32c import crc32c
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [(b"", 0), (b"123456789", 0xE3069283), (bytes(32), 0x8A9136AA), (b"\xff" * 32, 0x62A8AB43)],
+)
+def test_known_checksums_of_rfc_3720_come_out(data: bytes, expected: int) -> None:
+    assert crc32c(data) == expected
+
+
+def test_it_is_not_the_checksum_of_zlib() -> None:
+    assert crc32c(b"123456789") != zlib.crc32(b"123456789")
+
+
+@given(data=st.binary(max_size=200), cut=st.integers(0, 200))
+def test_pieces_give_the_checksum_of_the_whole_for_every_kind_of_buffer(data: bytes, cut: int) -> None:
+    whole = crc32c(data)
+    assert crc32c(memoryview(data)[cut:], crc32c(bytearray(data[:cut]))) == whole

@@ -1,0 +1,173 @@
+"""Frames: there and back, and no single flipped bit goes unnoticed (R1.02, R1.06, W22, W23)."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.codec.builders import NOW_MS, framed, some_batch
+
+from goqueue.codec.crc32c import crc32c
+from goqueue.codec.frame import (
+    HEADER_BYTES,
+    HEADERS_BYTES_MAX,
+    Flags,
+    FrameDamage,
+    check_frame,
+    decode_headers,
+    encode_frame_header,
+    encode_headers,
+    parse_frame_header,
+    walk_frames,
+)
+from goqueue.errors import InvalidRecord
+
+KNOWN_FLAGS = st.sampled_from([0, *(int(flag) for flag in Flags), 0x7B])
+
+
+def test_the_header_is_the_34_bytes_of_the_requirements() -> None:
+    batch = some_batch()
+    frame = framed(batch, offset=7, flags=Flags.TRANSACTIONAL, priority=1)
+    assert frame[:4] == b"GQ\x01\x20"
+    assert struct.unpack(">qqBBHIH", frame[8:34]) == (7, NOW_MS * 1_000_000, 1, 0, 0, len(batch), 0)
+    assert len(frame) == 34 + len(batch)
+
+
+def test_the_checksum_covers_every_byte_but_its_own_four() -> None:
+    frame = framed(some_batch(), headers=encode_headers([("a", b"b")]))
+    assert int.from_bytes(frame[4:8], "big") == crc32c(frame[8:], crc32c(frame[:4]))
+
+
+def test_every_single_flipped_bit_of_a_frame_is_detected() -> None:
+    frame = framed(some_batch(2), offset=5, flags=Flags.COMPRESSED, headers=encode_headers([("h", b"1")]))
+    check_frame(frame)
+    for bit in range(len(frame) * 8):
+        damaged = bytearray(frame)
+        damaged[bit // 8] ^= 1 << (bit % 8)
+        with pytest.raises(FrameDamage):
+            check_frame(damaged)
+
+
+def test_a_flipped_bit_is_detected_with_frames_on_both_sides() -> None:
+    first, middle, last = (framed(some_batch(1), offset=offset) for offset in range(3))
+    for bit in range(len(middle) * 8):
+        damaged = bytearray(middle)
+        damaged[bit // 8] ^= 1 << (bit % 8)
+        walk = walk_frames(first + damaged + last)
+        assert next(walk).header.offset == 0
+        with pytest.raises(FrameDamage) as caught:
+            next(walk)
+        assert caught.value.position == len(first)
+
+
+def test_every_cut_of_a_frame_is_short_and_no_cut_is_sound() -> None:
+    frame = framed(some_batch(1))
+    for size in range(1, len(frame)):
+        with pytest.raises(FrameDamage) as caught:
+            next(walk_frames(frame[:size]))
+        assert caught.value.is_short
+
+
+@given(
+    offset=st.integers(0, 2**62),
+    flags=KNOWN_FLAGS,
+    priority=st.integers(0, 4),
+    count=st.integers(1, 5),
+    lead=st.binary(max_size=40),
+    pairs=st.lists(st.tuples(st.text(st.characters(codec="utf-8"), max_size=9), st.binary(max_size=9)), max_size=3),
+)
+def test_a_frame_anywhere_in_a_buffer_reads_as_it_was_written(
+    offset: int, flags: int, priority: int, count: int, lead: bytes, pairs: list[tuple[str, bytes]]
+) -> None:
+    batch = some_batch(count)
+    headers = encode_headers(pairs)
+    frame = framed(batch, offset=offset, flags=flags, priority=priority, headers=headers)
+    header = check_frame(memoryview(lead + frame + b"rest")[: len(lead) + len(frame)], len(lead))
+    assert header == parse_frame_header(lead + frame, len(lead))
+    assert header.flags == flags | (Flags.HEADERS if pairs else 0)
+    assert (header.offset, header.priority, header.value_bytes) == (offset, priority, len(batch))
+    assert header.size == len(frame)
+    assert decode_headers(frame[HEADER_BYTES + len(batch) :]) == pairs
+
+
+def test_walking_gives_every_frame_with_its_place_and_both_headers() -> None:
+    frames = [framed(some_batch(n), offset=10 * n) for n in range(1, 6)]
+    data = b"".join(frames)
+    found = list(walk_frames(data))
+    assert [f.header.offset for f in found] == [10, 20, 30, 40, 50]
+    assert [f.batch.count for f in found] == [1, 2, 3, 4, 5]
+    assert [data[f.position : f.end] for f in found] == frames
+    assert list(walk_frames(data, found[3].position, found[4].position)) == [found[3]]
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "reason"),
+    [
+        (0, 0x58, "no frame begins here"),
+        (2, 2, "version 2"),
+        (3, 0x80, "flags 0x80"),
+        (3, 0x04, "flags 0x04"),
+        (8, 0xFF, "negative"),
+        (24, 5, "priority 5"),
+        (25, 1, "reserved byte 1"),
+        (27, 1, "key length 1"),
+    ],
+)
+def test_a_header_that_cannot_be_says_what_is_wrong(at: int, value: int, reason: str) -> None:
+    frame = bytearray(framed(some_batch()))
+    frame[at] = value
+    for read in (parse_frame_header, check_frame):
+        with pytest.raises(FrameDamage, match=reason):
+            read(frame)
+
+
+def resealed(frame: bytes | bytearray) -> bytes:
+    crc = crc32c(frame[8:], crc32c(frame[:4]))
+    return bytes(frame[:4]) + crc.to_bytes(4, "big") + bytes(frame[8:])
+
+
+@pytest.mark.parametrize(
+    ("at", "value"),
+    [(34, 9), (34 + 11, 0xFF), (34 + 16, 1), (34 + 57, 0x80), (34 + 60, 9)],
+    ids=["base offset", "length", "magic", "negative count", "more records than offsets"],
+)
+def test_a_batch_that_does_not_fit_its_frame_is_damage_even_with_a_right_checksum(at: int, value: int) -> None:
+    frame = bytearray(framed(some_batch()))
+    frame[at] = value
+    with pytest.raises(FrameDamage, match="does not fit"):
+        check_frame(resealed(frame))
+
+
+def test_a_value_too_small_for_a_batch_is_damage() -> None:
+    header = encode_frame_header([b"tiny"], flags=0, offset=0, timestamp_ns=0, priority=0)
+    with pytest.raises(FrameDamage, match="holds no batch"):
+        check_frame(header + b"tiny")
+
+
+@given(junk=st.binary(max_size=200))
+def test_junk_is_damage_and_nothing_else(junk: bytes) -> None:
+    for data in (junk, b"GQ\x01" + junk, framed(some_batch(1))[:34] + junk):
+        try:
+            list(walk_frames(data))
+        except FrameDamage:
+            continue
+
+
+def test_headers_that_do_not_fit_their_block_are_refused() -> None:
+    with pytest.raises(InvalidRecord):
+        encode_headers([("a", bytes(HEADERS_BYTES_MAX)), ("b", b"")])
+    with pytest.raises(InvalidRecord):
+        encode_headers([("a", bytes(HEADERS_BYTES_MAX + 1))])
+    with pytest.raises(InvalidRecord):
+        encode_frame_header([b""], flags=0, offset=0, timestamp_ns=0, priority=0, headers=bytes(HEADERS_BYTES_MAX + 1))
+
+
+@given(block=st.binary(min_size=1, max_size=40))
+def test_a_junk_headers_block_is_damage_or_reads_to_the_same_bytes(block: bytes) -> None:
+    try:
+        pairs = decode_headers(block)
+    except FrameDamage:
+        return
+    assert encode_headers(pairs) == (block if pairs else b"")
