@@ -14,7 +14,7 @@ MIB = 1024 * 1024
 
 
 def setting(default: Any, doc: str, **extra: Any) -> Any:
-    """A documented field. `extra` may name `env`, `minimum`, `maximum`, `choices`."""
+    """A documented field. `extra` may name `env`, `flag`, `minimum`, `maximum`, `choices`."""
     return field(default=default, metadata={"doc": doc, **extra})
 
 
@@ -22,8 +22,17 @@ def setting(default: Any, doc: str, **extra: Any) -> Any:
 class BrokerConfig:
     """Who this node is and where its data lies."""
 
-    data_dir: str = setting("./data", "Directory that holds everything durable.", env="GOQUEUE_BROKER_DATADIR")
-    node_id: int = setting(1, "Number of this node, unique in its cluster.", env="GOQUEUE_BROKER_NODEID", minimum=0)
+    data_dir: str = setting(
+        "./data", "Directory that holds everything durable.", env="GOQUEUE_BROKER_DATADIR", flag="--data-dir"
+    )
+    node_id: int = setting(
+        1,
+        "Number of this node, unique in its cluster.",
+        env="GOQUEUE_BROKER_NODEID",
+        flag="--node-id",
+        minimum=0,
+        maximum=2**31 - 1,
+    )
     auto_create_topics: bool = setting(True, "Create a topic when a client first names it.")
     default_partitions: int = setting(3, "Partitions of a topic that does not say.", minimum=1, maximum=10_000)
     default_replication_factor: int = setting(1, "Copies of a topic that does not say.", minimum=1)
@@ -33,13 +42,28 @@ class BrokerConfig:
 class ListenersConfig:
     """Where clients connect. Loopback only, until security is configured."""
 
-    kafka: str = setting("127.0.0.1:9092", "Address of the Kafka protocol, host:port.", env="GOQUEUE_LISTENERS_KAFKA")
+    kafka: str = setting(
+        "127.0.0.1:9092",
+        "Address of the Kafka protocol, host:port; port 0 takes a free one.",
+        env="GOQUEUE_LISTENERS_KAFKA",
+        flag="--kafka",
+    )
     advertised_kafka: str = setting(
         "",
         "Address that Kafka clients are told to use; empty means the one listened on.",
         env="GOQUEUE_LISTENERS_ADVERTISED_KAFKA",
+        flag="--advertised-kafka",
     )
-    http: str = setting("127.0.0.1:8080", "Address of the HTTP API, host:port.", env="GOQUEUE_LISTENERS_HTTP")
+    http: str = setting(
+        "127.0.0.1:8080",
+        "Address of the HTTP API, host:port; port 0 takes a free one.",
+        env="GOQUEUE_LISTENERS_HTTP",
+        flag="--http",
+    )
+    allow_insecure: bool = setting(
+        False,
+        "Accept that whoever reaches a listener beyond loopback may read and write everything.",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +81,9 @@ class LogConfig:
     producer_window_batches: int = setting(5, "Batches per producer whose retries are recognised.", minimum=1)
     producer_expiry_ms: int = setting(7 * 24 * 3600 * 1000, "Idle time after which a producer is forgotten.", minimum=1)
     tombstone_retention_ms: int = setting(24 * 3600 * 1000, "How long a deletion outlives compaction.", minimum=0)
-    compaction_dirty_ratio: float = setting(0.5, "Share of uncompacted bytes that starts compaction.")
+    compaction_dirty_ratio: float = setting(
+        0.5, "Share of uncompacted bytes that starts compaction.", minimum=0.0, maximum=1.0
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +133,16 @@ class GroupsConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class HttpConfig:
+    """The HTTP API."""
+
+    body_bytes_max: int = setting(16 * MIB, "Largest request body.", minimum=1024)
+    idle_ms: int = setting(75_000, "A kept-alive connection without a request is closed after this.", minimum=1000)
+    wait_ms_max: int = setting(60_000, "Longest wait of one long poll.", minimum=0)
+    cors_origin: str = setting("", "Origin that browsers may call from; empty switches CORS off.")
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """All settings of one node."""
 
@@ -116,6 +152,7 @@ class Config:
     durability: DurabilityConfig = DurabilityConfig()
     limits: LimitsConfig = LimitsConfig()
     groups: GroupsConfig = GroupsConfig()
+    http: HttpConfig = HttpConfig()
 
 
 def environment_name(section: str, name: str, metadata: Any) -> str:

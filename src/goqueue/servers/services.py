@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from goqueue.broker.producer_ids import ProducerIds
     from goqueue.broker.publish import PublishService
     from goqueue.broker.queries import PartitionQueries
+    from goqueue.broker.record_reads import RecordReader
     from goqueue.broker.topics import TopicService
     from goqueue.clock import Clock
     from goqueue.config import Config
@@ -39,5 +40,6 @@ class Services:
     publish: PublishService
     fetch: FetchService
     queries: PartitionQueries
+    reads: RecordReader
     producer_ids: ProducerIds
     groups: GroupService

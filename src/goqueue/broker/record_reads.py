@@ -1,0 +1,94 @@
+"""Reading records instead of batches, for front-ends whose clients cannot open a batch.
+
+Bounds are the fetch path's. What is left out here is only what no reader may see: control
+records, and with read_committed the records of aborted transactions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from goqueue.broker.fetch import FetchedPartition, FetchQuery, FetchService, PartitionRead
+from goqueue.codec.batch import BatchHeader, decode_records, parse_batch_header
+from goqueue.errors import GoQueueError
+from goqueue.ports import Buffer
+from goqueue.records import AbortedTransaction, Isolation, Record, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsRead:
+    """Records of one partition and the offset to read on from, or why there are none."""
+
+    records: list[Record]
+    next_offset: int
+    high_watermark: int
+    error: GoQueueError | None = None
+
+
+class RecordReader:
+    """Reads records from positions, waiting for the first if asked."""
+
+    def __init__(self, fetch: FetchService) -> None:
+        self._fetch = fetch
+
+    async def read(
+        self,
+        positions: Mapping[TopicPartition, int],
+        *,
+        limit: int,
+        max_bytes: int,
+        wait_ms: int = 0,
+        isolation: Isolation = Isolation.READ_UNCOMMITTED,
+    ) -> dict[TopicPartition, RecordsRead]:
+        """Up to `limit` records in all, taken in turn from the partitions that have some."""
+        query = FetchQuery(
+            reads=[PartitionRead(at.topic, at.partition, offset, max_bytes) for at, offset in positions.items()],
+            max_bytes=max_bytes,
+            min_bytes=1,
+            max_wait_ms=wait_ms,
+            isolation=isolation,
+        )
+        fetched = self._fetch.fetch_now(query) or await self._fetch.fetch(query)
+        left = limit
+        found = {}
+        for one in fetched:
+            at = TopicPartition(one.topic, one.partition)
+            found[at] = _open(one, positions[at], left, isolation)
+            left -= len(found[at].records)
+        return found
+
+
+def _open(fetched: FetchedPartition, offset: int, limit: int, isolation: Isolation) -> RecordsRead:
+    if fetched.error is not None:
+        return RecordsRead([], offset, fetched.high_watermark, fetched.error)
+    hidden = fetched.aborted if isolation is Isolation.READ_COMMITTED else ()
+    records: list[Record] = []
+    for batch in fetched.batches:
+        if len(records) >= limit:
+            break
+        header = parse_batch_header(batch)
+        taken = _visible(batch, header, offset, hidden)
+        if len(records) + len(taken) > limit:
+            taken = taken[: limit - len(records)]
+            records += taken
+            offset = taken[-1].offset + 1
+            break
+        records += taken
+        offset = max(offset, header.last_offset + 1)
+    return RecordsRead(records, offset, fetched.high_watermark)
+
+
+def _visible(batch: Buffer, header: BatchHeader, offset: int, hidden: Sequence[AbortedTransaction]) -> list[Record]:
+    if header.is_control:
+        return []
+    if header.is_transactional and any(
+        aborted.producer_id == header.producer_id and aborted.first_offset <= header.base_offset <= aborted.last_offset
+        for aborted in hidden
+    ):
+        return []
+    records = decode_records(batch)
+    if records and records[0].offset < offset:
+        # The batch holds records before the one asked for: it is stored whole and read whole.
+        records = [record for record in records if record.offset >= offset]
+    return records

@@ -1,0 +1,93 @@
+"""Turns a `Route` into an aiohttp handler: decode, call, encode, and answer errors as values.
+
+One wrapper does what a chain of middlewares would do, because this runs for every message
+that is published one at a time.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from goqueue.errors import GoQueueError, InvalidRequest, wire_of
+from goqueue.servers.http.route import Answer, Route, decode
+from goqueue.servers.http.types import ErrorDetail, ErrorReply
+from goqueue.servers.services import Services
+
+_log = logging.getLogger("goqueue.http")
+_access = logging.getLogger("goqueue.http.access")
+_encode = msgspec.json.Encoder().encode
+_REQUEST_ID = "X-Request-Id"
+_REQUEST_ID_CHARS_MAX = 128
+
+AioHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def adapt(route: Route, services: Services, new_request_id: Callable[[], str]) -> AioHandler:
+    """The aiohttp handler of a route."""
+    decoder = msgspec.json.Decoder(route.body) if route.body is not None else None
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        started_ms = services.clock.monotonic_ms()
+        request_id = request.headers.get(_REQUEST_ID, "")[:_REQUEST_ID_CHARS_MAX] or new_request_id()
+        try:
+            answer = await route.handle(services, await decode(route, request, decoder))
+            response = respond(answer)
+        except GoQueueError as error:
+            response = refuse(error)
+        except web.HTTPRequestEntityTooLarge:
+            response = _too_large(services.config.http.body_bytes_max)
+        except web.HTTPException:
+            raise
+        except Exception:  # noqa: BLE001 - the last line of defence of a request
+            # Our own mistake: the caller learns the request id, the log has the rest.
+            _log.exception("request failed", extra={"request_id": request_id, "path": request.path})
+            response = refuse(GoQueueError(f"something went wrong here; the broker's log has it under {request_id}"))
+        if not response.prepared:
+            response.headers[_REQUEST_ID] = request_id
+        if _access.isEnabledFor(logging.INFO):
+            _access.info(
+                "%s %s %d %d ms %s",
+                request.method,
+                request.path,
+                response.status,
+                services.clock.monotonic_ms() - started_ms,
+                request_id,
+            )
+        return response
+
+    return handle
+
+
+def respond(answer: Any) -> web.StreamResponse:
+    """A handler's answer as a response; one that streamed has its response already."""
+    if isinstance(answer, web.StreamResponse):
+        return answer
+    if isinstance(answer, Answer):
+        return web.Response(
+            status=answer.status, body=_encode(answer.body), content_type="application/json", headers=answer.headers
+        )
+    return web.Response(body=_encode(answer), content_type="application/json")
+
+
+def refuse(error: GoQueueError) -> web.Response:
+    """An error as a response."""
+    wire = wire_of(error)
+    headers = {"Retry-After": "1"} if wire.http in {429, 503} else None
+    body = ErrorReply(error=detail_of(error), status=wire.http)
+    return web.Response(status=wire.http, body=_encode(body), content_type="application/json", headers=headers)
+
+
+def detail_of(error: GoQueueError) -> ErrorDetail:
+    """What a caller is told of an error."""
+    return ErrorDetail(code=wire_of(error).code, message=str(error), field=error.field, hint=error.hint)
+
+
+def _too_large(limit: int) -> web.Response:
+    error = InvalidRequest(f"the body is larger than {limit} bytes", field="body", hint="send fewer messages at once")
+    body = ErrorReply(error=detail_of(error), status=413)
+    return web.Response(status=413, body=_encode(body), content_type="application/json")

@@ -1,0 +1,119 @@
+"""Messages as JSON: any bytes go in and come out unchanged.
+
+Text stays readable. Where a key, a value or a header is not UTF-8, all of that message
+travels as base64 and says so in `encoding`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+
+import msgspec
+
+from goqueue.errors import InvalidRequest
+from goqueue.records import NewRecord, Record
+from goqueue.servers.http.types import MessageIn, MessageOut, Publish
+
+_decode_text = msgspec.json.Decoder(str).decode
+
+
+def record_of(message: MessageIn | Publish, where: str = "") -> NewRecord:
+    """The record that a published message stands for. `where` names it in errors."""
+    raw = bytes(message.value)  # type: ignore[arg-type]
+    if message.encoding == "base64":
+        return NewRecord(
+            _from_base64(message.key, f"{where}key"),
+            _from_base64(_text(raw, f"{where}value"), f"{where}value"),
+            _headers_from_base64(message.headers, where),
+            message.timestamp,
+        )
+    headers = message.headers
+    return NewRecord(
+        None if message.key is None else message.key.encode(),
+        _value(raw),
+        tuple([(name, None if one is None else one.encode()) for name, one in headers.items()]) if headers else (),
+        message.timestamp,
+    )
+
+
+def message_of(topic: str, partition: int, record: Record, *, base64_always: bool = False) -> MessageOut:
+    """A stored record as a reader gets it."""
+    if not base64_always:
+        try:
+            return _as_text(topic, partition, record)
+        except UnicodeDecodeError:
+            pass
+    return _as_base64(topic, partition, record)
+
+
+def _value(raw: bytes) -> bytes | None:
+    """Text without its quotes, null as a tombstone, any other JSON as it was written."""
+    if raw[:1] == b'"':
+        return _decode_text(raw).encode()
+    return None if raw == b"null" else raw
+
+
+def _text(raw: bytes, field: str) -> str | None:
+    if raw == b"null":
+        return None
+    if raw[:1] != b'"':
+        raise InvalidRequest("a base64 value must be a JSON string", field=field)
+    return _decode_text(raw)
+
+
+def _from_base64(text: str | None, field: str) -> bytes | None:
+    if text is None:
+        return None
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as problem:
+        raise InvalidRequest(f"{field} is not valid base64", field=field) from problem
+
+
+def _headers_from_base64(headers: Mapping[str, str | None] | None, where: str) -> tuple[tuple[str, bytes | None], ...]:
+    if not headers:
+        return ()
+    return tuple((name, _from_base64(one, f"{where}headers.{name}")) for name, one in headers.items())
+
+
+def _as_text(topic: str, partition: int, record: Record) -> MessageOut:
+    key, value = record.key, record.value
+    message = MessageOut(
+        topic=topic,
+        partition=partition,
+        offset=record.offset,
+        timestamp=record.timestamp_ms,
+        key=None if key is None else key.decode(),
+        value=None if value is None else value.decode(),
+    )
+    if record.headers:
+        _put_headers(message, [(name, None if one is None else one.decode()) for name, one in record.headers])
+    return message
+
+
+def _as_base64(topic: str, partition: int, record: Record) -> MessageOut:
+    message = MessageOut(
+        topic=topic,
+        partition=partition,
+        offset=record.offset,
+        timestamp=record.timestamp_ms,
+        key=_to_base64(record.key),
+        value=_to_base64(record.value),
+        encoding="base64",
+    )
+    if record.headers:
+        _put_headers(message, [(name, _to_base64(one)) for name, one in record.headers])
+    return message
+
+
+def _put_headers(message: MessageOut, pairs: list[tuple[str, str | None]]) -> None:
+    message.headers = dict(pairs)
+    if len(message.headers) < len(pairs):
+        # A name that stands twice would lose a value in an object, so the list is added.
+        message.headers_list = pairs
+
+
+def _to_base64(data: bytes | None) -> str | None:
+    return None if data is None else base64.b64encode(data).decode()

@@ -1,0 +1,101 @@
+"""The OpenAPI 3.1 document, made from the routes and their types."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from goqueue.servers.http.route import Route
+from goqueue.servers.http.types import ErrorReply
+
+_PATH_PARAMETER = re.compile(r"{(\w+)}")
+_INTEGER_PARAMETERS = {"partition"}
+_REF = "#/components/schemas/{name}"
+
+
+def document(routes: Iterable[Route], version: str) -> dict[str, Any]:
+    """The description of the whole API."""
+    routes = list(routes)
+    types = _types_of(routes)
+    schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
+    by_type = dict(zip(types, schemas, strict=True))
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, by_type)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "GoQueue",
+            "version": version,
+            "description": "One partitioned log, read as a stream or as a queue.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "/"}, {"url": "/v1"}],
+        "paths": paths,
+        "components": {"schemas": components},
+    }
+
+
+def _types_of(routes: list[Route]) -> list[Any]:
+    types: dict[Any, None] = {ErrorReply: None}
+    for route in routes:
+        for kind in (route.body, route.query, *route.replies.values()):
+            if kind is not None and not isinstance(kind, str):
+                types.setdefault(kind, None)
+    return list(types)
+
+
+def _operation(route: Route, by_type: dict[Any, Any]) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "operationId": f"{route.handle.__module__.rpartition('.')[2]}_{route.handle.__name__}_{route.method.lower()}",
+        "summary": route.summary,
+        "tags": [route.handle.__module__.rpartition(".")[2]],
+        "responses": {},
+    }
+    if parameters := [*_path_parameters(route), *_query_parameters(route)]:
+        operation["parameters"] = parameters
+    if route.body is not None:
+        operation["requestBody"] = {
+            "required": not route.body_optional,
+            "content": {"application/json": {"schema": by_type[route.body]}},
+        }
+    for status, kind in route.replies.items():
+        operation["responses"][str(status)] = _response(kind, by_type)
+    for status in route.errors:
+        operation["responses"][str(status)] = _response(ErrorReply, by_type)
+    return operation
+
+
+def _path_parameters(route: Route) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "schema": {"type": "integer", "minimum": 0} if name in _INTEGER_PARAMETERS else {"type": "string"},
+        }
+        for name in _PATH_PARAMETER.findall(route.path)
+    ]
+
+
+def _query_parameters(route: Route) -> list[dict[str, Any]]:
+    if route.query is None:
+        return []
+    _, components = msgspec.json.schema_components([route.query], ref_template=_REF)
+    described = components[route.query.__name__]
+    required = set(described.get("required", ()))
+    return [
+        {"name": name, "in": "query", "required": name in required, "schema": schema}
+        for name, schema in described["properties"].items()
+    ]
+
+
+def _response(kind: Any, by_type: dict[Any, Any]) -> dict[str, Any]:
+    """A type makes a JSON response; a string is the media type of something else."""
+    if isinstance(kind, str):
+        return {"description": "as its media type says", "content": {kind: {}}}
+    text = (kind.__doc__ or "").strip()
+    return {"description": text, "content": {"application/json": {"schema": by_type[kind]}}}

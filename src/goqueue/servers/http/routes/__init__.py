@@ -1,0 +1,1 @@
+"""One file per family of routes; each lists its routes at the bottom."""

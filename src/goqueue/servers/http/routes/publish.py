@@ -1,0 +1,155 @@
+"""Publishing: one message or many, with a result for each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import UNSET
+
+from goqueue.broker.publish import Published as Outcome
+from goqueue.errors import GoQueueError, InvalidRequest, wire_of
+from goqueue.records import Acks, NewRecord
+from goqueue.servers.http.adapter import detail_of
+from goqueue.servers.http.message_json import record_of
+from goqueue.servers.http.route import Answer, Call, Route
+from goqueue.servers.http.types import InitProducer, MessageIn, ProducerIdentity, Publish, Published, PublishResult
+from goqueue.servers.services import Services
+
+_ACKS = {"none": Acks.NONE, "leader": Acks.LEADER, "all": Acks.ALL}
+_NO_PRODUCER = -1
+
+
+async def publish(services: Services, call: Call) -> Published | Answer:
+    """Publish messages."""
+    topic, body = call.path["topic"], call.body
+    messages = _messages(body)
+    await services.topics.ensure(topic)
+    if body.producer_id is not None:
+        outcomes = await _publish_once(services, topic, body, messages)
+    else:
+        outcomes = await _publish_plain(services, topic, body, messages)
+    return _answer(outcomes, body.acks)
+
+
+async def init_producer(services: Services, call: Call) -> ProducerIdentity:
+    """Get an id under which retries are recognised."""
+    if call.body.transactional_id is not None:
+        raise InvalidRequest(
+            "transactions are not supported yet",
+            field="transactional_id",
+            hint="leave it out for an idempotent producer",
+        )
+    return ProducerIdentity(producer_id=await services.producer_ids.allocate(), epoch=0)
+
+
+def _messages(body: Publish) -> Sequence[MessageIn | Publish]:
+    if body.messages is UNSET:
+        if body.value is UNSET:
+            raise InvalidRequest(
+                "the body has neither a value nor messages",
+                field="value",
+                hint='send {"value": ...} or {"messages": [{"value": ...}]}',
+            )
+        return [body]
+    if body.value is not UNSET or body.key is not None or body.headers is not None or body.timestamp is not None:
+        raise InvalidRequest(
+            "the body has both messages and a message of its own",
+            field="messages",
+            hint="put key, value, headers and timestamp into each of the messages",
+        )
+    return body.messages
+
+
+async def _publish_plain(
+    services: Services, topic: str, body: Publish, messages: Sequence[MessageIn | Publish]
+) -> list[Outcome]:
+    """Group by the partition named, publish each group, and put the results back into the order sent."""
+    outcomes: list[Outcome | None] = [None] * len(messages)
+    groups: dict[int | None, tuple[list[int], list[NewRecord]]] = {}
+    for index, message in enumerate(messages):
+        chosen = message.partition if message.partition is not None else body.partition
+        try:
+            record = record_of(message, f"messages[{index}]." if message is not body else "")
+        except InvalidRequest as error:
+            if len(messages) == 1:
+                raise
+            outcomes[index] = Outcome(partition=-1, offset=-1, timestamp_ms=-1, error=error)
+            continue
+        positions, records = groups.setdefault(chosen, ([], []))
+        positions.append(index)
+        records.append(record)
+    for chosen, (positions, records) in groups.items():
+        results = await services.publish.publish_records(topic, records, acks=_ACKS[body.acks], partition=chosen)
+        for index, outcome in zip(positions, results, strict=True):
+            outcomes[index] = outcome
+    return [outcome for outcome in outcomes if outcome is not None]
+
+
+async def _publish_once(
+    services: Services, topic: str, body: Publish, messages: Sequence[MessageIn | Publish]
+) -> list[Outcome]:
+    """Publish under a producer's sequence: one batch in one partition, or nothing."""
+    if body.producer_epoch is None or body.sequence is None:
+        missing = "producer_epoch" if body.producer_epoch is None else "sequence"
+        raise InvalidRequest(f"producer_id needs {missing} beside it", field=missing)
+    named = {m.partition if m.partition is not None else body.partition for m in messages}
+    chosen = named.pop() if len(named) == 1 else None
+    if chosen is None:
+        raise InvalidRequest(
+            "a sequence counts within one partition, so all messages must name the same one",
+            field="partition",
+            hint="send one request per partition, with the partition at the top",
+        )
+    records = [record_of(m, f"messages[{i}]." if m is not body else "") for i, m in enumerate(messages)]
+    return await services.publish.publish_records(
+        topic,
+        records,
+        acks=_ACKS[body.acks],
+        partition=chosen,
+        producer_id=body.producer_id if body.producer_id is not None else _NO_PRODUCER,
+        producer_epoch=body.producer_epoch,
+        sequence=body.sequence,
+    )
+
+
+def _answer(outcomes: list[Outcome], acks: str) -> Published | Answer:
+    """200 when all are stored, 207 when some are, the first error's own status when none is."""
+    failed = [outcome.error for outcome in outcomes if outcome.error is not None]
+    if not failed:
+        stored = [PublishResult(partition=o.partition, offset=o.offset, timestamp=o.timestamp_ms) for o in outcomes]
+        duplicate = any(outcome.duplicate for outcome in outcomes)
+        return Published(results=stored, acks=acks, count=len(stored), duplicate=duplicate)
+    if len(failed) == len(outcomes) == 1:
+        raise failed[0]
+    results = [_result(outcome) for outcome in outcomes]
+    status = wire_of(failed[0]).http if len(failed) == len(outcomes) else 207
+    return Answer(status, Published(results=results, acks=acks, count=len(outcomes) - len(failed)))
+
+
+def _result(outcome: Outcome) -> PublishResult:
+    error: GoQueueError | None = outcome.error
+    if error is None:
+        return PublishResult(partition=outcome.partition, offset=outcome.offset, timestamp=outcome.timestamp_ms)
+    return PublishResult(error=detail_of(error), status=wire_of(error).http)
+
+
+ROUTES = (
+    Route(
+        "POST",
+        "/topics/{topic}/messages",
+        publish,
+        "Publish messages",
+        {200: Published, 207: Published},
+        body=Publish,
+        errors=(400, 403, 404, 409, 413, 503, 507),
+    ),
+    Route(
+        "POST",
+        "/producers/init",
+        init_producer,
+        "Get a producer id",
+        {200: ProducerIdentity},
+        body=InitProducer,
+        body_optional=True,
+    ),
+)

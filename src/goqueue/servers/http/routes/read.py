@@ -1,0 +1,249 @@
+"""Stateless reads: from an offset or a time, once or as a stream.
+
+They keep nothing, so two readers see the same messages; for sharing work there are groups.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import AsyncIterator
+from typing import Annotated, Literal
+
+import msgspec
+from aiohttp import web
+from msgspec import Meta
+
+from goqueue.broker.queries import OffsetSpec
+from goqueue.broker.record_reads import RecordsRead
+from goqueue.errors import InvalidRequest, PartitionNotFound
+from goqueue.records import Isolation, TopicPartition
+from goqueue.servers.http.durations import parse_duration_ms
+from goqueue.servers.http.message_json import message_of
+from goqueue.servers.http.route import Call, Route
+from goqueue.servers.http.routes.topics import partition_index
+from goqueue.servers.http.types import MessageOut, OffsetNumber, PartitionIndex, ReadPartition, ReadTopic
+from goqueue.servers.services import Services
+
+_MAX_BYTES = 4 * 1024 * 1024
+_HEARTBEAT_MS = 15_000
+_STREAM_READ = 1000
+_encode = msgspec.json.Encoder().encode
+
+
+class Start(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, rename={"start": "from"}):
+    """Where to begin: `offset`, `timestamp` (ms), or `from` earliest or latest."""
+
+    offset: OffsetNumber | None = None
+    timestamp: Annotated[int, Meta(ge=0, le=2**53)] | None = None
+    start: Literal["earliest", "latest"] | None = None
+    isolation: Literal["read_committed", "read_uncommitted"] = "read_committed"
+    encoding: Literal["text", "base64"] = "text"
+
+
+class ReadQuery(Start, kw_only=True):
+    """How much to read, and how long to wait for the first message."""
+
+    limit: Annotated[int, Meta(ge=1, le=10_000)] = 100
+    max_bytes: Annotated[int, Meta(ge=1, le=52_428_800)] = _MAX_BYTES
+    wait: Annotated[str, Meta(max_length=20)] = "0"
+
+
+class TopicReadQuery(ReadQuery, kw_only=True):
+    """A read over all partitions, or the one named."""
+
+    partition: PartitionIndex | None = None
+
+
+class StreamQuery(Start, kw_only=True):
+    """What to follow, and when to end."""
+
+    partition: PartitionIndex | None = None
+    format: Literal["ndjson", "sse"] | None = None
+    limit: Annotated[int, Meta(ge=1)] | None = None
+    to_timestamp: Annotated[int, Meta(ge=0, le=2**53)] | None = None
+
+
+async def read_partition(services: Services, call: Call) -> ReadPartition:
+    """Read one partition."""
+    at = TopicPartition(call.path["topic"], partition_index(call))
+    found = (await _read(services, [at], call.query))[at]
+    return ReadPartition(
+        messages=_messages(at, found, call.query),
+        next_offset=found.next_offset,
+        high_watermark=found.high_watermark,
+    )
+
+
+async def read_topic(services: Services, call: Call) -> ReadTopic:
+    """Read all partitions of a topic, by time."""
+    query: TopicReadQuery = call.query
+    if query.offset is not None and query.partition is None:
+        raise InvalidRequest("an offset counts within one partition", field="offset", hint="name the partition too")
+    found = await _read(services, _partitions(services, call.path["topic"], query.partition), query)
+    merged = heapq.merge(*[_messages(at, one, query) for at, one in found.items()], key=lambda m: m.timestamp)
+    return ReadTopic(
+        messages=list(merged), next_offsets={str(at.partition): one.next_offset for at, one in found.items()}
+    )
+
+
+async def stream(services: Services, call: Call) -> web.StreamResponse:
+    """Follow a topic as it grows."""
+    query: StreamQuery = call.query
+    wants_events = "text/event-stream" in call.request.headers.get("Accept", "")
+    as_events = query.format == "sse" or (query.format is None and wants_events)
+    positions = _start_positions(services, _partitions(services, call.path["topic"], query.partition), query)
+    _resume(positions, call.request.headers.get("Last-Event-ID"))
+    response = web.StreamResponse(
+        headers={
+            "Content-Type": "text/event-stream" if as_events else "application/x-ndjson",
+            "Cache-Control": "no-store",
+            "X-Accel-Buffering": "no",
+        }
+    )
+    await response.prepare(call.request)
+    seen: dict[int, int] = {}
+    async for messages in _follow(services, positions, query):
+        await response.write(_as_events(messages, seen) if as_events else _as_lines(messages))
+    await response.write_eof()
+    return response
+
+
+async def _follow(
+    services: Services, positions: dict[TopicPartition, int], query: StreamQuery
+) -> AsyncIterator[list[MessageOut]]:
+    """Batches of messages until the limit or the end time; an empty one every while, to show that we live."""
+    left = query.limit
+    while left is None or left > 0:
+        found = await services.reads.read(
+            positions,
+            limit=_STREAM_READ if left is None else min(left, _STREAM_READ),
+            max_bytes=_MAX_BYTES,
+            wait_ms=_HEARTBEAT_MS,
+            isolation=_isolation(query),
+        )
+        messages = []
+        for at, one in found.items():
+            if one.error is not None:
+                raise one.error
+            positions[at] = one.next_offset
+            messages += _messages(at, one, query)
+        if query.to_timestamp is not None:
+            inside = [message for message in messages if message.timestamp <= query.to_timestamp]
+            if len(inside) < len(messages) or services.clock.now_ms() > query.to_timestamp:
+                yield inside
+                return
+        if left is not None:
+            left -= len(messages)
+        yield messages
+
+
+async def _read(
+    services: Services, partitions: list[TopicPartition], query: ReadQuery
+) -> dict[TopicPartition, RecordsRead]:
+    wait_ms = parse_duration_ms(query.wait, "wait", maximum_ms=services.config.http.wait_ms_max)
+    found = await services.reads.read(
+        _start_positions(services, partitions, query),
+        limit=query.limit,
+        max_bytes=query.max_bytes,
+        wait_ms=wait_ms,
+        isolation=_isolation(query),
+    )
+    for one in found.values():
+        if one.error is not None:
+            raise one.error
+    return found
+
+
+def _start_positions(services: Services, partitions: list[TopicPartition], query: Start) -> dict[TopicPartition, int]:
+    given = [name for name in ("offset", "timestamp", "start") if getattr(query, name) is not None]
+    if len(given) > 1:
+        raise InvalidRequest("offset, timestamp and from exclude each other", field=given[1].replace("start", "from"))
+    if query.offset is not None:
+        return dict.fromkeys(partitions, query.offset)
+    return {at: _start(services, at, query) for at in partitions}
+
+
+def _start(services: Services, at: TopicPartition, query: Start) -> int:
+    def look(spec: OffsetSpec) -> int | None:
+        found = services.queries.list_offset(at.topic, at.partition, spec, _isolation(query))
+        return None if found is None else found.offset
+
+    if query.timestamp is not None:
+        found = look(OffsetSpec.at_timestamp(query.timestamp))
+        # Nothing is that young: begin with what comes next.
+        return found if found is not None else look(OffsetSpec.latest()) or 0
+    return look(OffsetSpec.latest() if query.start == "latest" else OffsetSpec.earliest()) or 0
+
+
+def _partitions(services: Services, topic: str, partition: int | None) -> list[TopicPartition]:
+    count = len(services.topics.get(topic).partitions)
+    if partition is None:
+        return [TopicPartition(topic, index) for index in range(count)]
+    if partition >= count:
+        raise PartitionNotFound(topic, partition)
+    return [TopicPartition(topic, partition)]
+
+
+def _resume(positions: dict[TopicPartition, int], last_event_id: str | None) -> None:
+    """A browser that lost its connection names the last event it saw, as partition:offset pairs."""
+    for part in (last_event_id or "").split(","):
+        partition, _, offset = part.partition(":")
+        if partition.isdigit() and offset.isdigit():
+            for at in positions:
+                if at.partition == int(partition):
+                    positions[at] = int(offset) + 1
+
+
+def _isolation(query: Start) -> Isolation:
+    return Isolation.READ_COMMITTED if query.isolation == "read_committed" else Isolation.READ_UNCOMMITTED
+
+
+def _messages(at: TopicPartition, found: RecordsRead, query: Start) -> list[MessageOut]:
+    always = query.encoding == "base64"
+    return [message_of(at.topic, at.partition, record, base64_always=always) for record in found.records]
+
+
+def _as_lines(messages: list[MessageOut]) -> bytes:
+    # An empty line is no record to a reader of NDJSON, and keeps proxies from closing.
+    return b"".join([_encode(message) + b"\n" for message in messages]) or b"\n"
+
+
+def _as_events(messages: list[MessageOut], seen: dict[int, int]) -> bytes:
+    """Events whose id says how far every partition was read, so that a lost connection resumes exactly."""
+    events = []
+    for message in messages:
+        seen[message.partition] = message.offset
+        at = ",".join([f"{partition}:{offset}" for partition, offset in seen.items()])
+        events.append(b"id: %s\ndata: %s\n\n" % (at.encode(), _encode(message)))
+    return b"".join(events) or b": alive\n\n"
+
+
+ROUTES = (
+    Route(
+        "GET",
+        "/topics/{topic}/messages",
+        read_topic,
+        "Read a topic",
+        {200: ReadTopic},
+        query=TopicReadQuery,
+        errors=(400, 404, 416),
+    ),
+    Route(
+        "GET",
+        "/topics/{topic}/partitions/{partition}/messages",
+        read_partition,
+        "Read a partition",
+        {200: ReadPartition},
+        query=ReadQuery,
+        errors=(400, 404, 416),
+    ),
+    Route(
+        "GET",
+        "/topics/{topic}/messages/stream",
+        stream,
+        "Follow a topic",
+        {200: "application/x-ndjson"},
+        query=StreamQuery,
+        errors=(400, 404, 416),
+    ),
+)

@@ -1,0 +1,251 @@
+"""The JSON of the HTTP API: what requests and replies look like.
+
+The OpenAPI document is made from these types, so the description and the server cannot
+differ. Field docs are `Meta` descriptions; limits are `Meta` bounds.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+PartitionIndex = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+OffsetNumber = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Millis = Annotated[int, Meta(ge=0, le=2**53)]
+Text = Annotated[str, Meta(max_length=65_535)]
+AcksName = Literal["none", "leader", "all"]
+Config = dict[str, str | None]
+
+
+class Body(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """A request. An unknown field is a typing mistake, and is answered as one."""
+
+
+class Reply(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """A reply."""
+
+
+# --- errors ---------------------------------------------------------------------------
+
+
+class ErrorDetail(Reply):
+    """What went wrong, which input it was, and how to mend it."""
+
+    code: str
+    message: str
+    field: str | None = None
+    hint: str | None = None
+
+
+class ErrorReply(Reply):
+    """The body of every answer that is not a success."""
+
+    error: ErrorDetail
+    status: int
+
+
+# --- topics ---------------------------------------------------------------------------
+
+
+class CreateTopic(Body):
+    """A topic to be."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=249, pattern=r"^[A-Za-z0-9._-]+$")]
+    num_partitions: Annotated[int, Meta(ge=1, le=10_000)] | None = None
+    replication_factor: Annotated[int, Meta(ge=1, le=32_767)] | None = None
+    retention_hours: Annotated[int, Meta(ge=1, le=10_000_000)] | None = None
+    config: dict[str, str] = {}
+
+
+class AlterTopic(Body):
+    """Changes to a topic. A setting given as null returns to its default."""
+
+    num_partitions: Annotated[int, Meta(ge=1, le=10_000)] | None = None
+    retention_hours: Annotated[int, Meta(ge=1, le=10_000_000)] | None = None
+    config: Config = {}
+
+
+class CreatedTopic(Reply):
+    """A new topic."""
+
+    name: str
+    topic_id: str
+    partitions: int
+    replication_factor: int
+    config: dict[str, str]
+    created: bool
+
+
+class TopicRow(Reply):
+    """A topic in a list."""
+
+    name: str
+    partitions: int
+    internal: bool
+
+
+class TopicList(Reply):
+    """All topics, by name."""
+
+    topics: list[str]
+    details: list[TopicRow]
+
+
+class OffsetRange(Reply):
+    """The first offset held, and the one the next record will get."""
+
+    earliest: int
+    latest: int
+
+
+class TopicDetails(Reply):
+    """One topic."""
+
+    name: str
+    topic_id: str
+    partitions: int
+    replication_factor: int
+    internal: bool
+    config: dict[str, str]
+    overrides: dict[str, str]
+    total_messages: int
+    total_size_bytes: int
+    partition_offsets: dict[str, OffsetRange]
+
+
+class DeletedTopic(Reply):
+    """A topic that is gone."""
+
+    deleted: bool
+    name: str
+
+
+class PartitionRow(Reply):
+    """One partition of a topic."""
+
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: list[int]
+    isr: list[int]
+    earliest: int
+    latest: int
+    size_bytes: int
+
+
+class PartitionList(Reply):
+    """The partitions of a topic."""
+
+    topic: str
+    partitions: list[PartitionRow]
+
+
+class Truncate(Body):
+    """Everything before this offset is to be deleted."""
+
+    before_offset: OffsetNumber
+
+
+class Truncated(Reply):
+    """Where the partition begins now."""
+
+    topic: str
+    partition: int
+    earliest: int
+
+
+# --- publishing -----------------------------------------------------------------------
+
+
+class MessageIn(Body):
+    """One message. `value` is text, any JSON, or base64 with `"encoding": "base64"`; null is a tombstone."""
+
+    value: msgspec.Raw
+    key: Text | None = None
+    headers: dict[str, Text | None] | None = None
+    encoding: Literal["base64", "text"] = "text"
+    partition: PartitionIndex | None = None
+    timestamp: Millis | None = None
+
+
+class Publish(Body):
+    """One message, or several in `messages`; never both."""
+
+    messages: Annotated[list[MessageIn], Meta(min_length=1, max_length=100_000)] | UnsetType = UNSET
+    value: msgspec.Raw | UnsetType = UNSET
+    key: Text | None = None
+    headers: dict[str, Text | None] | None = None
+    encoding: Literal["base64", "text"] = "text"
+    partition: PartitionIndex | None = None
+    timestamp: Millis | None = None
+    acks: AcksName = "leader"
+    producer_id: Annotated[int, Meta(ge=0, le=2**63 - 1)] | None = None
+    producer_epoch: Annotated[int, Meta(ge=0, le=32_767)] | None = None
+    sequence: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
+
+
+class PublishResult(Reply):
+    """Where one message lies, or why it does not."""
+
+    partition: int | UnsetType = UNSET
+    offset: int | UnsetType = UNSET
+    timestamp: int | UnsetType = UNSET
+    error: ErrorDetail | UnsetType = UNSET
+    status: int | UnsetType = UNSET
+
+
+class Published(Reply):
+    """One result per message, in the order sent. `acks` is the level that was reached."""
+
+    results: list[PublishResult]
+    acks: str
+    count: int
+    duplicate: bool = False
+
+
+class InitProducer(Body):
+    """A producer that wants its retries recognised."""
+
+    transactional_id: str | None = None
+
+
+class ProducerIdentity(Reply):
+    """The id and epoch to send with every message."""
+
+    producer_id: int
+    epoch: int
+
+
+# --- reading --------------------------------------------------------------------------
+
+
+class MessageOut(Reply):
+    """One stored message. With `encoding` set, key, value and header values are base64."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: str | None
+    value: str | None
+    priority: str = "normal"
+    headers: dict[str, str | None] = {}
+    headers_list: list[tuple[str, str | None]] | None = None
+    encoding: str | None = None
+
+
+class ReadPartition(Reply):
+    """Messages of one partition, and where to read on."""
+
+    messages: list[MessageOut]
+    next_offset: int
+    high_watermark: int
+
+
+class ReadTopic(Reply):
+    """Messages of all partitions by time, and where to read on in each."""
+
+    messages: list[MessageOut]
+    next_offsets: dict[str, int]
