@@ -1,0 +1,228 @@
+"""Group commit: one round of syncs at a time serves everyone who waited for it.
+
+Those who ask while a round is under way are served by the next one, so with many
+writers the disk is asked once per round and not once per write. Logs that nobody waits
+for are synced within the flush interval. A log whose sync fails is poisoned alone;
+when one syncfs stood for many logs, its failure poisons all of them, because nobody
+can tell whose bytes were lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+from goqueue.config import DurabilityConfig
+from goqueue.errors import GoQueueError, LogPoisoned, StorageError
+from goqueue.ports import Files, Offload
+
+# Two syncs at once share a commit of the file system's journal; more than this many gain nothing.
+SYNCS_AT_ONCE_MAX = 8
+
+
+class Sync(Protocol):
+    """The syncs one log needs now: run on any thread."""
+
+    def run(self) -> None:
+        """Sync the files and directories that were dirty when the round began."""
+        ...
+
+
+class SyncedLog(Protocol):
+    """What the flusher needs of a partition log."""
+
+    @property
+    def directory(self) -> str:
+        """Where it lies, for messages."""
+        ...
+
+    @property
+    def synced_end(self) -> int:
+        """All below this offset survives a power cut."""
+        ...
+
+    def begin_sync(self) -> Sync | None:
+        """What must be synced now; None when nothing must."""
+        ...
+
+    def end_sync(self, sync: Sync, error: Exception | None, /) -> None:
+        """Take the outcome: advance `synced_end`, or be poisoned."""
+        ...
+
+
+@dataclass(slots=True)
+class FlusherStats:
+    """Counters since the start, for the metrics page."""
+
+    rounds: int = 0
+    logs_synced: int = 0
+    whole_disk_syncs: int = 0
+    waiters_served: int = 0
+    failures: int = 0
+    seconds: float = 0.0
+    seconds_max: float = 0.0
+
+
+class Flusher:
+    """Implements the broker's `Syncer`. Lives on the event loop; syncs run in the offload."""
+
+    def __init__(self, files: Files, offload: Offload, config: DurabilityConfig) -> None:
+        self.stats = FlusherStats()
+        self._files = files
+        self._offload = offload
+        self._config = config
+        self._waiting: dict[SyncedLog, list[_Waiter]] = {}
+        # Dirty logs wait for the timer; due ones for the next round.
+        self._dirty: dict[SyncedLog, None] = {}
+        self._due: dict[SyncedLog, None] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._rounds: asyncio.Task[None] | None = None
+
+    def mark_dirty(self, log: SyncedLog) -> None:
+        """Bytes were appended that nobody waits for: sync them within the flush interval."""
+        if log in self._dirty:
+            return
+        self._dirty[log] = None
+        if self._timer is None:
+            # Half the interval, so that the other half is left for the disk.
+            delay_seconds = self._config.flush_interval_ms / 2000
+            self._timer = asyncio.get_running_loop().call_later(delay_seconds, self._flush_dirty)
+
+    def synced(self, log: SyncedLog, end_offset: int) -> Awaitable[None]:
+        """Wait until all below `end_offset` survives a power cut. Raises LogPoisoned if it never will."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if log.synced_end >= end_offset:
+            future.set_result(None)
+            return future
+        self._waiting.setdefault(log, []).append((end_offset, future))
+        self._start_rounds()
+        return future
+
+    async def flush(self) -> None:
+        """Sync every log that is dirty now, and return when that is done."""
+        self._flush_dirty()
+        while self._rounds is not None:
+            await asyncio.shield(self._rounds)
+
+    async def close(self) -> None:
+        """Serve all who wait, sync what is dirty, then rest. A second close does no harm."""
+        await self.flush()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _flush_dirty(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._due.update(self._dirty)
+        self._dirty.clear()
+        self._start_rounds()
+
+    def _start_rounds(self) -> None:
+        # The task takes its first step after this pass of the loop, so that all who ask
+        # in the same pass are in the same round.
+        if self._rounds is None and (self._waiting or self._due):
+            self._rounds = asyncio.get_running_loop().create_task(self._run_rounds())
+
+    async def _run_rounds(self) -> None:
+        try:
+            while self._waiting or self._due:
+                await self._run_round()
+        finally:
+            self._rounds = None
+
+    async def _run_round(self) -> None:
+        waiting, self._waiting = self._waiting, {}
+        logs = dict.fromkeys((*waiting, *self._due))
+        self._due.clear()
+        errors: dict[SyncedLog, Exception] = {}
+        syncs: dict[SyncedLog, Sync] = {}
+        for log in logs:
+            self._dirty.pop(log, None)
+            try:
+                sync = log.begin_sync()
+            except (GoQueueError, OSError) as error:
+                errors[log] = error
+            else:
+                if sync is not None:
+                    syncs[log] = sync
+        await self._run_syncs(syncs, errors)
+        for log, sync in syncs.items():
+            log.end_sync(sync, errors.get(log))
+        for log, waiters in waiting.items():
+            self._answer(log, waiters, errors.get(log), was_dirty=log in syncs)
+
+    async def _run_syncs(self, syncs: dict[SyncedLog, Sync], errors: dict[SyncedLog, Exception]) -> None:
+        """Run every sync, and note under `errors` whose failed."""
+        if not syncs:
+            return
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        items = list(syncs.items())
+        if len(items) >= self._config.syncfs_files_min:
+            errors.update(await self._offload(partial(_sync_whole_disk, self._files, items)))
+            self.stats.whole_disk_syncs += 1
+        elif len(items) == 1:
+            errors.update(await self._offload(partial(_sync_each, items)))
+        else:
+            shares = [items[first::SYNCS_AT_ONCE_MAX] for first in range(min(len(items), SYNCS_AT_ONCE_MAX))]
+            for failed in await asyncio.gather(*(self._offload(partial(_sync_each, share)) for share in shares)):
+                errors.update(failed)
+        seconds = loop.time() - started
+        self.stats.rounds += 1
+        self.stats.logs_synced += len(items)
+        self.stats.failures += sum(1 for log in syncs if log in errors)
+        self.stats.seconds += seconds
+        self.stats.seconds_max = max(self.stats.seconds_max, seconds)
+
+    def _answer(self, log: SyncedLog, waiters: list[_Waiter], error: Exception | None, *, was_dirty: bool) -> None:
+        """Tell those whose bytes are safe or lost; the others stay for the next round."""
+        refusal = _refusal(log, error)
+        if refusal is None and not was_dirty and any(end > log.synced_end for end, _ in waiters):
+            # There is nothing left to sync, so what they wait for was cut off or closed.
+            refusal = StorageError(f"{log.directory} was closed before its last records were safe")
+        synced_end = log.synced_end
+        for end_offset, future in waiters:
+            if future.done():
+                continue
+            if end_offset <= synced_end:
+                future.set_result(None)
+                self.stats.waiters_served += 1
+            elif refusal is not None:
+                future.set_exception(refusal)
+                # Whoever gave up waiting must not turn this into a warning about a lost exception.
+                future.exception()
+            else:
+                self._waiting.setdefault(log, []).append((end_offset, future))
+
+
+_Waiter = tuple[int, "asyncio.Future[None]"]
+_Failed = dict[SyncedLog, Exception]
+
+
+def _refusal(log: SyncedLog, error: Exception | None) -> GoQueueError | None:
+    if error is None or isinstance(error, GoQueueError):
+        return error
+    return LogPoisoned(log.directory, str(error))
+
+
+def _sync_each(items: Sequence[tuple[SyncedLog, Sync]]) -> _Failed:
+    failed: _Failed = {}
+    for log, sync in items:
+        try:
+            sync.run()
+        except Exception as error:  # noqa: BLE001 (an unknown failure must poison, not pass)
+            failed[log] = error
+    return failed
+
+
+def _sync_whole_disk(files: Files, items: Sequence[tuple[SyncedLog, Sync]]) -> _Failed:
+    try:
+        files.sync_all()
+    except Exception as error:  # noqa: BLE001 (as above)
+        return dict.fromkeys((log for log, _ in items), error)
+    return {}
