@@ -1,0 +1,241 @@
+"""The way out: stored batches, as they lie in the log, up to what a reader may see.
+
+`fetch_now` answers at once or not at all; `fetch` waits, with one future for the whole
+request and no task. Errors concern one partition and are values beside the others' batches.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+from goqueue.broker.partitions import Partition, Partitions
+from goqueue.broker.waiters import Waiter, Waiters
+from goqueue.config import LimitsConfig
+from goqueue.errors import (
+    FencedLeaderEpoch,
+    GoQueueError,
+    OffsetOutOfRange,
+    StorageError,
+    UnknownLeaderEpoch,
+)
+from goqueue.log.partition_log import PartitionLog, Read
+from goqueue.ports import ColdRead, Offload
+from goqueue.records import AbortedTransaction, Isolation
+
+
+class PartitionRead(NamedTuple):
+    """One partition of a fetch: from where, and how much at most."""
+
+    topic: str
+    partition: int
+    offset: int
+    max_bytes: int
+    leader_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class FetchQuery:
+    """A fetch of any number of partitions; with too little to give it waits up to `max_wait_ms`."""
+
+    reads: Sequence[PartitionRead]
+    max_bytes: int
+    min_bytes: int = 1
+    max_wait_ms: int = 0
+    isolation: Isolation = Isolation.READ_UNCOMMITTED
+
+
+class FetchedPartition(NamedTuple):
+    """What one partition gave. With an error the offsets are -1, unless they are known."""
+
+    topic: str
+    partition: int
+    error: GoQueueError | None
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    aborted: Sequence[AbortedTransaction]
+    batches: Sequence[memoryview]
+
+
+class FetchService:
+    """Reads partitions for everyone who wants closed batches."""
+
+    def __init__(self, partitions: Partitions, *, offload: Offload, limits: LimitsConfig) -> None:
+        self._partitions = partitions
+        self._offload = offload
+        self._limits = limits
+
+    def fetch_now(self, query: FetchQuery) -> list[FetchedPartition] | None:
+        """The answer, if it is there without waiting for records or for the disk."""
+        answer = _Answer(query, self._limits.fetch_bytes_max)
+        try:
+            for read in query.reads:
+                self._read(read, answer)
+        except ColdRead:
+            return None
+        return answer.partitions if query.max_wait_ms <= 0 or answer.is_enough() else None
+
+    async def fetch(self, query: FetchQuery) -> list[FetchedPartition]:
+        """The answer, once there is enough of it or the time is up."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + min(query.max_wait_ms, self._limits.fetch_wait_ms_max) / 1000
+        while True:
+            answer = _Answer(query, self._limits.fetch_bytes_max)
+            for read in query.reads:
+                try:
+                    self._read(read, answer)
+                except ColdRead:
+                    await self._read_cold(read, answer)
+            seconds_left = deadline - loop.time()
+            if seconds_left <= 0 or answer.is_enough():
+                return answer.partitions
+            # A cold read lets others write meanwhile; what came then must not be slept over.
+            if answer.is_current():
+                await Waiter(answer.missing_bytes()).wait(answer.places(), seconds_left)
+
+    def _read(self, read: PartitionRead, answer: _Answer) -> None:
+        step = self._begin(read, answer)
+        if step is None:
+            return
+        try:
+            data = step.place.log.read_batches(read[2], max_bytes=step.bytes_max, upper=step.upper, nowait=True)
+        except (GoQueueError, OSError) as error:
+            answer.fail(read, error)
+        else:
+            answer.take(step, data)
+
+    async def _read_cold(self, read: PartitionRead, answer: _Answer) -> None:
+        step = self._begin(read, answer)
+        if step is None:
+            return
+        try:
+            data = await self._offload(
+                partial(step.place.log.read_batches, read.offset, max_bytes=step.bytes_max, upper=step.upper)
+            )
+        except (GoQueueError, OSError) as error:
+            answer.fail(read, error)
+        else:
+            answer.take(step, data)
+
+    def _begin(self, read: PartitionRead, answer: _Answer) -> _Step | None:
+        """What to read of this partition; None when its part of the answer is already clear."""
+        topic, partition, offset, _, leader_epoch = read
+        try:
+            place = self._partitions.get(topic, partition)
+            if leader_epoch >= 0 and leader_epoch != place.leader_epoch:
+                raise epoch_refusal(leader_epoch, place.leader_epoch)
+            log = place.log
+            end = log.end_offset
+            if not log.start_offset <= offset <= end:
+                raise OffsetOutOfRange(offset, log.start_offset, end)
+        except GoQueueError as error:
+            answer.fail(read, error)
+            return None
+        return answer.begin(read, place)
+
+
+class _Step(NamedTuple):
+    """A read that is worth making."""
+
+    read: PartitionRead
+    place: Partition
+    upper: int
+    bytes_max: int
+
+
+class _Answer:
+    """An answer as it grows, and the rules for its size."""
+
+    __slots__ = ("_committed", "_failed", "_limit", "_min_bytes", "_seen", "_size", "partitions")
+
+    def __init__(self, query: FetchQuery, bytes_max: int) -> None:
+        self.partitions: list[FetchedPartition] = []
+        self._committed = query.isolation == Isolation.READ_COMMITTED
+        self._limit = min(query.max_bytes, bytes_max)
+        self._min_bytes = query.min_bytes if query.reads else 0
+        self._size = 0
+        self._failed = False
+        # Which partitions are behind the answer, and how far they could be read at that moment.
+        self._seen: list[tuple[Partition, int]] = []
+
+    def begin(self, read: PartitionRead, place: Partition) -> _Step | None:
+        """How much of the partition may be read; an empty part is added when that is nothing."""
+        log = place.log
+        upper = log.last_stable_offset if self._committed else log.high_watermark
+        self._seen.append((place, upper))
+        bytes_max = min(read[3], self._limit - self._size)
+        # Kafka's rule: the first batch of an answer comes whatever its size, or a reader with
+        # a small limit could never get past it.
+        if read[2] < upper and (bytes_max > 0 or self._size == 0):
+            return _Step(read, place, upper, bytes_max)
+        self._add(read, log, (), ())
+        return None
+
+    def take(self, step: _Step, data: Read) -> None:
+        """Add what was read."""
+        read, place, _, bytes_max = step
+        if data.bytes > bytes_max and self._size > 0:
+            # A whole batch that no longer fits; it opens the next answer.
+            self._add(read, place.log, (), ())
+            return
+        self._size += data.bytes
+        aborted: Sequence[AbortedTransaction] = ()
+        if self._committed and data.batches:
+            aborted = place.log.aborted_between(read.offset, data.next_offset)
+        self._add(read, place.log, aborted, data.batches)
+
+    def fail(self, read: PartitionRead, error: GoQueueError | OSError) -> None:
+        """Add an error in the partition's place."""
+        self._failed = True
+        value = error if isinstance(error, GoQueueError) else StorageError(f"{read.topic}-{read.partition}: {error}")
+        self.partitions.append(FetchedPartition(read.topic, read.partition, value, -1, -1, -1, (), ()))
+
+    def is_enough(self) -> bool:
+        """Whether there is a reason to answer before the time is up."""
+        return self._failed or self._size >= self._min_bytes or self._size >= self._limit
+
+    def missing_bytes(self) -> int:
+        """How much more it takes to answer."""
+        return min(self._min_bytes, self._limit) - self._size
+
+    def is_current(self) -> bool:
+        """Whether no partition has more to show than when it was read."""
+        return all(upper == self._upper(place) for place, upper in self._seen)
+
+    def places(self) -> list[Waiters]:
+        """Where to wait for more."""
+        return [place.waiters for place, _ in self._seen]
+
+    def _upper(self, place: Partition) -> int:
+        return place.log.last_stable_offset if self._committed else place.log.high_watermark
+
+    def _add(
+        self,
+        read: PartitionRead,
+        log: PartitionLog,
+        aborted: Sequence[AbortedTransaction],
+        batches: Sequence[memoryview],
+    ) -> None:
+        self.partitions.append(
+            FetchedPartition(
+                read[0],
+                read[1],
+                None,
+                log.high_watermark,
+                log.last_stable_offset,
+                log.start_offset,
+                aborted,
+                batches,
+            )
+        )
+
+
+def epoch_refusal(asked: int, current: int) -> GoQueueError:
+    """Which of the two does not know the present leader."""
+    if asked < current:
+        return FencedLeaderEpoch(f"leader epoch {asked} is older than {current}")
+    return UnknownLeaderEpoch(f"leader epoch {asked} is newer than {current}")

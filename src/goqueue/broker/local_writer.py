@@ -1,0 +1,83 @@
+"""The writer of a partition that has no other copy: what is written is at once readable."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Protocol
+
+from goqueue.broker.waiters import Waiters
+from goqueue.codec.frame import Flags
+from goqueue.log.partition_log import PartitionLog
+from goqueue.ports import Buffer
+from goqueue.records import Acks, Appended, Priority
+
+_NO_FLAGS = Flags(0)
+
+
+class Syncer(Protocol):
+    """Brings written bytes to the disk, for all logs of the node together."""
+
+    def mark_dirty(self, log: PartitionLog) -> None:
+        """The log has bytes to sync, within the flush interval."""
+        ...
+
+    def synced(self, log: PartitionLog, end_offset: int) -> Awaitable[None]:
+        """Wait until everything below `end_offset` is on the disk; raises if that fails."""
+        ...
+
+
+class LocalWriter:
+    """Writes to one log, shows the result to readers and asks the syncer for durability."""
+
+    __slots__ = ("_log", "_syncer", "_waiters", "leader_epoch", "syncs_every_batch")
+
+    def __init__(
+        self, log: PartitionLog, syncer: Syncer, waiters: Waiters, *, leader_epoch: int, syncs_every_batch: bool = False
+    ) -> None:
+        self._log = log
+        self._syncer = syncer
+        self._waiters = waiters
+        self.leader_epoch = leader_epoch
+        self.syncs_every_batch = syncs_every_batch
+
+    def append(
+        self,
+        batch: Buffer,
+        *,
+        now_ms: int,
+        priority: int = Priority.NORMAL,
+        flags: Flags = _NO_FLAGS,
+        headers: bytes = b"",
+        marker: bool = False,
+    ) -> Appended:
+        """Check and write one closed batch. Returns once it is written, not yet durable."""
+        log = self._log
+        appended = log.append_batch(
+            batch,
+            now_ms=now_ms,
+            leader_epoch=self.leader_epoch,
+            priority=priority,
+            flags=flags,
+            headers=headers,
+            marker=marker,
+        )
+        if appended.duplicate:
+            return appended
+        log.high_watermark = appended.last_offset + 1
+        self._syncer.mark_dirty(log)
+        waiters = self._waiters
+        if waiters:
+            # A marker uncovers what lay behind it, which is more than its own size.
+            if marker:
+                waiters.wake_all()
+            else:
+                waiters.grew(len(batch))
+        return appended
+
+    def reached(self, end_offset: int, acks: Acks) -> Awaitable[None] | None:
+        """Wait until all below `end_offset` is as safe as `acks` asks; None if it is now."""
+        if acks == Acks.ALL or (self.syncs_every_batch and acks == Acks.LEADER):
+            if self._log.synced_end >= end_offset:
+                return None
+            return self._syncer.synced(self._log, end_offset)
+        return None

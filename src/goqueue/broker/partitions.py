@@ -1,0 +1,235 @@
+"""The partitions this node holds: opened when first used, closed at stop, never mixed up.
+
+A directory belongs to the topic whose id is in its checkpoint. One that belongs to
+another topic is set aside, and the partition starts clean (W31).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from goqueue.broker.local_writer import LocalWriter, Syncer
+from goqueue.broker.partition_files import PartitionFiles
+from goqueue.broker.partitioner import RoundRobin
+from goqueue.broker.waiters import Waiters
+from goqueue.clock import Clock
+from goqueue.config import LogConfig
+from goqueue.errors import GoQueueError, PartitionNotFound, ShuttingDown, TopicNotFound
+from goqueue.log.partition_log import PartitionLog
+from goqueue.metadata.image import DeletionFinished, Event, Topic, TopicConfigChanged, TopicDeleted
+from goqueue.metadata.topic_config import TopicConfig, log_settings, parse_topic_config
+from goqueue.ports import Files, Offload
+from goqueue.records import TopicPartition
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from goqueue.metadata.local import LocalMetadata
+
+
+class Partition:
+    """One open partition: its log, the one writer, and those who wait for more."""
+
+    __slots__ = (
+        "config",
+        "id",
+        "in_sync_replicas",
+        "internal",
+        "key",
+        "leader_epoch",
+        "log",
+        "opens_batches",
+        "topic_id",
+        "topic_name",
+        "waiters",
+        "writer",
+    )
+
+    def __init__(self, topic: Topic, partition: int, log: PartitionLog, config: TopicConfig, syncer: Syncer) -> None:
+        assignment = topic.partitions[partition]
+        self.topic_name = topic.name
+        self.topic_id = topic.topic_id
+        self.id = partition
+        self.key = TopicPartition(topic.name, partition)
+        self.internal = topic.internal
+        self.log = log
+        self.config = config
+        # Asked for every batch, so worked out once: whether the topic's settings need more than a header.
+        self.opens_batches = config.is_compacted or config.stamps_records
+        self.leader_epoch = assignment.leader_epoch
+        self.in_sync_replicas = len(assignment.isr)
+        self.waiters = Waiters()
+        self.writer = LocalWriter(
+            log,
+            syncer,
+            self.waiters,
+            leader_epoch=assignment.leader_epoch,
+            syncs_every_batch=config.syncs_every_batch,
+        )
+
+    def reconfigure(self, config: TopicConfig, log_config: LogConfig) -> None:
+        """Obey new settings from the next batch on."""
+        self.config = config
+        self.opens_batches = config.is_compacted or config.stamps_records
+        self.writer.syncs_every_batch = config.syncs_every_batch
+        self.log.reconfigure(log_settings(config, log_config))
+
+
+class Partitions:
+    """All partitions of this node, by topic and number."""
+
+    def __init__(
+        self,
+        *,
+        files: Files,
+        metadata: LocalMetadata,
+        syncer: Syncer,
+        offload: Offload,
+        clock: Clock,
+        log_config: LogConfig,
+    ) -> None:
+        self._files = PartitionFiles(files)
+        self._metadata = metadata
+        self._syncer = syncer
+        self._offload = offload
+        self._clock = clock
+        self._log_config = log_config
+        self._open: dict[tuple[str, int], Partition] = {}
+        self._configs: dict[UUID, tuple[Topic, TopicConfig]] = {}
+        self._turns: dict[UUID, RoundRobin] = {}
+        self._removals: set[asyncio.Task[None]] = set()
+        self._closed = False
+        metadata.subscribe(self._on_event)
+
+    def get(self, topic: str, partition: int) -> Partition:
+        """The partition, opened if need be; raises TopicNotFound or PartitionNotFound."""
+        found = self._open.get((topic, partition))
+        return found if found is not None else self._open_partition(topic, partition)
+
+    def all_open(self) -> list[Partition]:
+        """The partitions that were used since the start."""
+        return list(self._open.values())
+
+    def on_disk(self) -> list[TopicPartition]:
+        """Every partition that has a directory, open or not: what retention must look at."""
+        return [
+            TopicPartition(topic.name, partition)
+            for topic in self._metadata.image.topics()
+            for partition in range(len(topic.partitions))
+            if self._files.exists(topic.name, partition)
+        ]
+
+    def size_bytes(self, topic: str, partition: int) -> int:
+        """Bytes on the disk; does not open the partition."""
+        found = self._open.get((topic, partition))
+        return found.log.size_bytes if found is not None else self._files.size_bytes(topic, partition)
+
+    def topic(self, name: str) -> Topic:
+        """The topic of that name, or TopicNotFound."""
+        topic = self._metadata.image.topic(name)
+        if topic is None:
+            raise TopicNotFound(name)
+        return topic
+
+    def turns(self, topic: Topic) -> RoundRobin:
+        """Whose turn it is among the topic's partitions, for records without a key."""
+        return self._turns.setdefault(topic.topic_id, RoundRobin())
+
+    def config(self, topic: Topic) -> TopicConfig:
+        """The topic's settings, parsed once per change."""
+        known = self._configs.get(topic.topic_id)
+        if known is None or known[0] is not topic:
+            known = (topic, parse_topic_config(topic.config, self._log_config))
+            self._configs[topic.topic_id] = known
+        return known[1]
+
+    async def start(self) -> None:
+        """Finish deletions that a crash interrupted. Opens nothing."""
+        deletions = self._metadata.image.deletions()
+        for topic_id, name in deletions.items():
+            if self._metadata.image.topic(name) is None:
+                self._files.discard_topic(name, topic_id)
+            else:
+                self._files.discard_partitions_of(name, topic_id)
+        self._remove_in_background(self._files.discarded(), list(deletions))
+
+    async def close(self) -> list[tuple[TopicPartition, Exception]]:
+        """Close every log, side by side; returns those that failed. A second close does no harm."""
+        self._closed = True
+        if self._removals:
+            await asyncio.wait(self._removals)
+        partitions, self._open = list(self._open.values()), {}
+        for one in partitions:
+            one.waiters.wake_all()
+        outcomes = await asyncio.gather(*(self._close(one) for one in partitions))
+        return [(one.key, error) for one, error in zip(partitions, outcomes, strict=True) if error is not None]
+
+    async def _close(self, partition: Partition) -> Exception | None:
+        try:
+            await self._offload(partition.log.close)
+        except Exception as error:  # noqa: BLE001 - one bad log must not keep the others from closing
+            return error
+        return None
+
+    def _open_partition(self, name: str, partition: int) -> Partition:
+        if self._closed:
+            raise ShuttingDown("the node is stopping")
+        topic = self.topic(name)
+        if not 0 <= partition < len(topic.partitions):
+            raise PartitionNotFound(name, partition)
+        config = self.config(topic)
+        self._files.set_aside_stranger(name, partition, topic.topic_id)
+        log = PartitionLog.open(
+            self._files.files,
+            self._files.directory(name, partition),
+            settings=log_settings(config, self._log_config),
+            topic_id=topic.topic_id,
+            now_ms=self._clock.now_ms(),
+        )
+        # There is no other copy to wait for: what was recovered may be read.
+        log.high_watermark = log.end_offset
+        opened = self._open[name, partition] = Partition(topic, partition, log, config, self._syncer)
+        return opened
+
+    def _on_event(self, event: Event) -> None:
+        if isinstance(event, TopicDeleted):
+            self._drop(event.name, event.topic_id)
+        elif isinstance(event, TopicConfigChanged):
+            topic = self._metadata.image.topic(event.name)
+            for partition in self._of_topic(event.name):
+                if topic is not None:
+                    partition.reconfigure(self.config(topic), self._log_config)
+
+    def _drop(self, name: str, topic_id: UUID) -> None:
+        for partition in self._of_topic(name):
+            del self._open[partition.key]
+            partition.log.abandon()
+            partition.waiters.wake_all()
+        self._configs.pop(topic_id, None)
+        self._turns.pop(topic_id, None)
+        try:
+            discarded = self._files.discard_topic(name, topic_id)
+        except OSError:
+            # The deletion stays on record and is tried again at the next start; a new topic
+            # of the name would set these directories aside.
+            return
+        self._remove_in_background(discarded, [topic_id])
+
+    def _of_topic(self, name: str) -> list[Partition]:
+        return [partition for partition in self._open.values() if partition.topic_name == name]
+
+    def _remove_in_background(self, discarded: list[str], topic_ids: list[UUID]) -> None:
+        if discarded or topic_ids:
+            task = asyncio.get_running_loop().create_task(self._remove(discarded, topic_ids))
+            self._removals.add(task)
+            task.add_done_callback(self._removals.discard)
+
+    async def _remove(self, discarded: list[str], topic_ids: list[UUID]) -> None:
+        try:
+            await self._offload(lambda: self._files.remove_discarded(discarded))
+            if topic_ids:
+                await self._metadata.commit([DeletionFinished(topic_id) for topic_id in topic_ids])
+        except (OSError, GoQueueError):
+            # Still on record as unfinished: the next start tries again.
+            return

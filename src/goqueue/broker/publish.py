@@ -1,0 +1,233 @@
+"""The way in: closed batches from Kafka clients, and records from everyone else.
+
+`append` is the hot path: it looks at a batch's header, never at its records, unless the
+topic is compacted and must know that every record has a key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from goqueue.broker.batch_checks import check_keys, check_limits, check_timestamp, header_of, keyless, refused_acks
+from goqueue.broker.partitions import Partition, Partitions
+from goqueue.broker.placement import Share, place_records, split_share
+from goqueue.broker.stages import AfterAppend, PublishStage
+from goqueue.clock import Clock
+from goqueue.codec.batch import TRANSACTIONAL, check_batch, encode_batch, stamped
+from goqueue.errors import GoQueueError, InternalTopic, InvalidRequest, InvalidTransactionState
+from goqueue.ports import Buffer
+from goqueue.records import Acks, Appended, NewRecord
+
+
+class Pending(NamedTuple):
+    """A batch that is written. Await `durable` before saying so; None means that it may be said now."""
+
+    appended: Appended
+    durable: Awaitable[None] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What became of one record. With an error, offset and timestamp are -1."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    error: GoQueueError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """The idempotent producer that records come from; -1 means none."""
+
+    producer_id: int = -1
+    producer_epoch: int = -1
+    sequence: int = -1
+
+    @property
+    def is_idempotent(self) -> bool:
+        """Whether a retry must be recognised."""
+        return self.producer_id >= 0
+
+
+class PublishService:
+    """Takes batches in, one partition at a time."""
+
+    def __init__(
+        self,
+        partitions: Partitions,
+        *,
+        clock: Clock,
+        stages: Sequence[PublishStage] = (),
+        after_append: Sequence[AfterAppend] = (),
+        transactions: bool = False,
+    ) -> None:
+        self._partitions = partitions
+        self._clock = clock
+        self._stages = tuple(stages)
+        self._after_append = tuple(after_append)
+        self._transactions = transactions
+
+    def append(self, topic: str, partition: int, batch: Buffer, *, acks: Acks, internal: bool = False) -> Pending:
+        """Check and write one closed batch, and say what is left to wait for."""
+        place = self._partitions.get(topic, partition)
+        if place.internal and not internal:
+            raise InternalTopic(topic)
+        if acks != Acks.LEADER:
+            refusal = refused_acks(acks, place.in_sync_replicas, place.config.min_insync_replicas)
+            if refusal is not None:
+                raise refusal
+        now_ms = self._clock.now_ms()
+        header = header_of(batch)
+        check_limits(place.config, header, now_ms)
+        if header[5] & TRANSACTIONAL and not self._transactions:
+            # Nobody would ever end it, and readers of committed records would wait for ever.
+            raise InvalidTransactionState("no transaction was begun for this batch")
+        for stage in self._stages:
+            stage.check(place, header, batch, now_ms)
+        if place.opens_batches:
+            batch = _opened(place, batch, now_ms)
+        writer = place.writer
+        appended = writer.append(batch, now_ms=now_ms)
+        if self._after_append and not appended.duplicate:
+            for hook in self._after_append:
+                hook(topic, partition, appended.base_offset, appended.last_offset)
+        return Pending(appended, writer.reached(appended.last_offset + 1, acks) if acks else None)
+
+    async def publish_records(
+        self,
+        topic: str,
+        records: Sequence[NewRecord],
+        *,
+        acks: Acks,
+        partition: int | None = None,
+        producer_id: int = -1,
+        producer_epoch: int = -1,
+        sequence: int = -1,
+    ) -> list[Published]:
+        """Write records, one batch per partition, and wait until they are as safe as asked.
+
+        What concerns the whole request is raised; what became of each record is in the list,
+        in the order sent. An idempotent producer's records are all taken or all refused.
+        """
+        first = self._partitions.get(topic, 0 if partition is None else partition)
+        if first.internal:
+            raise InternalTopic(topic)
+        sender = Sender(producer_id, producer_epoch, sequence)
+        now_ms = self._clock.now_ms()
+        results: dict[int, Published] = {}
+        taken = self._check_records(first, records, sender, now_ms, results)
+        waits: list[tuple[Share, Awaitable[None]]] = []
+        for share in self._shares(first, records, taken, partition, sender):
+            try:
+                pending = self._append_share(topic, share, records, sender, acks, now_ms, results)
+            except GoQueueError as error:
+                _fail(share, error, results)
+                continue
+            if pending.durable is not None:
+                waits.append((share, pending.durable))
+        for share, durable in waits:
+            try:
+                await durable
+            except GoQueueError as error:
+                _fail(share, error, results)
+        return [results[position] for position in range(len(records))]
+
+    def _check_records(
+        self,
+        place: Partition,
+        records: Sequence[NewRecord],
+        sender: Sender,
+        now_ms: int,
+        results: dict[int, Published],
+    ) -> list[int]:
+        """The positions of the records that may be stored; the others get their error here."""
+        taken: list[int] = []
+        for position, record in enumerate(records):
+            try:
+                if record.key is None and place.config.is_compacted:
+                    raise keyless(position)
+                if record.timestamp_ms is not None:
+                    check_timestamp(place.config, record.timestamp_ms, now_ms)
+            except InvalidRequest as error:
+                if sender.is_idempotent:
+                    raise
+                results[position] = Published(-1, -1, -1, error)
+            else:
+                taken.append(position)
+        return taken
+
+    def _shares(
+        self,
+        place: Partition,
+        records: Sequence[NewRecord],
+        taken: Sequence[int],
+        partition: int | None,
+        sender: Sender,
+    ) -> list[Share]:
+        if not taken:
+            return []
+        if partition is not None:
+            shares = [Share(partition, taken)]
+        else:
+            topic = self._partitions.topic(place.topic_name)
+            if sender.is_idempotent and len(topic.partitions) > 1 and any(records[at].key is None for at in taken):
+                raise InvalidRequest(
+                    "a producer with sequences must say which partition its records without a key go to: "
+                    "a retry might go elsewhere",
+                    field="partition",
+                )
+            shares = place_records(
+                records,
+                taken,
+                partitions=len(topic.partitions),
+                algorithm=place.config.partitioner,
+                turns=self._partitions.turns(topic),
+            )
+        if not sender.is_idempotent:
+            return [piece for share in shares for piece in split_share(share, records, place.config.max_message_bytes)]
+        if len(shares) > 1:
+            raise InvalidRequest("sequences count per partition, but these records go to several", field="partition")
+        return shares
+
+    def _append_share(
+        self,
+        topic: str,
+        share: Share,
+        records: Sequence[NewRecord],
+        sender: Sender,
+        acks: Acks,
+        now_ms: int,
+        results: dict[int, Published],
+    ) -> Pending:
+        batch = encode_batch(
+            [records[position] for position in share.positions],
+            producer_id=sender.producer_id,
+            producer_epoch=sender.producer_epoch,
+            base_sequence=sender.sequence,
+            now_ms=now_ms,
+        )
+        pending = self.append(topic, share.partition, batch, acks=acks)
+        appended = pending.appended
+        for offset, position in enumerate(share.positions, appended.base_offset):
+            sent_ms = records[position].timestamp_ms
+            stamp_ms = appended.stamped_ms if appended.stamped_ms >= 0 else now_ms if sent_ms is None else sent_ms
+            results[position] = Published(share.partition, offset, stamp_ms)
+        return pending
+
+
+def _opened(place: Partition, batch: Buffer, now_ms: int) -> Buffer:
+    if place.config.is_compacted:
+        check_keys(batch)
+    if place.config.stamps_records:
+        # Checked before the stamp: a new checksum would bless whatever the old one caught.
+        check_batch(batch)
+        return stamped(batch, now_ms)
+    return batch
+
+
+def _fail(share: Share, error: GoQueueError, results: dict[int, Published]) -> None:
+    for position in share.positions:
+        results[position] = Published(share.partition, -1, -1, error)

@@ -1,0 +1,151 @@
+"""Questions about partitions that are neither a publish nor a fetch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from goqueue.broker.fetch import epoch_refusal
+from goqueue.broker.partitions import Partition, Partitions
+from goqueue.errors import InternalTopic, InvalidRequest, OffsetOutOfRange
+from goqueue.log.partition_log import TimestampOffset
+from goqueue.ports import Files
+from goqueue.records import Isolation
+
+if TYPE_CHECKING:
+    from goqueue.log.producer_state import ProducerInfo
+    from goqueue.metadata.local import LocalMetadata
+
+# A point in a log: a timestamp in milliseconds, or one of these. Values are Kafka's.
+OffsetSpec = int
+LATEST: OffsetSpec = -1
+EARLIEST: OffsetSpec = -2
+MAX_TIMESTAMP: OffsetSpec = -3
+# With tiers, the start of what is on the broker's own disk. We have one tier.
+EARLIEST_LOCAL: OffsetSpec = -4
+
+# delete_records: everything that a reader may see.
+HIGH_WATERMARK = -1
+
+_NO_TIMESTAMP = -1
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionOffsets:
+    """The offsets that bound a partition."""
+
+    log_start_offset: int
+    last_stable_offset: int
+    high_watermark: int
+    end_offset: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSize:
+    """What a partition takes on the disk."""
+
+    topic: str
+    topic_id: UUID
+    partition: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogDir:
+    """A data directory and what lies in it."""
+
+    path: str
+    usable_bytes: int
+    partitions: tuple[PartitionSize, ...]
+
+    @property
+    def total_bytes(self) -> int:
+        """What our partitions take and what is left for them."""
+        return self.usable_bytes + sum(one.size_bytes for one in self.partitions)
+
+
+class PartitionQueries:
+    """Answers about single partitions, and about the disk they lie on."""
+
+    def __init__(self, partitions: Partitions, metadata: LocalMetadata, *, files: Files, data_dir: str) -> None:
+        self._partitions = partitions
+        self._metadata = metadata
+        self._files = files
+        self._data_dir = data_dir
+
+    def offsets(self, topic: str, partition: int) -> PartitionOffsets:
+        """The bounds of a partition."""
+        log = (place := self._partitions.get(topic, partition)).log
+        return PartitionOffsets(
+            log_start_offset=log.start_offset,
+            last_stable_offset=log.last_stable_offset,
+            high_watermark=log.high_watermark,
+            end_offset=log.end_offset,
+            leader_epoch=place.leader_epoch,
+        )
+
+    def list_offset(
+        self,
+        topic: str,
+        partition: int,
+        spec: OffsetSpec,
+        isolation: Isolation = Isolation.READ_UNCOMMITTED,
+        *,
+        leader_epoch: int = -1,
+    ) -> TimestampOffset | None:
+        """The offset that `spec` means here; None when no record is that young, or there is none at all."""
+        place = self._place(topic, partition, leader_epoch)
+        log = place.log
+        upper = log.last_stable_offset if isolation == Isolation.READ_COMMITTED else log.high_watermark
+        if spec == LATEST:
+            return TimestampOffset(upper, _NO_TIMESTAMP, place.leader_epoch)
+        if spec in {EARLIEST, EARLIEST_LOCAL}:
+            return TimestampOffset(log.start_offset, _NO_TIMESTAMP, place.leader_epoch)
+        if spec == MAX_TIMESTAMP:
+            return log.offset_of_max_timestamp(upper)
+        if spec < 0:
+            raise InvalidRequest(f"{spec} is no timestamp and no known point in a log", field="timestamp")
+        return log.offset_for_timestamp(spec, upper=upper)
+
+    async def delete_records(self, topic: str, partition: int, offset: int) -> int:
+        """Forget all records below `offset` (-1: below the high watermark); returns the new log start."""
+        place = self._partitions.get(topic, partition)
+        if place.internal:
+            raise InternalTopic(topic)
+        if not place.config.is_deleted_by_age:
+            raise InvalidRequest(
+                f"topic {topic!r} is compacted: its records go by key, not by offset",
+                field="offset",
+                hint="add 'delete' to the topic's cleanup.policy",
+            )
+        log = place.log
+        target = log.high_watermark if offset == HIGH_WATERMARK else offset
+        if not 0 <= target <= log.high_watermark:
+            raise OffsetOutOfRange(offset, log.start_offset, log.high_watermark)
+        # Below the start there is nothing left to delete, which is what was asked for.
+        return log.start_offset if target <= log.start_offset else log.delete_before(target)
+
+    def epoch_end(self, topic: str, partition: int, epoch: int, *, leader_epoch: int = -1) -> tuple[int, int]:
+        """(epoch, end offset) of the last leader epoch that is not above `epoch`; (-1, -1) if there is none."""
+        return self._place(topic, partition, leader_epoch).log.end_offset_for_epoch(epoch)
+
+    def producers(self, topic: str, partition: int) -> list[ProducerInfo]:
+        """The producers that the partition remembers."""
+        return self._partitions.get(topic, partition).log.producers()
+
+    def log_dirs(self) -> list[LogDir]:
+        """The one data directory, with every partition's size. Opens nothing."""
+        sizes = tuple(
+            PartitionSize(topic.name, topic.topic_id, partition, self._partitions.size_bytes(topic.name, partition))
+            for topic in self._metadata.image.topics()
+            for partition in range(len(topic.partitions))
+        )
+        return [LogDir(self._data_dir, self._files.free_bytes(), sizes)]
+
+    def _place(self, topic: str, partition: int, leader_epoch: int) -> Partition:
+        place = self._partitions.get(topic, partition)
+        if leader_epoch >= 0 and leader_epoch != place.leader_epoch:
+            raise epoch_refusal(leader_epoch, place.leader_epoch)
+        return place

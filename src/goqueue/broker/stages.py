@@ -1,0 +1,52 @@
+"""What may look at a batch on its way in, and who is told once it is stored.
+
+A stage is a check: it raises the error that its producer gets, or lets the batch pass. It
+sees the batch closed. Stages run in the order in which the node lists them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from goqueue.errors import DiskFull
+from goqueue.ports import Buffer, Files
+
+if TYPE_CHECKING:
+    from goqueue.broker.partitions import Partition
+    from goqueue.codec.batch import BatchHeader
+
+
+class PublishStage(Protocol):
+    """A check of one batch before it is written."""
+
+    def check(self, partition: Partition, header: BatchHeader, batch: Buffer, now_ms: int) -> None:
+        """Raise to refuse the batch."""
+        ...
+
+
+class AfterAppend(Protocol):
+    """Called when a batch is in its log (not when it was there before)."""
+
+    def __call__(self, topic: str, partition: int, first: int, last: int) -> None:
+        """Offsets `first` to `last` are written."""
+        ...
+
+
+class DiskGuard:
+    """Refuses writes while the disk is nearly full, so that there is room to clean up."""
+
+    def __init__(self, files: Files, *, free_bytes_min: int, check_interval_ms: int = 1000) -> None:
+        self._files = files
+        self._free_bytes_min = free_bytes_min
+        self._check_interval_ms = check_interval_ms
+        self._free_bytes = 0
+        self._check_at_ms = 0
+
+    def check(self, partition: Partition, header: BatchHeader, batch: Buffer, now_ms: int) -> None:  # noqa: ARG002
+        """Count what is written; ask the disk once a second, or as soon as it may be full."""
+        self._free_bytes -= len(batch)
+        if self._free_bytes < self._free_bytes_min or now_ms >= self._check_at_ms:
+            self._free_bytes = self._files.free_bytes()
+            self._check_at_ms = now_ms + self._check_interval_ms
+            if self._free_bytes < self._free_bytes_min:
+                raise DiskFull(partition.log.directory)

@@ -1,0 +1,286 @@
+"""Topics: create, change, delete, and make them on first use."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from goqueue.broker.partitions import Partitions
+from goqueue.clock import Clock, Rng
+from goqueue.config import BrokerConfig, LogConfig
+from goqueue.errors import (
+    InternalTopic,
+    InvalidPartitions,
+    InvalidReplicaAssignment,
+    InvalidReplicationFactor,
+    InvalidRequest,
+    TopicExists,
+    TopicIdNotFound,
+    TopicNotFound,
+)
+from goqueue.ids import is_internal, parse_topic_name, parse_user_topic_name
+from goqueue.metadata.image import (
+    PartitionAssignment,
+    PartitionsAdded,
+    Topic,
+    TopicConfigChanged,
+    TopicCreated,
+    TopicDeleted,
+)
+from goqueue.metadata.local import LocalMetadata
+from goqueue.metadata.topic_config import (
+    ConfigEntry,
+    TopicConfig,
+    canonical_config,
+    canonical_name,
+    describe,
+    parse_topic_config,
+)
+
+PARTITIONS_MAX = 10_000
+
+# Kafka's way to say "the broker's default".
+BROKER_DEFAULT = -1
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic that is asked for. None (or -1) leaves a choice to the broker.
+
+    `assignments` names the replicas of every partition instead of counting them.
+    """
+
+    name: str
+    partitions: int | None = None
+    replication_factor: int | None = None
+    config: Mapping[str, str | None] = field(default_factory=dict)
+    assignments: Mapping[int, Sequence[int]] | None = None
+
+
+class TopicService:
+    """The topics of the node, for everyone who asks."""
+
+    def __init__(
+        self,
+        metadata: LocalMetadata,
+        partitions: Partitions,
+        *,
+        broker: BrokerConfig,
+        log: LogConfig,
+        clock: Clock,
+        rng: Rng,
+    ) -> None:
+        self._metadata = metadata
+        self._partitions = partitions
+        self._broker = broker
+        self._log = log
+        self._clock = clock
+        self._rng = rng
+        self._creating: dict[str, asyncio.Task[Topic]] = {}
+        # A change is worked out from the topic as it is, so changes go one at a time.
+        self._changes = asyncio.Lock()
+
+    def get(self, name: str) -> Topic:
+        """The topic of that name, or TopicNotFound."""
+        topic = self._metadata.image.topic(name)
+        if topic is None:
+            raise TopicNotFound(name)
+        return topic
+
+    def find(self, name: str) -> Topic | None:
+        """The topic of that name, if there is one."""
+        return self._metadata.image.topic(name)
+
+    def by_id(self, topic_id: UUID) -> Topic:
+        """The topic of that id, or TopicIdNotFound."""
+        topic = self._metadata.image.topic_by_id(topic_id)
+        if topic is None:
+            raise TopicIdNotFound(f"there is no topic with id {topic_id}")
+        return topic
+
+    def list(self) -> list[Topic]:
+        """All topics by name, the broker's own included."""
+        return self._metadata.image.topics()
+
+    def config(self, name: str) -> TopicConfig:
+        """What the topic obeys."""
+        return self._partitions.config(self.get(name))
+
+    def describe_config(self, name: str) -> list[ConfigEntry]:
+        """Every setting of the topic, and where its value comes from."""
+        return describe(self.get(name).config, self._log)
+
+    async def create(self, new: NewTopic, *, validate_only: bool = False, internal: bool = False) -> Topic:
+        """Make a topic, durably. With `validate_only`, only say what would become of it."""
+        topic = self._planned(new, internal=internal)
+        if not validate_only:
+            await self._metadata.commit([TopicCreated(topic)])
+        return self.find(topic.name) or topic
+
+    async def delete(self, name: str) -> Topic:
+        """Remove a topic and all its records; the name is free again at once. Returns what it was."""
+        async with self._changes:
+            topic = self._changeable(name)
+            await self._metadata.commit([TopicDeleted(name, topic.topic_id)])
+        return topic
+
+    async def add_partitions(
+        self,
+        name: str,
+        total: int,
+        *,
+        validate_only: bool = False,
+        assignments: Sequence[Sequence[int]] | None = None,
+    ) -> Topic:
+        """Raise the number of partitions to `total`; `assignments` names the replicas of the new ones."""
+        async with self._changes:
+            topic = self._changeable(name)
+            first = len(topic.partitions)
+            _check_growth(name, first, total)
+            if assignments is not None:
+                if len(assignments) != total - first:
+                    raise InvalidReplicaAssignment(
+                        f"{total - first} partitions are added, but {len(assignments)} are assigned",
+                        field="assignments",
+                    )
+                self._check_assignments(dict(enumerate(assignments)))
+            if not validate_only:
+                added = self._assignments(total - first)
+                await self._metadata.commit([PartitionsAdded(name, topic.topic_id, first, added)])
+                return self.get(name)
+            return topic
+
+    async def alter_config(
+        self,
+        name: str,
+        changes: Mapping[str, str | None],
+        /,
+        *,
+        replace: bool = False,
+        validate_only: bool = False,
+    ) -> Topic:
+        """Set settings, or with None put them back to the default; `replace` drops all that is not named."""
+        async with self._changes:
+            topic = self._changeable(name)
+            config = {} if replace else dict(topic.config)
+            for setting in [one for one, text in changes.items() if text is None]:
+                config.pop(canonical_name(setting), None)
+            config |= canonical_config({one: text for one, text in changes.items() if text is not None})
+            parse_topic_config(config, self._log)
+            if not validate_only and config != topic.config:
+                await self._metadata.commit([TopicConfigChanged(name, topic.topic_id, config)])
+                return self.get(name)
+            return topic
+
+    async def ensure(self, name: str) -> Topic:
+        """The topic of that name, made with defaults if a client may do so by naming it."""
+        topic = self.find(name)
+        if topic is not None:
+            return topic
+        parse_user_topic_name(name)
+        if not self._broker.auto_create_topics:
+            raise TopicNotFound(name)
+        return await self._made_once(name, lambda: self.create(NewTopic(name)))
+
+    async def ensure_internal(self, name: str, partitions: int, config: Mapping[str, str]) -> Topic:
+        """One of the broker's own topics, made on first use."""
+        topic = self.find(name)
+        if topic is not None:
+            return topic
+        new = NewTopic(name, partitions, config=config)
+        return await self._made_once(name, lambda: self.create(new, internal=True))
+
+    async def _made_once(self, name: str, create: Callable[[], Awaitable[Topic]]) -> Topic:
+        """Create unless somebody else is at it; then wait for theirs."""
+        task = self._creating.get(name)
+        if task is None:
+            task = asyncio.get_running_loop().create_task(self._create_or_find(name, create))
+            self._creating[name] = task
+            task.add_done_callback(lambda _: self._creating.pop(name, None))
+        # Whoever gives up waiting must not stop the others' topic from being made.
+        return await asyncio.shield(task)
+
+    async def _create_or_find(self, name: str, create: Callable[[], Awaitable[Topic]]) -> Topic:
+        try:
+            return await create()
+        except TopicExists:
+            # Somebody's explicit create is written but not yet durable.
+            await self._metadata.settled()
+            return self.get(name)
+
+    def _planned(self, new: NewTopic, *, internal: bool) -> Topic:
+        name = parse_topic_name(new.name) if internal else parse_user_topic_name(new.name)
+        if self.find(name) is not None:
+            raise TopicExists(name)
+        count = self._partition_count(new)
+        config = canonical_config(new.config)
+        parse_topic_config(config, self._log)
+        return Topic(
+            name=name,
+            topic_id=UUID(int=self._rng.getrandbits(128), version=4),
+            partitions=self._assignments(count),
+            replication_factor=1,
+            config=config,
+            internal=internal,
+            created_ms=self._clock.now_ms(),
+        )
+
+    def _partition_count(self, new: NewTopic) -> int:
+        count = None if new.partitions == BROKER_DEFAULT else new.partitions
+        copies = None if new.replication_factor == BROKER_DEFAULT else new.replication_factor
+        if new.assignments is not None:
+            if count is not None or copies is not None:
+                raise InvalidRequest("give either assignments or numbers, not both", field="assignments")
+            self._check_assignments(new.assignments)
+            return len(new.assignments)
+        copies = self._broker.default_replication_factor if copies is None else copies
+        if copies != 1:
+            raise InvalidReplicationFactor(
+                f"replication factor {copies} cannot be had from 1 node",
+                field="replication_factor",
+                hint="use 1, or -1 for the default",
+            )
+        count = self._broker.default_partitions if count is None else count
+        if not 1 <= count <= PARTITIONS_MAX:
+            raise InvalidPartitions(
+                f"a topic cannot have {count} partitions", field="partitions", hint=f"use 1 to {PARTITIONS_MAX}"
+            )
+        return count
+
+    def _check_assignments(self, assignments: Mapping[int, Sequence[int]]) -> None:
+        if not 1 <= len(assignments) <= PARTITIONS_MAX:
+            raise InvalidReplicaAssignment(f"{len(assignments)} partitions are assigned", field="assignments")
+        if sorted(assignments) != list(range(len(assignments))):
+            raise InvalidReplicaAssignment("partitions are not numbered from 0 without gaps", field="assignments")
+        node = self._broker.node_id
+        for partition, replicas in assignments.items():
+            if list(replicas) != [node]:
+                raise InvalidReplicaAssignment(
+                    f"partition {partition} is assigned to {list(replicas)}, but the only node is {node}",
+                    field="assignments",
+                )
+
+    def _assignments(self, count: int) -> tuple[PartitionAssignment, ...]:
+        node = self._broker.node_id
+        return (PartitionAssignment(leader=node, leader_epoch=0, replicas=(node,), isr=(node,)),) * count
+
+    def _changeable(self, name: str) -> Topic:
+        topic = self.get(name)
+        if topic.internal or is_internal(name):
+            raise InternalTopic(name)
+        return topic
+
+
+def _check_growth(name: str, current: int, total: int) -> None:
+    if total <= current:
+        raise InvalidPartitions(
+            f"topic {name!r} has {current} partitions already, {total} would not be more",
+            field="partitions",
+            hint="partitions can be added, never taken away",
+        )
+    if total > PARTITIONS_MAX:
+        raise InvalidPartitions(
+            f"a topic cannot have {total} partitions", field="partitions", hint=f"use at most {PARTITIONS_MAX}"
+        )

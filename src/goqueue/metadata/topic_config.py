@@ -1,0 +1,220 @@
+"""A topic's settings, checked and typed, and how they are shown to an administrator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+
+from goqueue.config import LogConfig
+from goqueue.errors import InvalidConfig
+from goqueue.metadata.topic_settings import ALIASES, TOPIC_SETTINGS, ConfigType, TopicSetting
+from goqueue.records import TimestampType
+
+if TYPE_CHECKING:
+    from goqueue.log.settings import LogSettings
+
+_STANDARD = LogConfig()
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfig:
+    """What a topic obeys: its own settings over the node's defaults."""
+
+    cleanup_policy: frozenset[str]
+    compression_type: str
+    tombstone_retention_ms: int
+    flush_messages: int
+    flush_ms: int
+    partitioner: str
+    index_interval_bytes: int
+    max_message_bytes: int
+    timestamp_after_max_ms: int
+    timestamp_before_max_ms: int
+    timestamp_type: TimestampType
+    compaction_dirty_ratio: float
+    min_compaction_lag_ms: int
+    min_insync_replicas: int
+    preallocate: str
+    retention_bytes: int
+    retention_ms: int
+    segment_bytes: int
+    segment_ms: int
+    unclean_leader_election: str
+
+    @property
+    def is_compacted(self) -> bool:
+        """Whether only the newest record of each key is kept."""
+        return "compact" in self.cleanup_policy
+
+    @property
+    def is_deleted_by_age(self) -> bool:
+        """Whether whole old segments go."""
+        return "delete" in self.cleanup_policy
+
+    @property
+    def stamps_records(self) -> bool:
+        """Whether the broker's clock replaces the producer's."""
+        return self.timestamp_type is TimestampType.LOG_APPEND_TIME
+
+    @property
+    def syncs_every_batch(self) -> bool:
+        """Whether even acks=leader waits for the disk."""
+        return self.flush_messages == 1
+
+
+class ConfigSource(IntEnum):
+    """Where a value comes from. Values are Kafka's."""
+
+    TOPIC = 1
+    BROKER_FILE = 4
+    DEFAULT = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigSynonym:
+    """One place that gives the setting a value, nearest first."""
+
+    name: str
+    value: str
+    source: ConfigSource
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """One setting as an administrator sees it."""
+
+    name: str
+    value: str
+    type: ConfigType
+    source: ConfigSource
+    doc: str
+    allowed: str
+    default: str
+    read_only: bool = False
+    sensitive: bool = False
+    synonyms: tuple[ConfigSynonym, ...] = ()
+
+    @property
+    def is_default(self) -> bool:
+        """Whether nobody set it."""
+        return self.source is ConfigSource.DEFAULT
+
+
+def canonical_name(name: str) -> str:
+    """The setting that a name or its alias stands for, or InvalidConfig naming the closest."""
+    if name in ALIASES:
+        return ALIASES[name][0]
+    if name not in TOPIC_SETTINGS:
+        close = get_close_matches(name, [*TOPIC_SETTINGS, *ALIASES], n=1, cutoff=0.5)
+        hint = f"did you mean {close[0]!r}?" if close else f"the settings are {', '.join(TOPIC_SETTINGS)}"
+        raise InvalidConfig(f"there is no topic setting {name[:100]!r}", field=name[:100], hint=hint)
+    return name
+
+
+def canonical_config(given: Mapping[str, str | None]) -> dict[str, str]:
+    """Settings under their own names, every value checked; aliases are turned into what they mean."""
+    settings: dict[str, str] = {}
+    for name, text in given.items():
+        setting = TOPIC_SETTINGS[canonical_name(name)]
+        if setting.name in settings:
+            raise InvalidConfig(f"setting {setting.name!r} is given twice", field=setting.name)
+        if text is None:
+            raise _refused(setting, name, text, "it has no value")
+        plain = text.strip()
+        if name in ALIASES:
+            plain = _in_milliseconds(setting, name, plain)
+        _parse(setting, name, plain)
+        settings[setting.name] = plain
+    return settings
+
+
+def parse_topic_config(given: Mapping[str, str], log: LogConfig = _STANDARD) -> TopicConfig:
+    """Typed settings; what is not given comes from the node."""
+    settings = canonical_config(given)
+    values: dict[str, Any] = {}
+    for row in TOPIC_SETTINGS.values():
+        text = settings.get(row.name)
+        values[row.field] = _parse(row, row.name, row.default_text(log) if text is None else text)
+    return TopicConfig(**values)
+
+
+def describe(given: Mapping[str, str], log: LogConfig = _STANDARD) -> list[ConfigEntry]:
+    """Every setting with its value and where that came from, by name."""
+    return [_entry(row, given.get(row.name), log) for row in TOPIC_SETTINGS.values()]
+
+
+def log_settings(config: TopicConfig, log: LogConfig) -> LogSettings:
+    """The part of the settings that the log itself obeys."""
+    from goqueue.log.settings import LogSettings
+
+    return LogSettings(
+        segment_bytes=config.segment_bytes,
+        segment_ms=config.segment_ms,
+        index_interval_bytes=config.index_interval_bytes,
+        retention_ms=config.retention_ms,
+        retention_bytes=config.retention_bytes,
+        max_message_bytes=config.max_message_bytes,
+        cleanup_delete=config.is_deleted_by_age,
+        cleanup_compact=config.is_compacted,
+        timestamp_type=config.timestamp_type,
+        tombstone_retention_ms=config.tombstone_retention_ms,
+        compaction_dirty_ratio=config.compaction_dirty_ratio,
+        min_compaction_lag_ms=config.min_compaction_lag_ms,
+        producer_window_batches=log.producer_window_batches,
+        producer_expiry_ms=log.producer_expiry_ms,
+    )
+
+
+def _parse(setting: TopicSetting, name: str, text: str) -> Any:
+    try:
+        return setting.rule.parse(text)
+    except ValueError as error:
+        raise _refused(setting, name, text, str(error)) from None
+
+
+def _refused(setting: TopicSetting, name: str, text: str | None, why: str) -> InvalidConfig:
+    shown = "nothing" if text is None else repr(text[:100])
+    return InvalidConfig(
+        f"setting {name!r} cannot be {shown}: {why}; allowed is {setting.rule.allowed}",
+        field=name,
+        hint=f"use {setting.rule.allowed}",
+    )
+
+
+def _in_milliseconds(setting: TopicSetting, name: str, text: str) -> str:
+    number = int(_parse(setting, name, text))
+    return str(number if number < 0 else number * ALIASES[name][1])
+
+
+def _entry(row: TopicSetting, own: str | None, log: LogConfig) -> ConfigEntry:
+    node_text, standard_text = row.default_text(log), row.default_text(_STANDARD)
+    synonyms = [ConfigSynonym(row.name, standard_text, ConfigSource.DEFAULT)]
+    if node_text != standard_text:
+        synonyms.insert(0, ConfigSynonym(f"log.{row.broker_field}", node_text, ConfigSource.BROKER_FILE))
+    if own is not None:
+        synonyms.insert(0, ConfigSynonym(row.name, own, ConfigSource.TOPIC))
+    nearest = synonyms[0]
+    return ConfigEntry(
+        name=row.name,
+        value=nearest.value,
+        type=row.rule.type,
+        source=nearest.source,
+        doc=row.doc,
+        allowed=row.rule.allowed,
+        default=standard_text,
+        synonyms=tuple(synonyms),
+    )
+
+
+def _check_table() -> None:
+    """A row without a field, or a field without a row, is our own mistake: found at import."""
+    rows = {row.field for row in TOPIC_SETTINGS.values()}
+    places = {one.name for one in fields(TopicConfig)}
+    if rows != places:
+        raise RuntimeError(f"settings and TopicConfig disagree about {sorted(rows ^ places)}")
+
+
+_check_table()
