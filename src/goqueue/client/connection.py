@@ -52,6 +52,16 @@ class Client:
         )
         return [decode_message(wire) for wire in reply.messages], reply.next_offset
 
+    async def offset_at(self, topic: str, partition: int, timestamp_ms: int) -> int:
+        """The offset of the first message at or after a time; the end when there is none."""
+        reply = await self._transport.call(
+            "GET",
+            f"/topics/{topic}/partitions/{partition}/offset",
+            dict[str, Any],
+            params={"timestamp": str(timestamp_ms)},
+        )
+        return int(reply["offset"])
+
     async def tail(self, topic: str, **params: str) -> AsyncIterator[Message]:
         """Follow a topic as it grows; `params` are the streaming route's."""
         async for line in self._transport.lines(f"/topics/{topic}/messages/stream", {"format": "ndjson", **params}):

@@ -1,0 +1,69 @@
+"""How results are shown: a table for people, JSON or YAML for programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Any
+
+import yaml
+from rich.console import Console
+from rich.table import Table
+
+
+class Format(StrEnum):
+    """What `-o` takes."""
+
+    table = "table"
+    json = "json"
+    yaml = "yaml"
+
+
+def console() -> Console:
+    """Standard output; colour only where it is a terminal."""
+    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+
+
+def show(data: Any, output: Format, columns: Sequence[str] | None = None, *, title: str | None = None) -> None:
+    """Print rows (a list of mappings), or one thing (a mapping)."""
+    if output is Format.json:
+        print(json.dumps(data, indent=2, ensure_ascii=False))
+    elif output is Format.yaml:
+        print(yaml.safe_dump(data, sort_keys=False, allow_unicode=True), end="")
+    elif isinstance(data, list):
+        _rows(data, columns, title)
+    else:
+        _pairs(data)
+
+
+def _rows(rows: list[dict[str, Any]], columns: Sequence[str] | None, title: str | None) -> None:
+    names = list(columns or (rows[0].keys() if rows else ()))
+    if not rows:
+        print("nothing to show")
+        return
+    table = Table(*[name.replace("_", " ").upper() for name in names], title=title, box=None, pad_edge=False)
+    for column, name in zip(table.columns, names, strict=True):
+        if all(isinstance(row.get(name), int | float) for row in rows):
+            column.justify = "right"
+    for row in rows:
+        table.add_row(*[_cell(row.get(name)) for name in names])
+    console().print(table)
+
+
+def _pairs(data: dict[str, Any]) -> None:
+    table = Table(show_header=False, box=None, pad_edge=False)
+    for name, value in data.items():
+        table.add_row(name.replace("_", " "), _cell(value))
+    console().print(table)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, list):
+        return ", ".join(_cell(one) for one in value) or "-"
+    if isinstance(value, dict):
+        return ", ".join(f"{name}={_cell(one)}" for name, one in value.items()) or "-"
+    return str(value)

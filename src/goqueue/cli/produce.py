@@ -1,0 +1,197 @@
+"""The command `goqueue produce`: from an argument, from standard input, or from a file."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Annotated, Any
+
+import typer
+
+from goqueue.cli.session import REFUSED, USAGE, ContextName, Server, fail, with_client
+from goqueue.client import Client, ClientError, Delivered
+
+_FIELDS = frozenset({"key", "value", "headers", "partition", "timestamp"})
+# Futures looked at before more is read, so that a large file does not lie in memory.
+_UNCHECKED_MAX = 10_000
+_READ_BYTES = 256 * 1024
+
+
+@dataclass(slots=True)
+class Line:
+    """One message to send, and the line it came from."""
+
+    number: int
+    value: str | None
+    key: str | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+    partition: int | None = None
+    timestamp_ms: int | None = None
+
+
+def produce(
+    topic: str,
+    message: Annotated[
+        str | None, typer.Option("--message", "-m", help="The value; without it, lines of standard input.")
+    ] = None,
+    key: Annotated[str | None, typer.Option("--key", "-k", help="The key.")] = None,
+    header: Annotated[
+        list[str] | None, typer.Option("--header", "-H", help="A header as name=value; may be repeated.")
+    ] = None,
+    partition: Annotated[
+        int | None, typer.Option("--partition", "-p", help="The partition, if you want to choose it.")
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "--file",
+            "-f",
+            help="JSON lines with value, key, headers, partition, timestamp; other lines are values.",
+            exists=True,
+            dir_okay=False,
+        ),
+    ] = None,
+    acks: Annotated[str, typer.Option("--acks", help="none, leader or all.")] = "leader",
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing when all went well.")] = False,
+    server: Server = None,
+    context: ContextName = None,
+) -> None:
+    """Publish messages to a topic."""
+    if acks not in {"none", "leader", "all"}:
+        raise fail(f"--acks {acks!r} is not one of none, leader, all", USAGE)
+    if message is not None and file is not None:
+        raise fail("--message and --file exclude each other", USAGE)
+    extra = {"key": key, "headers": _headers(header), "partition": partition}
+
+    async def work(client: Client) -> int:
+        if message is not None:
+            return await _send_one(client, topic, Line(0, message, **extra), acks, quiet=quiet)
+        return await _send_lines(client, topic, file, extra, acks, quiet=quiet)
+
+    failures = with_client(work, server, context)
+    if failures:
+        raise typer.Exit(REFUSED)
+
+
+async def _send_one(client: Client, topic: str, line: Line, acks: str, *, quiet: bool) -> int:
+    async with client.producer(acks=acks, linger_ms=0) as producer:
+        sent = await producer.send_and_wait(topic, line.value, **_fields(line))
+    if not quiet:
+        typer.echo(f"{sent.topic} partition {sent.partition} offset {sent.offset}")
+    return 0
+
+
+async def _send_lines(
+    client: Client, topic: str, file: Path | None, extra: dict[str, Any], acks: str, *, quiet: bool
+) -> int:
+    """Send every line; tell of each that failed, and of how many did not."""
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    size = None if file is None else (await asyncio.to_thread(file.stat)).st_size
+    sent = failed = 0
+    waiting: list[tuple[int, asyncio.Future[Delivered]]] = []
+
+    async def settle() -> None:
+        nonlocal sent, failed
+        for number, future in waiting:
+            try:
+                await future
+                sent += 1
+            except ClientError as error:
+                failed += 1
+                typer.secho(f"line {number}: {error}", err=True, fg=typer.colors.RED)
+        waiting.clear()
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, disable=quiet or not sys.stderr.isatty(), transient=True, console=_stderr()) as bar:
+        task = bar.add_task(f"to {topic}", total=size)
+        async with client.producer(acks=acks) as producer:
+            async for line, size_read in _lines(file, extra):
+                waiting.append((line.number, await producer.send(topic, line.value, **_fields(line))))
+                bar.advance(task, size_read)
+                if len(waiting) >= _UNCHECKED_MAX:
+                    await producer.flush()
+                    await settle()
+            await producer.flush()
+            await settle()
+    if not quiet:
+        typer.echo(f"{sent} sent, {failed} failed", err=True)
+    return failed
+
+
+async def _lines(file: Path | None, extra: dict[str, Any]) -> AsyncIterator[tuple[Line, int]]:
+    """The messages to send. Reading waits in a thread, so that what was typed goes out while more is awaited."""
+    source: IO[bytes] = sys.stdin.buffer if file is None else await asyncio.to_thread(file.open, "rb")
+    number, rest = 0, b""
+    try:
+        while chunk := await asyncio.to_thread(_read_some, source):
+            *whole, rest = (rest + chunk).split(b"\n")
+            for line in whole:
+                number += 1
+                if (parsed := _line(number, line, extra, from_file=file is not None)) is not None:
+                    yield parsed, len(line) + 1
+        if rest and (parsed := _line(number + 1, rest, extra, from_file=file is not None)) is not None:
+            yield parsed, len(rest)
+    finally:
+        if file is not None:
+            source.close()
+
+
+def _read_some(source: IO[bytes]) -> bytes:
+    return source.read1(_READ_BYTES)  # type: ignore[attr-defined, no-any-return]
+
+
+def _line(number: int, line: bytes, extra: dict[str, Any], *, from_file: bool) -> Line | None:
+    try:
+        text = line.rstrip(b"\r").decode()
+    except UnicodeDecodeError:
+        raise fail(f"line {number} is not UTF-8 text", USAGE) from None
+    if not from_file:
+        return Line(number, text, **extra)
+    stripped = text.strip()
+    return _parse(number, stripped, extra) if stripped and not stripped.startswith("#") else None
+
+
+def _parse(number: int, text: str, extra: dict[str, Any]) -> Line:
+    """An object with a `value` is a message; any other line is a value itself."""
+    try:
+        row = json.loads(text)
+    except ValueError:
+        return Line(number, text, **extra)
+    if not isinstance(row, dict) or "value" not in row:
+        return Line(number, text, **extra)
+    if unknown := row.keys() - _FIELDS:
+        raise fail(f"line {number}: unknown field {min(unknown)!r}; known: {', '.join(sorted(_FIELDS))}", USAGE)
+    value = row["value"]
+    return Line(
+        number,
+        value if value is None or isinstance(value, str) else json.dumps(value),
+        row.get("key", extra["key"]),
+        row.get("headers") or extra["headers"],
+        row.get("partition", extra["partition"]),
+        row.get("timestamp"),
+    )
+
+
+def _fields(line: Line) -> dict[str, Any]:
+    return {"key": line.key, "headers": line.headers, "partition": line.partition, "timestamp_ms": line.timestamp_ms}
+
+
+def _headers(pairs: list[str] | None) -> dict[str, str]:
+    headers = {}
+    for pair in pairs or ():
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise fail(f"--header {pair!r} is not of the form name=value", USAGE)
+        headers[name] = value
+    return headers
+
+
+def _stderr() -> Any:
+    from rich.console import Console
+
+    return Console(stderr=True)

@@ -1,0 +1,71 @@
+"""What every command that talks to a broker shares: its options, its client, its exit codes.
+
+0 done · 1 the broker said no · 2 the command line is wrong · 3 no broker there · 130 ctrl-C
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Annotated, TypeVar
+
+import typer
+
+from goqueue.cli import contexts
+from goqueue.cli.output import Format
+from goqueue.client import BrokerUnreachable, Client, connect
+from goqueue.errors import ConfigError, GoQueueError
+
+T = TypeVar("T")
+
+Server = Annotated[
+    str | None, typer.Option("--server", "-s", help="Address of the broker's HTTP API.", show_default=False)
+]
+ContextName = Annotated[str | None, typer.Option("--context", "-c", help="Stored context to use.", show_default=False)]
+Output = Annotated[Format, typer.Option("--output", "-o", help="table, json or yaml.")]
+
+REFUSED, USAGE, UNREACHABLE, INTERRUPTED = 1, 2, 3, 130
+
+
+def with_client(work: Callable[[Client], Awaitable[T]], server: str | None, context: str | None) -> T:
+    """Run `work` with a client for the broker that the options mean; errors become one line and an exit code."""
+
+    async def run() -> T:
+        chosen = contexts.resolve(server, context)
+        async with connect(chosen.server, timeout_ms=chosen.timeout_s * 1000, api_key=chosen.api_key) as client:
+            return await work(client)
+
+    try:
+        return asyncio.run(run())
+    except KeyboardInterrupt:
+        raise typer.Exit(INTERRUPTED) from None
+    except BrokenPipeError:
+        # The reader of our output has seen enough, as `head` does.
+        sys.stderr.close()
+        raise typer.Exit(0) from None
+    except BrokerUnreachable as error:
+        raise fail(error, UNREACHABLE) from None
+    except ConfigError as error:
+        raise fail(error, USAGE) from None
+    except GoQueueError as error:
+        raise fail(error, REFUSED) from None
+
+
+def fail(error: GoQueueError | str, code: int) -> typer.Exit:
+    """Say what went wrong and how to mend it; raise what this returns."""
+    typer.secho(f"error: {error}", err=True, fg=typer.colors.RED)
+    hint = getattr(error, "hint", None)
+    if hint:
+        typer.echo(f"hint: {hint}", err=True)
+    return typer.Exit(code)
+
+
+def confirmed(question: str, *, force: bool) -> None:
+    """Ask before something is destroyed, unless told not to. Without a terminal there is nobody to ask."""
+    if force:
+        return
+    if not sys.stdin.isatty():
+        raise fail(f"{question} Say --force to do it without asking.", USAGE)
+    if not typer.confirm(question):
+        raise typer.Exit(REFUSED)
