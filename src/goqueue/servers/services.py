@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,14 @@ class NodeIdentity:
 
 
 @dataclass(frozen=True, slots=True)
+class Check:
+    """One thing the node must have in order to serve; `problem` is None while it has it."""
+
+    name: str
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Services:
     """Everything a front-end may call."""
 
@@ -43,3 +52,5 @@ class Services:
     reads: RecordReader
     producer_ids: ProducerIds
     groups: GroupService
+    # Whether the node can serve, asked anew each time.
+    checks: Callable[[], Sequence[Check]] = tuple

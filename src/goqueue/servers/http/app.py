@@ -1,0 +1,27 @@
+"""The HTTP application: every route, at `/` and at `/v1`."""
+
+from __future__ import annotations
+
+import itertools
+
+from aiohttp import web
+
+from goqueue.servers.http import health
+from goqueue.servers.http.adapter import adapt
+from goqueue.servers.services import Services
+
+ROUTES = (*health.ROUTES,)
+PREFIXES = ("", "/v1")
+
+
+def make_app(services: Services) -> web.Application:
+    """All routes over the services; nothing listens yet."""
+    app = web.Application(client_max_size=services.config.http.body_bytes_max)
+    # Ids count up from the start time, so that they differ over restarts too.
+    numbers = itertools.count(1)
+    started = f"{services.identity.started_ms:x}"
+    for route in ROUTES:
+        handler = adapt(route, services, lambda: f"{started}-{next(numbers):x}")
+        for prefix in PREFIXES:
+            app.router.add_route(route.method, prefix + route.path, handler)
+    return app

@@ -1,0 +1,68 @@
+"""Whether the broker lives and serves: what probes and people ask first.
+
+`/livez` says that the process answers at all; `/readyz` really checks, and fails with 503
+as long as anything the node needs is missing (W66).
+"""
+
+from __future__ import annotations
+
+import platform
+from datetime import UTC, datetime
+
+from goqueue.servers.http.route import Answer, Call, Route
+from goqueue.servers.http.types import Reply
+from goqueue.servers.services import Services
+
+
+class CheckResult(Reply):
+    """One check; `problem` says what is missing."""
+
+    name: str
+    ok: bool
+    problem: str | None = None
+
+
+class Health(Reply):
+    """The verdict and what led to it."""
+
+    status: str
+    checks: list[CheckResult]
+
+
+class Version(Reply):
+    """What is running here, and since when."""
+
+    version: str
+    python: str
+    started_at: str
+
+
+async def live(services: Services, _call: Call) -> Health:  # noqa: ARG001
+    """The process answers."""
+    return Health(status="ok", checks=[])
+
+
+async def ready(services: Services, _call: Call) -> Answer:
+    """Everything the node needs in order to serve is there."""
+    checks = [CheckResult(name=one.name, ok=one.problem is None, problem=one.problem) for one in services.checks()]
+    failed = any(not one.ok for one in checks)
+    return Answer(503 if failed else 200, Health(status="unavailable" if failed else "ok", checks=checks))
+
+
+async def version(services: Services, _call: Call) -> Version:
+    """The broker's version."""
+    started = datetime.fromtimestamp(services.identity.started_ms / 1000, UTC)
+    return Version(
+        version=services.identity.version,
+        python=platform.python_version(),
+        started_at=started.isoformat(timespec="milliseconds"),
+    )
+
+
+ROUTES = (
+    Route("GET", "/health", ready, "Whether the broker can serve", {200: Health, 503: Health}),
+    Route("GET", "/healthz", live, "Whether the process answers", {200: Health}),
+    Route("GET", "/livez", live, "Whether the process answers", {200: Health}),
+    Route("GET", "/readyz", ready, "Whether the broker can serve", {200: Health, 503: Health}),
+    Route("GET", "/version", version, "The broker's version", {200: Version}),
+)
