@@ -1,0 +1,88 @@
+"""The program `goqueue`: its commands, each imported only when it is called.
+
+Imports decide how quickly a command line answers, so the list of commands is a table here
+and `--help` is written from the table alone.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+# name -> (module whose `app` holds the command or its subcommands, one line of help)
+COMMANDS: dict[str, tuple[str, str]] = {
+    "server": ("goqueue.cli.server", "Start a broker."),
+    "topic": ("goqueue.cli.topic", "Create, look at, change and delete topics."),
+    "produce": ("goqueue.cli.produce", "Publish messages."),
+    "consume": ("goqueue.cli.consume", "Read messages."),
+    "group": ("goqueue.cli.group", "Look at consumer groups and move their offsets."),
+    "log": ("goqueue.cli.log", "Inspect, verify and repair a data directory, offline."),
+    "version": ("goqueue.cli.version", "Show the version."),
+}
+
+_COMPLETION = {"install_completion", "show_completion"}
+
+
+class LazyGroup(TyperGroup):
+    """Loads a command when it is called; for the list of commands the table suffices."""
+
+    _listing = False
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
+        """The names, in the table's order."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
+        """The command itself, or only its description while help is being written."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, summary = COMMANDS[cmd_name]
+        if self._listing:
+            return TyperCommand(cmd_name, help=summary)
+        command = typer.main.get_command(import_module(module).app)
+        command.name = cmd_name
+        # Completion is installed once, for the whole program.
+        command.params = [one for one in command.params if one.name not in _COMPLETION]
+        return command
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help without importing the commands."""
+        self._listing = True
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            self._listing = False
+
+
+# Plain help: importing rich for it would double the time until it appears.
+app = typer.Typer(cls=LazyGroup, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
+
+
+@app.callback()
+def goqueue() -> None:
+    """GoQueue: one log, read as a Kafka stream or as a queue."""
+
+
+def main() -> None:
+    """Run the command line; what we refuse is one message and exit code 2."""
+    from goqueue.errors import GoQueueError
+
+    try:
+        app()
+    except GoQueueError as error:
+        fail(error)
+
+
+def fail(error: Exception) -> None:
+    """Say what is wrong, all of it, and end with exit code 2."""
+    problems: list[str] = getattr(error, "problems", [str(error)])
+    hint = getattr(error, "hint", None)
+    lines = [f"goqueue: {problems[0]}"] if len(problems) == 1 else [f"goqueue: {len(problems)} problems"]
+    lines += [f"  - {problem}" for problem in problems] if len(problems) > 1 else []
+    lines += [f"  {hint}"] if hint else []
+    print("\n".join(lines), file=sys.stderr)
+    raise SystemExit(2)

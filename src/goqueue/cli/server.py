@@ -1,0 +1,63 @@
+"""goqueue server: read the settings, start the broker, stay until told to stop."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated, Any
+
+import typer
+
+from goqueue.config import documented_settings
+from goqueue.errors import InvalidRequest
+
+app = typer.Typer(rich_markup_mode=None)
+
+_SETTINGS = {f"{section}.{name}": row for section, name, *row in documented_settings()}
+
+
+def _option(flag: str, path: str, metavar: str) -> Any:
+    default, variable, doc = _SETTINGS[path]
+    help_text = f"{doc} [env: {variable}]" + (f" [default: {default}]" if default != "" else "")
+    return typer.Option(flag, help=help_text, metavar=metavar, show_default=False)
+
+
+@app.command()
+def server(
+    data_dir: Annotated[str | None, _option("--data-dir", "broker.data_dir", "DIR")] = None,
+    config: Annotated[str | None, typer.Option("--config", help="Settings file: .toml, .yaml.", metavar="FILE")] = None,
+    node_id: Annotated[str | None, _option("--node-id", "broker.node_id", "NUMBER")] = None,
+    kafka: Annotated[str | None, _option("--kafka", "listeners.kafka", "HOST:PORT")] = None,
+    advertised_kafka: Annotated[
+        str | None, _option("--advertised-kafka", "listeners.advertised_kafka", "HOST:PORT")
+    ] = None,
+    http: Annotated[str | None, _option("--http", "listeners.http", "HOST:PORT")] = None,
+    ready_file: Annotated[
+        str | None,
+        typer.Option("--ready-file", help="Written with pid and addresses when the broker serves.", metavar="PATH"),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Any other setting, as in log.segment_bytes=1048576.", metavar="SECTION.NAME=VALUE"),
+    ] = None,
+) -> None:
+    """Start a broker. It listens on this machine only, until it is told otherwise."""
+    from goqueue.node.lifecycle import run
+    from goqueue.node.load_config import load
+
+    named = {
+        "broker.data_dir": data_dir,
+        "broker.node_id": node_id,
+        "listeners.kafka": kafka,
+        "listeners.advertised_kafka": advertised_kafka,
+        "listeners.http": http,
+    }
+    flags = _assignments(settings or []) | {path: text for path, text in named.items() if text is not None}
+    run(load(config, os.environ, flags), ready_file=ready_file)
+
+
+def _assignments(settings: list[str]) -> dict[str, str]:
+    pairs = [text.partition("=") for text in settings]
+    for path, equals, _ in pairs:
+        if not equals:
+            raise InvalidRequest(f"--set {path}: write it as section.name=value")
+    return {path.strip(): value for path, _, value in pairs}
