@@ -34,7 +34,7 @@ class Topic:
     topic_id: UUID
     partitions: tuple[PartitionAssignment, ...]
     replication_factor: int = 1
-    config: Mapping[str, str] = field(default=NO_CONFIG, hash=False)
+    config: Mapping[str, str] = field(default_factory=lambda: NO_CONFIG, hash=False)
     internal: bool = False
     created_ms: int = 0
 
