@@ -9,34 +9,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from goqueue.clock import Clock
-from goqueue.coordinator.journal import OpenPartition, PartitionJournal, ReadableLog, ShardWriter, read_entries
-from goqueue.coordinator.shard import Machine, Reply, Shard, Transaction
-from goqueue.coordinator.snapshots import Snapshot, Snapshots
+from goqueue.coordinator.loading import Foundation, load_shard
+from goqueue.coordinator.shard import Reply, Shard, Transaction
+from goqueue.coordinator.snapshots import Snapshot
 from goqueue.coordinator.timers import Alarm
 from goqueue.errors import CoordinatorUnavailable, GoQueueError, InvalidRequest, ShuttingDown, TooBusy
-from goqueue.ports import Offload
 from goqueue.records import Acks
 
 # Called on the loop with a shard that is running.
 Work = Callable[[Shard, int], Sequence[Reply]]
-
-
-@dataclass(frozen=True, slots=True)
-class Foundation:
-    """What all shards of a coordinator stand on."""
-
-    topic: str
-    machine_factory: Callable[[], Machine]
-    open_partition: OpenPartition
-    snapshots: Snapshots
-    offload: Offload
-    clock: Clock
-    tickets_max: int
-    snapshot_offsets: int
 
 
 class ShardRunner:
@@ -56,7 +39,8 @@ class ShardRunner:
         self._stopped = False
         self._durability: asyncio.Future[None] | None = None
         self._snapshot_offset = 0
-        self._snapshot_task: asyncio.Task[None] | None = None
+        self._taken: Snapshot | None = None
+        self._saving: asyncio.Task[None] | None = None
         self._alarm = Alarm(foundation.clock, self._tick)
         self._loading = asyncio.get_running_loop().create_task(self._load())
 
@@ -104,8 +88,8 @@ class ShardRunner:
         """Let held replies out, leave a snapshot, refuse the rest. A second close does no harm."""
         while (durability := self._durability) is not None:
             await asyncio.wait([durability])
-        if self._snapshot_task is not None:
-            await asyncio.wait([self._snapshot_task])
+        if self._saving is not None:
+            await asyncio.wait([self._saving])
         if not self._loading.done():
             self._loading.cancel()
             await asyncio.wait([self._loading])
@@ -123,7 +107,7 @@ class ShardRunner:
         try:
             partition = await self._foundation.open_partition(self.partition)
             self._log, self._writer = partition.log, partition.writer
-            shard = await self._replayed(self._log, self._writer)
+            shard, self._snapshot_offset = await load_shard(self._foundation, self.partition, partition)
         except Exception as error:  # noqa: BLE001 - every failure to load has the same consequence
             self.stop(error)
             return
@@ -136,43 +120,6 @@ class ShardRunner:
         for ticket, work in waiting:
             if not self._stopped:
                 self._run(ticket, work)
-
-    async def _replayed(self, log: ReadableLog, writer: ShardWriter) -> Shard:
-        end_offset = log.end_offset
-        # What an earlier shard wrote may not be durable yet; replies from here on rest on it.
-        # It also means that a log that can promise nothing any more fails before it is read.
-        unsafe = writer.reached(end_offset, Acks.ALL)
-        if unsafe is not None:
-            await unsafe
-        journal = PartitionJournal(writer)
-        machine, offset = await self._restored(log)
-        shard = Shard(machine, journal, end_offset=offset)
-        offset = max(offset, log.start_offset)
-        while offset < end_offset:
-            entries, offset = await self._foundation.offload(
-                lambda offset=offset: read_entries(log, offset, end_offset)  # type: ignore[misc]
-            )
-            for entry in entries:
-                shard.take(entry)
-        shard.written_end = end_offset
-        shard.durable_to(end_offset)
-        return shard
-
-    async def _restored(self, log: ReadableLog) -> tuple[Machine, int]:
-        snapshots, offload = self._foundation.snapshots, self._foundation.offload
-        machine = self._foundation.machine_factory()
-        if log.end_offset == 0:
-            return machine, 0
-        snapshot = await offload(lambda: snapshots.load(self.partition, log))
-        if snapshot is None:
-            return machine, 0
-        try:
-            machine.restore(snapshot.data)
-        except Exception:  # noqa: BLE001 - a snapshot is only ever a shortcut
-            await offload(lambda: snapshots.discard(self.partition))
-            return self._foundation.machine_factory(), 0
-        self._snapshot_offset = snapshot.offset
-        return machine, snapshot.offset
 
     # --- running ----------------------------------------------------------------------------
 
@@ -210,6 +157,8 @@ class ShardRunner:
     def _after_step(self, shard: Shard, replies: Sequence[Reply]) -> None:
         self._deliver(replies)
         self._set_alarm(shard)
+        if shard.written_end - self._snapshot_offset >= self._foundation.snapshot_offsets:
+            self._take_snapshot(shard)
         if shard.holds_replies and self._durability is None:
             self._await_durability(shard)
 
@@ -237,7 +186,7 @@ class ShardRunner:
             self.stop(error)
             return
         if unsafe is None:
-            self._deliver(shard.durable_to(end_offset))
+            self._advance(shard, end_offset)
             return
         self._durability = asyncio.ensure_future(unsafe)
         self._durability.add_done_callback(lambda done: self._on_durable(shard, end_offset, done))
@@ -250,15 +199,27 @@ class ShardRunner:
         if error is not None:
             self.stop(error)
             return
-        self._deliver(shard.durable_to(end_offset))
+        self._advance(shard, end_offset)
         if shard.holds_replies:
             self._await_durability(shard)
-        elif self._snapshot_task is None and shard.durable_end - self._snapshot_offset >= (
-            self._foundation.snapshot_offsets
-        ):
-            self._snapshot_task = asyncio.get_running_loop().create_task(self._save_snapshot(shard))
+
+    def _advance(self, shard: Shard, end_offset: int) -> None:
+        self._deliver(shard.durable_to(end_offset))
+        if self._taken is not None and self._taken.offset <= end_offset:
+            self._saving = asyncio.get_running_loop().create_task(self._save(self._taken))
+            self._taken = None
 
     # --- snapshots and the end --------------------------------------------------------------
+
+    def _take_snapshot(self, shard: Shard) -> None:
+        """Remember the state as of now; it is saved once the log cannot forget it any more."""
+        if self._taken is None and self._saving is None:
+            self._snapshot_offset = shard.written_end
+            self._taken = self._snapshot_of(shard)
+
+    def _snapshot_of(self, shard: Shard) -> Snapshot | None:
+        data = shard.snapshot()
+        return Snapshot(self._log.topic_id, self._log.leader_epoch, shard.written_end, data) if data else None
 
     async def _save_last_snapshot(self) -> None:
         shard = self._shard
@@ -270,24 +231,18 @@ class ShardRunner:
                 await unsafe
         except GoQueueError:
             return
-        shard.durable_to(shard.written_end)
-        await self._save_snapshot(shard)
+        snapshot = self._snapshot_of(shard)
+        if snapshot is not None:
+            await self._save(snapshot)
 
-    async def _save_snapshot(self, shard: Shard) -> None:
-        # Only what the log cannot forget: a record may have been written since the wait ended.
-        data = shard.snapshot() if shard.written_end == shard.durable_end else b""
-        if not data:
-            self._snapshot_task = None
-            return
-        snapshot = Snapshot(self._log.topic_id, self._log.leader_epoch, shard.durable_end, data)
-        self._snapshot_offset = snapshot.offset
+    async def _save(self, snapshot: Snapshot) -> None:
         try:
             await self._foundation.offload(lambda: self._foundation.snapshots.save(self.partition, snapshot))
         except OSError:
             # Without it the next replay is longer, nothing else.
             pass
         finally:
-            self._snapshot_task = None
+            self._saving = None
 
     def _end(self) -> None:
         self._stopped = True

@@ -14,7 +14,8 @@ import mmh3
 
 from goqueue.clock import Clock
 from goqueue.coordinator.journal import OpenPartition
-from goqueue.coordinator.runner import Foundation, ShardRunner
+from goqueue.coordinator.loading import Foundation
+from goqueue.coordinator.runner import ShardRunner
 from goqueue.coordinator.shard import Machine, Transaction
 from goqueue.coordinator.snapshots import Snapshots
 from goqueue.errors import CoordinatorUnavailable, GoQueueError, ShuttingDown

@@ -12,6 +12,7 @@ the same moment run in an order drawn from it, so hidden assumptions about order
 from __future__ import annotations
 
 import asyncio
+import functools
 import math
 from asyncio.base_events import BaseEventLoop
 from collections.abc import Awaitable, Callable, Coroutine
@@ -40,6 +41,18 @@ def run(main: Coroutine[Any, Any, T], *, clock: ManualClock | None = None, order
         result = runner.run(main)
     loop.raise_unhandled()
     return result
+
+
+def simulated(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Make an async test run in simulated time, on the clock that one of its fixtures is or has."""
+
+    @functools.wraps(test)
+    def run_simulated(**fixtures: Any) -> None:
+        clocks = [getattr(fixture, "clock", fixture) for fixture in fixtures.values()]
+        clock = next((clock for clock in clocks if isinstance(clock, ManualClock)), None)
+        run(test(**fixtures), clock=clock)
+
+    return run_simulated
 
 
 class SimLoop(BaseEventLoop):
