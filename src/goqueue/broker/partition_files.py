@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from goqueue.ids import parse_topic_name
-from goqueue.log.checkpoint import read_checkpoint
+from goqueue.log.checkpoint import stored_topic_id
 from goqueue.ports import Files
 
 LOGS = "logs"
@@ -29,11 +29,6 @@ class PartitionFiles:
         """The place of a partition. The name was checked when the topic was made; here it becomes a path."""
         return f"{LOGS}/{parse_topic_name(topic)}/{partition:d}"
 
-    def owner(self, directory: str) -> UUID | None:
-        """The topic that a directory belongs to; None when it does not say."""
-        checkpoint = read_checkpoint(self.files, directory)
-        return None if checkpoint is None else checkpoint.topic_id
-
     def exists(self, topic: str, partition: int) -> bool:
         """Whether anything was ever written there."""
         return self.files.exists(self.directory(topic, partition))
@@ -48,7 +43,7 @@ class PartitionFiles:
         directory = self.directory(topic, partition)
         if not self.files.exists(directory):
             return None
-        owner = self.owner(directory)
+        owner = stored_topic_id(self.files, directory)
         if owner is None or owner == topic_id:
             return None
         parent = f"{SET_ASIDE}/{topic}"
@@ -68,7 +63,7 @@ class PartitionFiles:
         return [
             self._discard(f"{place}/{partition}", topic_id)
             for partition in self.files.list(place)
-            if self.owner(f"{place}/{partition}") == topic_id
+            if stored_topic_id(self.files, f"{place}/{partition}") == topic_id
         ]
 
     def discarded(self) -> list[str]:

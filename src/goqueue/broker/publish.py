@@ -36,6 +36,8 @@ class Published:
     offset: int
     timestamp_ms: int
     error: GoQueueError | None = None
+    # It was stored before, by an earlier attempt of the same producer: the offset is that one's.
+    duplicate: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +216,7 @@ class PublishService:
         for offset, position in enumerate(share.positions, appended.base_offset):
             sent_ms = records[position].timestamp_ms
             stamp_ms = appended.stamped_ms if appended.stamped_ms >= 0 else now_ms if sent_ms is None else sent_ms
-            results[position] = Published(share.partition, offset, stamp_ms)
+            results[position] = Published(share.partition, offset, stamp_ms, duplicate=appended.duplicate)
         return pending
 
 

@@ -135,6 +135,10 @@ class PartitionQueries:
         """The producers that the partition remembers."""
         return self._partitions.get(topic, partition).log.producers()
 
+    def size_bytes(self, topic: str, partition: int) -> int:
+        """What one partition takes on the disk. Opens nothing."""
+        return self._partitions.size_bytes(topic, partition)
+
     def log_dirs(self) -> list[LogDir]:
         """The one data directory, with every partition's size. Opens nothing."""
         sizes = tuple(

@@ -39,6 +39,10 @@ from goqueue.metadata.topic_config import (
     parse_topic_config,
 )
 
+# Named here because inside the service `list` is its method.
+Topics = list[Topic]
+ConfigEntries = list[ConfigEntry]
+
 PARTITIONS_MAX = 10_000
 
 # Kafka's way to say "the broker's default".
@@ -100,7 +104,7 @@ class TopicService:
             raise TopicIdNotFound(f"there is no topic with id {topic_id}")
         return topic
 
-    def list(self) -> list[Topic]:
+    def list(self) -> Topics:
         """All topics by name, the broker's own included."""
         return self._metadata.image.topics()
 
@@ -108,7 +112,7 @@ class TopicService:
         """What the topic obeys."""
         return self._partitions.config(self.get(name))
 
-    def describe_config(self, name: str) -> list[ConfigEntry]:
+    def describe_config(self, name: str) -> ConfigEntries:
         """Every setting of the topic, and where its value comes from."""
         return describe(self.get(name).config, self._log)
 

@@ -1,0 +1,183 @@
+"""Topic settings: Kafka's names, named refusals, and rows for an administrator."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from goqueue.config import LogConfig
+from goqueue.errors import InvalidConfig
+from goqueue.metadata.topic_config import (
+    ConfigSource,
+    canonical_config,
+    describe,
+    log_settings,
+    parse_topic_config,
+)
+from goqueue.metadata.topic_settings import LONG_MAX, TOPIC_SETTINGS, ConfigType
+from goqueue.records import TimestampType
+
+
+def test_what_is_not_set_comes_from_the_node() -> None:
+    config = parse_topic_config({}, LogConfig(retention_ms=5000, segment_bytes=2048))
+    assert config.retention_ms == 5000
+    assert config.segment_bytes == 2048
+    assert config.is_deleted_by_age
+    assert not config.is_compacted
+    assert config.timestamp_type is TimestampType.CREATE_TIME
+    assert config.partitioner == "murmur3"
+    assert not config.syncs_every_batch
+
+
+def test_every_setting_can_be_set() -> None:
+    config = parse_topic_config(
+        {
+            "cleanup.policy": "compact,delete",
+            "compression.type": "producer",
+            "delete.retention.ms": "1",
+            "flush.messages": "1",
+            "flush.ms": "1000",
+            "goqueue.partitioner": "murmur2",
+            "index.interval.bytes": "2",
+            "max.message.bytes": "3",
+            "message.timestamp.after.max.ms": "4",
+            "message.timestamp.before.max.ms": "5",
+            "message.timestamp.type": "LogAppendTime",
+            "min.cleanable.dirty.ratio": "0.25",
+            "min.compaction.lag.ms": "6",
+            "min.insync.replicas": "2",
+            "preallocate": "false",
+            "retention.bytes": "7",
+            "retention.ms": "8",
+            "segment.bytes": "1024",
+            "segment.ms": "9",
+            "unclean.leader.election.enable": "false",
+        }
+    )
+    assert config.cleanup_policy == {"compact", "delete"}
+    assert config.syncs_every_batch
+    assert config.partitioner == "murmur2"
+    assert config.max_message_bytes == 3
+    assert (config.timestamp_after_max_ms, config.timestamp_before_max_ms) == (4, 5)
+    assert config.stamps_records
+    settings = log_settings(config, LogConfig(producer_window_batches=9))
+    assert settings.cleanup_compact
+    assert settings.cleanup_delete
+    assert settings.tombstone_retention_ms == 1
+    assert settings.index_interval_bytes == 2
+    assert settings.compaction_dirty_ratio == 0.25
+    assert settings.min_compaction_lag_ms == 6
+    assert (settings.retention_bytes, settings.retention_ms) == (7, 8)
+    assert (settings.segment_bytes, settings.segment_ms) == (1024, 9)
+    assert settings.timestamp_type is TimestampType.LOG_APPEND_TIME
+    assert settings.producer_window_batches == 9
+
+
+@pytest.mark.parametrize(
+    ("name", "bad"),
+    [
+        ("retention.ms", "-2"),
+        ("retention.ms", "1.5"),
+        ("retention.ms", ""),
+        ("retention.ms", "1_000"),
+        ("retention.ms", "١٢"),
+        ("retention.ms", str(2**63)),
+        ("retention.ms", "9" * 400),
+        ("retention.bytes", "many"),
+        ("segment.bytes", "1023"),
+        ("segment.bytes", str(2**31)),
+        ("segment.ms", "0"),
+        ("cleanup.policy", ""),
+        ("cleanup.policy", "delete,shred"),
+        ("cleanup.policy", "Delete"),
+        ("compression.type", "gzip"),
+        ("max.message.bytes", "0"),
+        ("min.insync.replicas", "0"),
+        ("message.timestamp.type", "createtime"),
+        ("min.cleanable.dirty.ratio", "1.1"),
+        ("min.cleanable.dirty.ratio", "nan"),
+        ("flush.messages", "2"),
+        ("flush.ms", "10"),
+        ("goqueue.partitioner", "md5"),
+        ("preallocate", "true"),
+        ("unclean.leader.election.enable", "true"),
+    ],
+)
+def test_a_bad_value_is_refused_with_the_settings_name_and_what_is_allowed(name: str, bad: str) -> None:
+    with pytest.raises(InvalidConfig) as refusal:
+        parse_topic_config({name: bad})
+    assert refusal.value.field == name
+    assert name in str(refusal.value)
+    assert TOPIC_SETTINGS[name].rule.allowed in str(refusal.value)
+    assert refusal.value.hint
+
+
+def test_a_setting_without_a_value_is_refused() -> None:
+    with pytest.raises(InvalidConfig, match=r"retention\.ms"):
+        canonical_config({"retention.ms": None})
+
+
+@pytest.mark.parametrize(
+    ("name", "closest"),
+    [("retention.m", "retention.ms"), ("cleanup_policy", "cleanup.policy"), ("max.message.byte", "max.message.bytes")],
+)
+def test_an_unknown_name_is_refused_and_the_closest_one_named(name: str, closest: str) -> None:
+    with pytest.raises(InvalidConfig) as refusal:
+        parse_topic_config({name: "1"})
+    assert refusal.value.field == name
+    assert closest in (refusal.value.hint or "")
+
+
+def test_a_name_like_nothing_we_know_is_answered_with_the_list() -> None:
+    with pytest.raises(InvalidConfig) as refusal:
+        parse_topic_config({"Ω": "1"})
+    assert "retention.ms" in (refusal.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected_ms"),
+    [("retention.hours", "3", "10800000"), ("retention.minutes", "3", "180000"), ("retention.hours", "-1", "-1")],
+)
+def test_retention_in_other_units_becomes_milliseconds(name: str, value: str, expected_ms: str) -> None:
+    assert canonical_config({name: value}) == {"retention.ms": expected_ms}
+
+
+def test_an_alias_that_overflows_is_refused() -> None:
+    with pytest.raises(InvalidConfig, match=r"retention\.hours"):
+        canonical_config({"retention.hours": str(LONG_MAX)})
+
+
+def test_a_setting_and_its_alias_exclude_each_other() -> None:
+    with pytest.raises(InvalidConfig, match="twice"):
+        canonical_config({"retention.ms": "1", "retention.hours": "1"})
+
+
+def test_rows_say_where_each_value_comes_from() -> None:
+    rows = {row.name: row for row in describe({"retention.ms": "5"}, LogConfig(segment_bytes=4096))}
+    assert set(rows) == set(TOPIC_SETTINGS)
+    own, node, default = rows["retention.ms"], rows["segment.bytes"], rows["segment.ms"]
+    assert (own.value, own.source, own.is_default) == ("5", ConfigSource.TOPIC, False)
+    assert [one.source for one in own.synonyms] == [ConfigSource.TOPIC, ConfigSource.DEFAULT]
+    assert (node.value, node.source) == ("4096", ConfigSource.BROKER_FILE)
+    assert node.default == str(64 * 1024 * 1024)
+    assert (default.source, default.is_default) == (ConfigSource.DEFAULT, True)
+    assert own.type is ConfigType.LONG
+    assert node.type is ConfigType.INT
+    assert rows["cleanup.policy"].type is ConfigType.LIST
+    assert all(row.doc and row.allowed and row.value for row in rows.values())
+
+
+def test_every_default_passes_its_own_rule() -> None:
+    for row in describe({}):
+        parse_topic_config({row.name: row.value})
+
+
+@given(st.dictionaries(st.one_of(st.sampled_from(sorted(TOPIC_SETTINGS)), st.text()), st.text(), max_size=3))
+def test_whatever_is_sent_is_either_taken_or_refused_by_name(given_settings: dict[str, str]) -> None:
+    try:
+        settings = canonical_config(given_settings)
+    except InvalidConfig as refusal:
+        assert refusal.field is not None
+    else:
+        parse_topic_config(settings)
