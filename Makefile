@@ -43,10 +43,13 @@ lint: $(READY) ## ruff, mypy --strict, import contract, spelling
 fmt: $(READY) ## format and sort imports
 	$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
+docs: $(READY) ## write the reference pages that are made from the code
+	$(BIN)/python -m goqueue.node.settings_page > docs/reference/settings.md
+
 constraints: $(READY) ## write the lock again from what is installed
 	$(BIN)/python -m pip freeze --exclude-editable > constraints.txt
 
 clean: ## remove what the verbs made, keep ./data
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .hypothesis bench-results
 
-.PHONY: help install run test test-unit test-cover test-slow lint fmt constraints clean
+.PHONY: help install run test test-unit test-cover test-slow lint fmt docs constraints clean

@@ -36,6 +36,9 @@ class BrokerConfig:
     auto_create_topics: bool = setting(True, "Create a topic when a client first names it.")
     default_partitions: int = setting(3, "Partitions of a topic that does not say.", minimum=1, maximum=10_000)
     default_replication_factor: int = setting(1, "Copies of a topic that does not say.", minimum=1)
+    log_level: str = setting(
+        "info", "Least severe events that are written to stderr.", choices=("debug", "info", "warning", "error")
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,15 +13,18 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-# name -> (module whose `app` holds the command or its subcommands, one line of help)
+# name -> (where it is: a function, or an `app` with subcommands; one line of help)
 COMMANDS: dict[str, tuple[str, str]] = {
-    "server": ("goqueue.cli.server", "Start a broker."),
-    "topic": ("goqueue.cli.topic", "Create, look at, change and delete topics."),
-    "produce": ("goqueue.cli.produce", "Publish messages."),
-    "consume": ("goqueue.cli.consume", "Read messages."),
-    "group": ("goqueue.cli.group", "Look at consumer groups and move their offsets."),
-    "log": ("goqueue.cli.log", "Inspect, verify and repair a data directory, offline."),
-    "version": ("goqueue.cli.version", "Show the version."),
+    "server": ("goqueue.cli.server:server", "Start a broker."),
+    "topic": ("goqueue.cli.topic:app", "Create, look at, change and delete topics."),
+    "produce": ("goqueue.cli.produce:produce", "Publish messages."),
+    "consume": ("goqueue.cli.consume:consume", "Read messages."),
+    "group": ("goqueue.cli.group:app", "Look at consumer groups, their lag, and move their offsets."),
+    "cluster": ("goqueue.cli.cluster:app", "Look at the nodes."),
+    "health": ("goqueue.cli.cluster:health", "Ask a broker whether it can serve."),
+    "config": ("goqueue.cli.config:app", "Brokers this command line knows by name."),
+    "log": ("goqueue.cli.log:app", "Look at, check and mend the files of a stopped broker."),
+    "version": ("goqueue.cli.version:version", "Show the version."),
 }
 
 _COMPLETION = {"install_completion", "show_completion"}
@@ -40,14 +43,8 @@ class LazyGroup(TyperGroup):
         """The command itself, or only its description while help is being written."""
         if cmd_name not in COMMANDS:
             return None
-        module, summary = COMMANDS[cmd_name]
-        if self._listing:
-            return TyperCommand(cmd_name, help=summary)
-        command = typer.main.get_command(import_module(module).app)
-        command.name = cmd_name
-        # Completion is installed once, for the whole program.
-        command.params = [one for one in command.params if one.name not in _COMPLETION]
-        return command
+        place, summary = COMMANDS[cmd_name]
+        return TyperCommand(cmd_name, help=summary) if self._listing else load_command(cmd_name, place)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help without importing the commands."""
@@ -56,6 +53,22 @@ class LazyGroup(TyperGroup):
             super().format_help(ctx, formatter)
         finally:
             self._listing = False
+
+
+def load_command(name: str, place: str) -> Any:
+    """Import a command from `module:attribute`."""
+    module, _, attribute = place.partition(":")
+    found = getattr(import_module(module), attribute)
+    if isinstance(found, typer.Typer):
+        command: Any = typer.main.get_command(found)
+    else:
+        single = typer.Typer(rich_markup_mode=None)
+        single.command()(found)
+        command = typer.main.get_command(single)
+    command.name = name
+    # Completion is installed once, for the whole program.
+    command.params = [one for one in command.params if one.name not in _COMPLETION]
+    return command
 
 
 # Plain help: importing rich for it would double the time until it appears.

@@ -10,8 +10,6 @@ import typer
 from goqueue.config import documented_settings
 from goqueue.errors import InvalidRequest
 
-app = typer.Typer(rich_markup_mode=None)
-
 _SETTINGS = {f"{section}.{name}": row for section, name, *row in documented_settings()}
 
 
@@ -21,7 +19,6 @@ def _option(flag: str, path: str, metavar: str) -> Any:
     return typer.Option(flag, help=help_text, metavar=metavar, show_default=False)
 
 
-@app.command()
 def server(
     data_dir: Annotated[str | None, _option("--data-dir", "broker.data_dir", "DIR")] = None,
     config: Annotated[str | None, typer.Option("--config", help="Settings file: .toml, .yaml.", metavar="FILE")] = None,

@@ -8,10 +8,7 @@ import typer
 
 from goqueue.node.version import version as goqueue_version
 
-app = typer.Typer(rich_markup_mode=None)
 
-
-@app.command()
 def version() -> None:
     """Show the version."""
     typer.echo(f"goqueue {goqueue_version()} (Python {platform.python_version()})")

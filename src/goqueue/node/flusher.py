@@ -26,6 +26,11 @@ SYNCS_AT_ONCE_MAX = 8
 class Sync(Protocol):
     """The syncs one log needs now: run on any thread."""
 
+    @property
+    def file_count(self) -> int:
+        """How many files must be synced."""
+        ...
+
     def run(self) -> None:
         """Sync the files and directories that were dirty when the round began."""
         ...
@@ -163,7 +168,7 @@ class Flusher:
         loop = asyncio.get_running_loop()
         started = loop.time()
         items = list(syncs.items())
-        if len(items) >= self._config.syncfs_files_min:
+        if sum(sync.file_count for sync in syncs.values()) >= self._config.syncfs_files_min:
             errors.update(await self._offload(partial(_sync_whole_disk, self._files, items)))
             self.stats.whole_disk_syncs += 1
         elif len(items) == 1:

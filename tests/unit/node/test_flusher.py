@@ -21,6 +21,8 @@ T = TypeVar("T")
 
 
 class FakeSync:
+    file_count = 1
+
     def __init__(self, log: FakeLog) -> None:
         self.end = log.end
         self._log = log

@@ -1,0 +1,37 @@
+"""The one thing a broker says when it serves: who it is, where it is, what to do next."""
+
+from __future__ import annotations
+
+from typing import TextIO
+
+from goqueue.node.node import Running
+
+
+def show_banner(running: Running, out: TextIO) -> None:
+    """Write the banner; with colour only on a terminal."""
+    lines = banner_lines(running)
+    if not out.isatty():
+        out.write("\n".join(f"{name:<7}{text}" for name, text in lines) + "\n")
+        out.flush()
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2))
+    for position, (name, text) in enumerate(lines):
+        table.add_row(Text(name, style="dim"), Text(text, style="bold" if position == 0 else ""))
+    Console(file=out, highlight=False).print(table)
+
+
+def banner_lines(running: Running) -> list[tuple[str, str]]:
+    """Name and text of every line."""
+    identity = running.services.identity
+    return [
+        ("GoQueue", f" {identity.version} is ready (node {identity.node_id})"),
+        ("Kafka", str(running.kafka)),
+        ("HTTP", f"http://{running.http}"),
+        ("Data", running.data_dir),
+        ("Next", f"echo hello | kcat -P -b {running.kafka} -t first, then kcat -C -b {running.kafka} -t first -e"),
+        ("Stop", "Ctrl-C or SIGTERM"),
+    ]

@@ -1,0 +1,70 @@
+"""From a command line to a serving process and back: signals, banner, ready file, limits."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import resource
+import signal
+import sys
+
+import uvloop
+
+from goqueue.config import Config
+from goqueue.node.assemble import assemble
+from goqueue.node.banner import show_banner
+from goqueue.node.node import Node
+from goqueue.node.ready_file import check_ready_file, ready_file
+
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+
+def run(config: Config, *, ready_file: str | None = None) -> None:
+    """Serve until SIGTERM or SIGINT. Raises a `GoQueueError` if the broker cannot start."""
+    check_ready_file(ready_file)
+    _set_up_logging(config.broker.log_level)
+    _raise_open_files_limit()
+    uvloop.run(serve(assemble(config), ready_path=ready_file))
+
+
+async def serve(node: Node, *, ready_path: str | None) -> None:
+    """Start the node, say so, and stop it when told to."""
+    stopping = asyncio.Event()
+    _stop_on_signals(stopping)
+    running = await node.start()
+    try:
+        with ready_file(ready_path, running):
+            show_banner(running, sys.stdout)
+            await stopping.wait()
+    finally:
+        await node.stop()
+
+
+def _stop_on_signals(stopping: asyncio.Event) -> None:
+    """The first signal asks for a clean stop; the second does not wait for it."""
+
+    def on_signal(number: int) -> None:
+        if stopping.is_set():
+            os._exit(128 + number)
+        stopping.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal, number)
+
+
+def _set_up_logging(level: str) -> None:
+    logging.basicConfig(
+        level=_LEVELS[level], format="%(asctime)s %(levelname)-7s %(name)s: %(message)s", stream=sys.stderr
+    )
+
+
+def _raise_open_files_limit() -> None:
+    """A log with many partitions and clients needs more handles than a shell gives by default."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        # Some containers show a limit that they do not let us take.
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,0 +1,63 @@
+"""Node: started once, stopped once, however often either is asked for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+from goqueue.errors import ShuttingDown
+from goqueue.node.addresses import Address
+from goqueue.servers.services import Services
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """What a started node is made of, as far as others need to know."""
+
+    services: Services
+    data_dir: str
+    kafka: Address
+    http: Address
+
+
+# Opens everything in order and leaves on the stack how each is closed again.
+Wire = Callable[[AsyncExitStack], Awaitable[Running]]
+
+
+class Node:
+    """A broker in this process. What was opened first is closed last."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+        self._running: Running | None = None
+        self._stack: AsyncExitStack | None = None
+        self._turn = asyncio.Lock()
+        self._stopped = False
+
+    @property
+    def running(self) -> Running:
+        """Its parts; raises ShuttingDown before the start and after the stop."""
+        if self._running is None:
+            raise ShuttingDown("the node is not running")
+        return self._running
+
+    async def start(self) -> Running:
+        """Open everything. If one part fails, what was opened before is closed again."""
+        async with self._turn:
+            if self._stopped:
+                raise ShuttingDown("the node has been stopped")
+            if self._running is None:
+                async with AsyncExitStack() as stack:
+                    self._running = await self._wire(stack)
+                    self._stack = stack.pop_all()
+            return self._running
+
+    async def stop(self) -> None:
+        """Close everything, last opened first. A second stop waits for the first and does no harm."""
+        async with self._turn:
+            self._stopped = True
+            stack, self._stack, self._running = self._stack, None, None
+            if stack is not None:
+                await stack.aclose()
