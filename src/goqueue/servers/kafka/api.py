@@ -47,6 +47,8 @@ class Api:
     name: str
     versions: tuple[int, int]
     gaps: tuple[str, ...] = ()
+    # Waiting for the answer is all that it does: when the client has gone, so may the work.
+    ends_with_client: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,128 @@
+"""From the bytes of one request to the bytes of its answer. No sockets: testable with bytes alone.
+
+`take` answers at once when the handler does, and otherwise gives a coroutine. What
+cannot be answered at all (no such API, a version we never advertised, bytes that are no
+request) raises MalformedRequest, and the connection that sent it must be closed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from goqueue.errors import GoQueueError, MalformedRequest
+from goqueue.ports import Buffer
+from goqueue.servers.kafka import registry
+from goqueue.servers.kafka.api import (
+    UNKNOWN_SERVER_ERROR,
+    UNSUPPORTED_VERSION,
+    Api,
+    Context,
+    Handler,
+    Reply,
+    error_code,
+    error_message,
+)
+from goqueue.servers.kafka.decode import RequestHeader, decoder, read_header, skip_tags
+from goqueue.servers.kafka.encode import API_VERSIONS_KEY, encoder
+from goqueue.servers.kafka.schema import message_shape
+
+if TYPE_CHECKING:
+    from goqueue.servers.services import Services
+
+logger = logging.getLogger(__name__)
+
+Frame = list[Buffer]
+
+
+class Later(NamedTuple):
+    """An answer that takes time. With `ends_with_client`, nothing is lost by cancelling it."""
+
+    frame: Coroutine[Any, Any, Frame | None]
+    ends_with_client: bool
+
+
+Answered = Frame | Later | None
+
+
+class Dispatcher:
+    """Knows the handlers and what they need."""
+
+    def __init__(self, services: Services, handlers: Mapping[int, Handler] = registry.HANDLERS) -> None:
+        self._services = services
+        self._handlers = handlers
+        self._contexts: dict[tuple[int, str, str], Context] = {}
+
+    def take(self, frame: Buffer, client_host: str) -> Answered:
+        """Answer one request: buffers to send, None for silence, or later."""
+        data = memoryview(frame)
+        header = read_header(data)
+        handler = self._handlers.get(header.api_key)
+        if handler is None:
+            raise MalformedRequest(f"API {header.api_key} is not one of ours")
+        low, high = handler.API.versions
+        if not low <= header.api_version <= high:
+            return _unknown_version(handler.API, header)
+        position = header.end
+        if message_shape(header.api_key, "request").is_flexible(header.api_version):
+            position = skip_tags(data, position)
+        request = decoder(header.api_key, header.api_version)(data, position)
+        try:
+            answer = handler.handle(self._context(header, client_host), request)
+        except Exception as error:  # noqa: BLE001 - a failing handler costs its request, never the broker
+            return _failure(handler.API, header, error)
+        if answer is None:
+            return None
+        if isinstance(answer, Mapping):
+            return encoder(header.api_key, header.api_version)(header.correlation_id, answer)
+        return Later(_await(handler.API, header, answer), handler.API.ends_with_client)
+
+    def _context(self, header: RequestHeader, client_host: str) -> Context:
+        key = (header.api_version, header.client_id, client_host)
+        context = self._contexts.get(key)
+        if context is None:
+            context = Context(self._services, header.api_version, header.client_id, client_host)
+            # Client ids are the clients' choice: remember a few, not all that were ever sent.
+            if len(self._contexts) >= _CONTEXTS_MAX:
+                self._contexts.clear()
+            self._contexts[key] = context
+        return context
+
+
+_CONTEXTS_MAX = 1000
+
+
+async def _await(api: Api, header: RequestHeader, answer: Awaitable[Reply | None]) -> Frame | None:
+    try:
+        reply = await answer
+    except Exception as error:  # noqa: BLE001 - a failing handler costs its request, never the broker
+        return _failure(api, header, error)
+    return None if reply is None else encoder(header.api_key, header.api_version)(header.correlation_id, reply)
+
+
+def _failure(api: Api, header: RequestHeader, error: Exception) -> Frame:
+    """The answer to a request whose handler raised: its error where the response has room for one."""
+    if not isinstance(error, GoQueueError):
+        logger.error("%s v%d failed", api.name, header.api_version, exc_info=error)
+    fields = {one.name for one in message_shape(api.key, "response").fields if header.api_version in one.versions}
+    if "error_code" not in fields:
+        raise MalformedRequest(f"{api.name} v{header.api_version} cannot be answered: {error}") from error
+    reply: dict[str, object] = {
+        "error_code": error_code(error) if isinstance(error, GoQueueError) else UNKNOWN_SERVER_ERROR
+    }
+    if "error_message" in fields:
+        reply["error_message"] = error_message(error)
+    return encoder(api.key, header.api_version)(header.correlation_id, reply)
+
+
+def _unknown_version(api: Api, header: RequestHeader) -> Frame:
+    """Kafka's way: ApiVersions answers in version 0, which every client reads; all else is cut off."""
+    low, high = api.versions
+    if api.key != API_VERSIONS_KEY:
+        raise MalformedRequest(f"{api.name} v{header.api_version} is not one of ours, which are {low} to {high}")
+    reply = {
+        "error_code": UNSUPPORTED_VERSION,
+        "api_keys": [{"api_key": api.key, "min_version": low, "max_version": high}],
+    }
+    return encoder(api.key, 0)(header.correlation_id, reply)

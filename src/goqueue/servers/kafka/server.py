@@ -1,0 +1,137 @@
+"""The Kafka server: accepts connections, keeps count of them, and lets them go."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
+
+from goqueue.servers.kafka.connection import Connection
+from goqueue.servers.kafka.dispatch import Dispatcher, Frame
+from goqueue.servers.kafka.framing import ARENA_BYTES
+from goqueue.servers.kafka.memory_budget import MemoryBudget
+
+if TYPE_CHECKING:
+    from goqueue.servers.services import Services
+
+logger = logging.getLogger(__name__)
+
+# Requests under way at a stop get this long; long polls do not, since nobody misses their answer.
+STOP_SECONDS_MAX = 2.0
+BACKLOG = 1024
+REFUSALS_LOGGED_PER_SECOND = 10
+
+
+class KafkaServer:
+    """Serves the Kafka protocol from `start` until `stop`; a second stop does no harm."""
+
+    def __init__(self, services: Services, listener: socket.socket) -> None:
+        self.limits = services.config.limits
+        self.budget = MemoryBudget(self.limits.inflight_bytes_max)
+        self.dispatcher = Dispatcher(services)
+        self.arena = memoryview(bytearray(ARENA_BYTES))
+        self._listener = listener
+        self._connections: set[Connection] = set()
+        self._none_left = asyncio.Event()
+        self._none_left.set()
+        self._tasks: set[asyncio.Task[Frame | None]] = set()
+        self._server: asyncio.Server | None = None
+        self._sweep: asyncio.TimerHandle | None = None
+        self._refusals = _RefusalLog()
+
+    async def start(self) -> None:
+        """Accept connections."""
+        self.loop = asyncio.get_running_loop()
+        self._server = await self.loop.create_server(lambda: Connection(self), sock=self._listener, backlog=BACKLOG)
+        self._schedule_sweep()
+
+    async def stop(self) -> None:
+        """Accept no more, let the requests under way finish, close every connection."""
+        server, self._server = self._server, None
+        if server is None:
+            return
+        server.close()
+        if self._sweep is not None:
+            self._sweep.cancel()
+        for connection in self._connections:
+            connection.stop_reading()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=STOP_SECONDS_MAX)
+        for connection in list(self._connections):
+            connection.close()
+        for task in self._tasks:
+            task.cancel()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._none_left.wait(), STOP_SECONDS_MAX)
+        for connection in list(self._connections):
+            connection.abort()
+        await asyncio.sleep(0)
+
+    @property
+    def connection_count(self) -> int:
+        """How many clients are connected."""
+        return len(self._connections)
+
+    # --- connections call -------------------------------------------------------------
+
+    def opened(self, connection: Connection) -> None:
+        """Count a connection in, unless there are too many."""
+        self._connections.add(connection)
+        self._none_left.clear()
+        if len(self._connections) > self.limits.connections_max:
+            connection.refuse(f"there are {self.limits.connections_max} connections already")
+
+    def closed(self, connection: Connection) -> None:
+        """Count it out."""
+        self._connections.discard(connection)
+        if not self._connections:
+            self._none_left.set()
+
+    def spawn(self, answer: Coroutine[Any, Any, Frame | None]) -> asyncio.Task[Frame | None]:
+        """Work on an answer that takes time."""
+        task = self.loop.create_task(answer)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def log_refusal(self, peer: str, reason: str) -> None:
+        """Say why a connection was closed."""
+        self._refusals.add(self.loop.time(), peer, reason)
+
+    # --- idle connections -------------------------------------------------------------
+
+    def _schedule_sweep(self) -> None:
+        # One timer for all connections: they are many, and closing one late does no harm.
+        self._sweep = self.loop.call_later(self.limits.idle_connection_ms / 4000, self._close_idle)
+
+    def _close_idle(self) -> None:
+        oldest = self.loop.time() - self.limits.idle_connection_ms / 1000
+        for connection in [one for one in self._connections if one.active_at < oldest and not one.is_busy]:
+            logger.info("closing connection from %s: idle", connection.peer)
+            connection.abort()
+        self._schedule_sweep()
+
+
+class _RefusalLog:
+    """Logs why connections were closed, but lets no flood of them fill the disk."""
+
+    def __init__(self) -> None:
+        self._second = 0
+        self._logged = 0
+        self._left_out = 0
+
+    def add(self, now: float, peer: str, reason: str) -> None:
+        if int(now) != self._second:
+            self._second = int(now)
+            self._logged = 0
+            if self._left_out:
+                logger.warning("closed %d more connections that are not listed here", self._left_out)
+                self._left_out = 0
+        if self._logged < REFUSALS_LOGGED_PER_SECOND:
+            self._logged += 1
+            logger.warning("closing connection from %s: %s", peer, reason)
+        else:
+            self._left_out += 1
