@@ -65,7 +65,7 @@ def produce(
         raise fail(f"--acks {acks!r} is not one of none, leader, all", USAGE)
     if message is not None and file is not None:
         raise fail("--message and --file exclude each other", USAGE)
-    extra = {"key": key, "headers": _headers(header), "partition": partition}
+    extra: dict[str, Any] = {"key": key, "headers": _headers(header), "partition": partition}
 
     async def work(client: Client) -> int:
         if message is not None:
