@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "health": ("goqueue.cli.cluster:health", "Ask a broker whether it can serve."),
     "config": ("goqueue.cli.config:app", "Brokers this command line knows by name."),
     "log": ("goqueue.cli.log:app", "Look at, check and mend the files of a stopped broker."),
+    "demo": ("goqueue.cli.demo:demo", "A one-minute tour on a temporary broker."),
     "bench": ("goqueue.cli.bench:bench", "Measure a broker, and verify every message."),
     "version": ("goqueue.cli.version:version", "Show the version."),
 }
