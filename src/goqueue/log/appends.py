@@ -1,0 +1,271 @@
+"""Appending: check, write, and only then remember. A write that failed has changed nothing (W35)."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from goqueue.codec.batch import (
+    CODEC_MASK,
+    PREFIX_BYTES,
+    TRANSACTIONAL,
+    BatchHeader,
+    check_batch,
+    decode_records,
+    encode_prefix,
+    marker_is_commit,
+    parse_batch_header,
+    stamped,
+    verify_batch,
+)
+from goqueue.codec.frame import HEADER_BYTES, Flags, FrameDamage, StoredFrame, encode_frame_header, walk_frames
+from goqueue.errors import CorruptFrame, MessageTooLarge, OffsetOutOfRange
+from goqueue.log.lanes import LaneRun, record_runs
+from goqueue.log.offset_index import POSITION_MAX
+from goqueue.log.segment import Segment
+from goqueue.log.snapshots import write_snapshot
+from goqueue.log.state import LogState, coordinator_epoch_of
+from goqueue.ports import Buffer
+from goqueue.records import Appended, TimestampType
+
+# Offsets within a segment are stored in 32 bits; a batch has at most 2^31 of them.
+_SEGMENT_OFFSETS_MAX = 2**31
+
+
+def append_data(
+    state: LogState,
+    batch: Buffer,
+    *,
+    now_ms: int,
+    leader_epoch: int,
+    priority: int,
+    flags: int,
+    headers: bytes,
+) -> Appended:
+    """Write one batch of a client."""
+    state.check_writable()
+    header = check_batch(batch)
+    settings = state.settings
+    if len(batch) > settings.max_message_bytes:
+        raise MessageTooLarge(len(batch), settings.max_message_bytes)
+    if header[9] >= 0:
+        stored = state.producers.check(header)
+        if stored is not None:
+            return Appended(
+                stored.first_offset, stored.last_offset, stored.timestamp_ms, state.start_offset, duplicate=True
+            )
+    stamped_ms = -1
+    if settings.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        batch = stamped(batch, now_ms)
+        header = parse_batch_header(batch)
+        stamped_ms = now_ms
+    offset = state.end_offset
+    runs = _mixed_runs(batch, header, offset) if flags & _MIXED_LANES else None
+    attributes = header[5]
+    if attributes & CODEC_MASK:
+        flags |= _COMPRESSED
+    if attributes & TRANSACTIONAL:
+        flags |= _TRANSACTIONAL
+    segment = _write(state, batch, header, now_ms, leader_epoch, priority, flags, headers)
+    # Nothing below can fail: the frame is written, so it must be remembered.
+    if segment.lanes is not None:
+        if runs is None:
+            segment.lanes.append_run(priority, offset, header[6] + 1)
+        else:
+            for run in runs:
+                segment.lanes.append_run(*run)
+    if header[9] >= 0:
+        state.producers.apply(header, offset, commit=None, now_ms=now_ms)
+    return Appended(offset, state.end_offset - 1, now_ms, state.start_offset, stamped_ms=stamped_ms)
+
+
+def append_marker(state: LogState, batch: Buffer, *, now_ms: int, leader_epoch: int) -> Appended:
+    """Write a transaction marker, which only the broker itself makes."""
+    state.check_writable()
+    header = verify_batch(batch)
+    commit = marker_is_commit(batch)
+    coordinator_epoch = coordinator_epoch_of(batch)
+    state.producers.check(header, coordinator_epoch=coordinator_epoch)
+    offset = state.end_offset
+    flags = _CONTROL | _TRANSACTIONAL | (_COMMIT if commit else 0)
+    segment = _write(state, batch, header, now_ms, leader_epoch, 0, flags, b"")
+    aborted = state.producers.apply(header, offset, commit=commit, now_ms=now_ms, coordinator_epoch=coordinator_epoch)
+    if aborted is not None and segment.aborted is not None:
+        segment.aborted.append(aborted)
+    return Appended(offset, state.end_offset - 1, now_ms, state.start_offset)
+
+
+def append_frames(state: LogState, data: Buffer) -> int:
+    """Write frames as another replica has them; returns the new end.
+
+    Their offsets must rise from our end on. They may leave gaps, since the leader's log
+    may be compacted.
+    """
+    state.check_writable()
+    view = memoryview(data)
+    try:
+        frames = list(walk_frames(view))
+    except FrameDamage as damage:
+        raise CorruptFrame(f"{state.directory} (replicated)", damage.position, damage.reason) from None
+    expected = state.end_offset
+    for frame in frames:
+        if frame.header.offset < expected:
+            raise OffsetOutOfRange(frame.header.offset, expected, expected)
+        expected = frame.batch.last_offset + 1
+    if frames and state.segments.active is None:
+        state.start_offset = state.end_offset = frames[0].header.offset
+    for frame in frames:
+        _write_frame(state, view, frame)
+    return state.end_offset
+
+
+def roll(state: LogState) -> None:
+    """Seal the active segment and begin a new one. Syncing both is left to the next round.
+
+    So the disk may lose the sealed one's end in a power cut and keep frames of the new
+    one. Therefore nothing in the new one is promised before a checkpoint says that the
+    recovery point has reached it: see `recovery`.
+    """
+    active = state.segments.active
+    if active is None or not active.size_bytes:
+        return
+    try:
+        active.write_indexes()
+        fresh = _create_segment(state)
+    except OSError as error:
+        raise state.storage_error(error) from error
+    # Without this snapshot a recovery replays from the one before.
+    with suppress(OSError):
+        state.sync.add_path(write_snapshot(state.files, state.directory, state.end_offset, state.producers))
+    state.sync.add_sealed(active.seal())
+    state.sync.change_names()
+    state.segments.add(fresh)
+    state.is_checkpoint_due = True
+
+
+_COMPRESSED = int(Flags.COMPRESSED)
+_CONTROL = int(Flags.CONTROL)
+_COMMIT = int(Flags.COMMIT)
+_TRANSACTIONAL = int(Flags.TRANSACTIONAL)
+_MIXED_LANES = int(Flags.MIXED_LANES)
+
+
+def _write(
+    state: LogState,
+    batch: Buffer,
+    header: BatchHeader,
+    now_ms: int,
+    leader_epoch: int,
+    priority: int,
+    flags: int,
+    headers: bytes,
+) -> Segment:
+    """Put the batch at the end of the log, its base offset and leader epoch set, without copying it."""
+    offset = state.end_offset
+    prefix = encode_prefix(offset, header[1], leader_epoch)
+    rest = memoryview(batch)[PREFIX_BYTES:]
+    frame_header = encode_frame_header(
+        (prefix, rest),
+        flags=flags,
+        offset=offset,
+        timestamp_ns=now_ms * 1_000_000,
+        priority=priority,
+        headers=headers,
+    )
+    size = HEADER_BYTES + len(batch) + len(headers)
+    end_offset = offset + header[6] + 1
+    segment = _segment_for(state, size, end_offset, now_ms)
+    timestamp_ms = header[8]
+    try:
+        segment.append(
+            (frame_header + prefix, rest, headers) if headers else (frame_header + prefix, rest),
+            size=size,
+            offset=offset,
+            end_offset=end_offset,
+            timestamp_ms=timestamp_ms if timestamp_ms >= 0 else now_ms,
+        )
+    except OSError as error:
+        _check_nothing_left(state, segment)
+        raise state.storage_error(error) from error
+    state.epochs.assign(leader_epoch, offset)
+    state.is_closed_clean = False
+    state.end_offset = end_offset
+    return segment
+
+
+def _write_frame(state: LogState, view: memoryview, frame: StoredFrame) -> None:
+    header, batch = frame.header, frame.batch
+    append_ms = header.timestamp_ns // 1_000_000
+    end_offset = batch.last_offset + 1
+    segment = _segment_for(state, frame.end - frame.position, end_offset, append_ms)
+    try:
+        segment.append(
+            (view[frame.position : frame.end],),
+            size=frame.end - frame.position,
+            offset=header.offset,
+            end_offset=end_offset,
+            timestamp_ms=batch.max_timestamp_ms if batch.max_timestamp_ms >= 0 else append_ms,
+        )
+    except OSError as error:
+        _check_nothing_left(state, segment)
+        raise state.storage_error(error) from error
+    state.apply_frame(segment, frame, view)
+    state.is_closed_clean = False
+    state.end_offset = end_offset
+
+
+def _segment_for(state: LogState, size: int, end_offset: int, now_ms: int) -> Segment:
+    """The segment that takes the next `size` bytes, after a roll if the active one is full or old."""
+    active = state.segments.active
+    if active is None:
+        return _first_segment(state)
+    grown = active.size_bytes + size
+    if active.size_bytes and (
+        grown > state.settings.segment_bytes
+        or grown > POSITION_MAX
+        or end_offset - active.base_offset > _SEGMENT_OFFSETS_MAX
+        or active.age_ms(now_ms) >= state.settings.segment_ms
+    ):
+        roll(state)
+        active = state.segments.active
+        if active is None:  # a roll always leaves one
+            raise AssertionError
+    return active
+
+
+def _first_segment(state: LogState) -> Segment:
+    """The first append makes the directory, the first segment, and a checkpoint that says whose they are."""
+    try:
+        state.files.make_dirs(state.directory)
+        segment = _create_segment(state)
+        try:
+            state.sync.synced = state.end_point()
+            state.write_checkpoint()
+        except OSError:
+            segment.release()
+            raise
+    except OSError as error:
+        raise state.storage_error(error) from error
+    state.sync.change_names()
+    state.segments.add(segment)
+    return segment
+
+
+def _create_segment(state: LogState) -> Segment:
+    segment = state.new_segment(state.end_offset)
+    segment.begin(create=True)
+    segment.cut(0, state.end_offset)  # a file of that name may be left from a roll that failed
+    return segment
+
+
+def _check_nothing_left(state: LogState, segment: Segment) -> None:
+    """A failed append must have left the file as it was; one that could not be cut back ends the writing."""
+    with suppress(OSError):
+        if segment.hold().log.size() == segment.size_bytes:
+            return
+    state.sync.poison = "a failed append left bytes behind"
+
+
+def _mixed_runs(batch: Buffer, header: BatchHeader, offset: int) -> list[LaneRun]:
+    """The lanes of a batch whose records are of several, at the offsets it is about to get."""
+    shift = offset - header[0]
+    return [LaneRun(run.lane, run.first_offset + shift, run.count) for run in record_runs(decode_records(batch))]

@@ -1,0 +1,323 @@
+"""PartitionLog: one partition on disk, as the rest of the broker sees it.
+
+Appends, rolls, removals and the bookkeeping of syncs belong to one thread. Reads may run
+on others meanwhile. What the operations do is in the modules named in the imports.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from goqueue.errors import CorruptFrame, OffsetOutOfRange
+from goqueue.log import appends, compacting, removal, timestamps
+from goqueue.log.aborted_lookup import aborted_between
+from goqueue.log.compaction import Compaction, CompactionReport
+from goqueue.log.producer_state import ProducerInfo
+from goqueue.log.reads import Read, Reader
+from goqueue.log.recovery import recover
+from goqueue.log.scan import RecoveryReport
+from goqueue.log.segment import Segment
+from goqueue.log.segment_cache import SegmentCache
+from goqueue.log.settings import LogSettings
+from goqueue.log.state import LogState
+from goqueue.log.sync import SyncRound
+from goqueue.log.timestamps import TimestampOffset
+from goqueue.ports import Buffer, Files
+from goqueue.records import AbortedTransaction, Appended
+
+__all__ = ["PartitionLog", "Read", "TimestampOffset"]
+
+# A log that was handed no cache shares none: a few open segments of its own are enough.
+_OWN_OPEN_SEGMENTS = 8
+# How often a read begins again because the log was cut under it.
+_READ_ATTEMPTS = 10
+
+
+class PartitionLog:
+    """The log of one partition."""
+
+    __slots__ = ("_state", "recovery")
+
+    def __init__(self, state: LogState, recovery: RecoveryReport) -> None:
+        self._state = state
+        self.recovery = recovery
+
+    @classmethod
+    def open(
+        cls,
+        files: Files,
+        directory: str,
+        *,
+        settings: LogSettings,
+        topic_id: UUID,
+        now_ms: int,
+        cache: SegmentCache | None = None,
+    ) -> PartitionLog:
+        """Open what is there, recovered if need be. A log without a directory is empty, and none is made."""
+        cache = cache or SegmentCache(_OWN_OPEN_SEGMENTS)
+        state, report = recover(files, directory, settings=settings, topic_id=topic_id, cache=cache)
+        state.producers.expire(now_ms)
+        return cls(state, report)
+
+    # --- what it is -------------------------------------------------------------------
+
+    @property
+    def directory(self) -> str:
+        """Where it lies."""
+        return self._state.directory
+
+    @property
+    def topic_id(self) -> UUID:
+        """Whose log it is."""
+        return self._state.topic_id
+
+    @property
+    def settings(self) -> LogSettings:
+        """What it obeys."""
+        return self._state.settings
+
+    @property
+    def damage(self) -> tuple[CorruptFrame, ...]:
+        """What recovery found unsound before the tail. It is still there."""
+        return self._state.damage
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset that may be read."""
+        return self._state.start_offset
+
+    @property
+    def end_offset(self) -> int:
+        """The offset that the next record gets."""
+        return self._state.end_offset
+
+    @property
+    def synced_end(self) -> int:
+        """Everything below is on the disk."""
+        return self._state.sync.synced.offset
+
+    @property
+    def high_watermark(self) -> int:
+        """Everything below may be read."""
+        return self._state.high_watermark
+
+    @high_watermark.setter
+    def high_watermark(self, offset: int) -> None:
+        state = self._state
+        offset = min(offset, state.end_offset)
+        if offset > state.high_watermark:
+            state.high_watermark = offset
+            state.producers.settle(offset)
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Everything below may be read by those who want only what is decided."""
+        state = self._state
+        first = state.producers.first_unstable_offset()
+        return state.high_watermark if first is None else min(first, state.high_watermark)
+
+    @property
+    def leader_epoch(self) -> int:
+        """The newest epoch that has written; -1 if none has."""
+        return self._state.epochs.latest
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all frames."""
+        return self._state.segments.size_bytes
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """The segments, oldest first, for inspection."""
+        return self._state.segments.current.all
+
+    @property
+    def is_dirty(self) -> bool:
+        """Whether a sync round has something to do."""
+        state = self._state
+        return state.end_offset > state.sync.synced.offset or state.sync.has_leftovers or state.is_checkpoint_due
+
+    @property
+    def poisoned(self) -> bool:
+        """Whether a sync has failed: no more writes are taken."""
+        return self._state.sync.poison is not None
+
+    # --- writing ----------------------------------------------------------------------
+
+    def append_batch(
+        self,
+        batch: Buffer,
+        *,
+        now_ms: int,
+        leader_epoch: int,
+        priority: int = 2,
+        flags: int = 0,
+        headers: bytes = b"",
+        marker: bool = False,
+    ) -> Appended:
+        """Check and write one closed batch. It is written when this returns, not yet synced."""
+        if marker:
+            return appends.append_marker(self._state, batch, now_ms=now_ms, leader_epoch=leader_epoch)
+        return appends.append_data(
+            self._state,
+            batch,
+            now_ms=now_ms,
+            leader_epoch=leader_epoch,
+            priority=priority,
+            flags=int(flags),
+            headers=headers,
+        )
+
+    def append_frames(self, data: Buffer) -> int:
+        """Write frames as the leader has them; returns the new end."""
+        return appends.append_frames(self._state, data)
+
+    def roll(self) -> None:
+        """Seal the active segment and begin another."""
+        self._state.check_writable()
+        appends.roll(self._state)
+
+    def reconfigure(self, settings: LogSettings) -> None:
+        """Obey other settings from now on."""
+        state = self._state
+        state.settings = settings
+        state.producers.reconfigure(settings.producer_window_batches, settings.producer_expiry_ms)
+
+    # --- reading ----------------------------------------------------------------------
+
+    def read_batches(self, offset: int, *, max_bytes: int, upper: int, nowait: bool = False) -> Read:
+        """Closed batches from `offset` on that end below `upper`; at least one if there is one."""
+        return self._read(offset, max_bytes, upper, frames=False, nowait=nowait)
+
+    def read_frames(self, offset: int, *, max_bytes: int, upper: int, nowait: bool = False) -> Read:
+        """As `read_batches`, with the frames around them."""
+        return self._read(offset, max_bytes, upper, frames=True, nowait=nowait)
+
+    def offset_for_timestamp(self, timestamp_ms: int, *, upper: int) -> TimestampOffset | None:
+        """The first record below `upper` at or after a time."""
+        state = self._state
+        return timestamps.first_at_or_after(state.segments.current, timestamp_ms, start=state.start_offset, upper=upper)
+
+    def offset_of_max_timestamp(self, upper: int) -> TimestampOffset | None:
+        """The first record with the largest timestamp below `upper`."""
+        state = self._state
+        return timestamps.newest(state.segments.current, start=state.start_offset, upper=upper)
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """The largest epoch not above `epoch`, and the first offset behind it."""
+        return self._state.epochs.end_offset_for(epoch, self._state.end_offset)
+
+    def aborted_between(self, first: int, upper: int) -> list[AbortedTransaction]:
+        """The aborted transactions with records in [first, upper)."""
+        return aborted_between(self._state, first, upper)
+
+    def producers(self) -> list[ProducerInfo]:
+        """Every producer that the log remembers."""
+        return self._state.producers.producers()
+
+    # --- taking away ------------------------------------------------------------------
+
+    def delete_before(self, offset: int) -> int:
+        """Let the log start at `offset`; returns the new start."""
+        return removal.delete_before(self._state, offset)
+
+    def truncate_to(self, offset: int) -> int:
+        """Forget everything from `offset` on; returns the new end."""
+        return removal.truncate_to(self._state, offset)
+
+    def apply_retention(self, now_ms: int) -> int:
+        """Delete segments that are too old or too many; returns how many."""
+        return removal.apply_retention(self._state, now_ms)
+
+    def needs_compaction(self, now_ms: int) -> bool:
+        """Whether a compaction is worth its reading and writing."""
+        return compacting.needs_compaction(self._state, now_ms)
+
+    def compact(self, now_ms: int) -> CompactionReport:
+        """Compact what may be compacted, all on this thread."""
+        compaction = self.begin_compaction(now_ms)
+        report = compaction.run()
+        return self.end_compaction(compaction) or report
+
+    def begin_compaction(self, now_ms: int) -> Compaction:
+        """A pass to `run` on any thread, then to hand to `end_compaction` on this one."""
+        return compacting.begin(self._state, now_ms)
+
+    def end_compaction(self, compaction: Compaction) -> CompactionReport | None:
+        """Put the outcome of a pass in place; None if the log changed meanwhile and it was thrown away."""
+        return compacting.finish(self._state, compaction)
+
+    # --- syncing ----------------------------------------------------------------------
+
+    def begin_sync(self) -> SyncRound | None:
+        """A round that makes everything written so far safe, to be run on any thread; None if nothing waits."""
+        state = self._state
+        if state.sync.poison is not None:
+            return None
+        active = state.segments.active
+        return state.sync.begin(state.end_point(), active.hold() if active is not None else None)
+
+    def end_sync(self, round_: SyncRound, error: BaseException | None) -> None:
+        """Take the outcome of a round: what it covered is safe, or the log is poisoned."""
+        state = self._state
+        if not state.sync.end(round_, error):
+            return
+        former, state.sync.synced = state.sync.synced, max(state.sync.synced, round_.end)
+        if state.is_checkpoint_due:
+            try:
+                state.write_checkpoint()
+            except OSError:
+                # Not promised without a checkpoint; the next round tries again.
+                state.sync.synced = former
+
+    def checkpoint(self) -> None:
+        """Write down how far the log is safe, so that less is scanned after a crash."""
+        state = self._state
+        if state.segments.active is None or state.is_closed_clean:
+            return
+        try:
+            state.write_checkpoint()
+        except OSError as error:
+            raise state.storage_error(error) from error
+
+    def close(self) -> None:
+        """Sync everything and say so on the disk, so that nothing is scanned at the next start."""
+        state = self._state
+        active = state.segments.active
+        if active is not None and not state.is_closed_clean and state.sync.poison is None:
+            round_ = self.begin_sync()
+            try:
+                active.spill_indexes(whole=True)
+                active.sync()
+                if round_ is not None:
+                    round_.run()
+            except OSError as error:
+                if round_ is not None:
+                    state.sync.end(round_, error)
+                raise state.storage_error(error) from error
+            if round_ is not None:
+                self.end_sync(round_, None)
+            state.write_checkpoint(is_clean=True)
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Let go of every file without writing anything."""
+        self._state.sync.drop()
+        for segment in self._state.segments.current.all:
+            segment.release()
+
+    def _read(self, offset: int, max_bytes: int, upper: int, *, frames: bool, nowait: bool) -> Read:
+        state = self._state
+        for _ in range(_READ_ATTEMPTS):
+            generation = state.segments.generation
+            end = state.end_offset
+            if not state.start_offset <= offset <= end:
+                raise OffsetOutOfRange(offset, state.start_offset, end)
+            reader = Reader(offset, max_bytes=max_bytes, upper=min(upper, end), frames=frames, nowait=nowait)
+            try:
+                return reader.read(state.segments.current)
+            except (CorruptFrame, FileNotFoundError):
+                # The bytes may have gone from under the read: then look again.
+                if generation == state.segments.generation:
+                    raise
+        raise OffsetOutOfRange(offset, state.start_offset, state.end_offset)

@@ -1,0 +1,115 @@
+"""Recovery: from what lies in a directory to a log that can be read and written.
+
+After a clean stop nothing is scanned. Otherwise everything behind the recovery point is,
+as one stream: what follows the last sound frame is a torn tail and is cut; what is
+unsound before it is damage, which is reported and left where it is.
+
+A sealed segment is synced after the roll, not before, so a power cut may take its end
+and leave frames in the segment behind it. Nothing in a segment is promised before a
+checkpoint whose recovery point has reached it, so where the recovery point lies before
+such a missing end, all behind was never promised: it goes, and the log stays a prefix of
+what was written. Without a checkpoint there is no such proof, and the gap is reported as
+damage instead.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from goqueue.errors import DamagedIndex, InconsistentTopicId
+from goqueue.log.aborted_index import AbortedIndex
+from goqueue.log.checkpoint import Checkpoint, LogPoint, read_checkpoint
+from goqueue.log.compaction_swap import finish_interrupted
+from goqueue.log.lane_index import LaneIndex
+from goqueue.log.leader_epochs import LeaderEpochs
+from goqueue.log.producer_state import ProducerState
+from goqueue.log.removal import drop_below_start
+from goqueue.log.scan import RecoveryReport, Scan, decode_producers
+from goqueue.log.segment_cache import SegmentCache
+from goqueue.log.segment_list import SegmentList
+from goqueue.log.segment_names import LOG, TEMPORARY, file_name, offsets_of
+from goqueue.log.settings import LogSettings
+from goqueue.log.state import LogState
+from goqueue.log.sync import SyncTracker
+from goqueue.ports import Files
+
+
+def recover(
+    files: Files, directory: str, *, settings: LogSettings, topic_id: UUID, cache: SegmentCache
+) -> tuple[LogState, RecoveryReport]:
+    """Open the log in `directory`; one that is not there is an empty log, and nothing is touched."""
+    finish_interrupted(files, directory)
+    names = files.list(directory)
+    for name in names:
+        if name.endswith(TEMPORARY):
+            files.remove(f"{directory}/{name}")
+    checkpoint = read_checkpoint(files, directory)
+    if checkpoint is not None and checkpoint.topic_id != topic_id:
+        raise InconsistentTopicId(f"{directory} holds the log of topic {checkpoint.topic_id}, not of {topic_id}")
+    state = _assemble(files, directory, names, checkpoint, settings=settings, topic_id=topic_id, cache=cache)
+    report = RecoveryReport()
+    if state.segments.active is None:
+        return state, report
+    if checkpoint is None or not _take_clean(state, checkpoint):
+        report.is_clean = False
+        Scan(state, checkpoint, report).run()
+    state.start_offset = min(max(state.start_offset, state.segments.current.all[0].base_offset), state.end_offset)
+    state.high_watermark = max(min(state.high_watermark, state.end_offset), state.start_offset)
+    state.epochs.truncate_start(state.start_offset)
+    drop_below_start(state)
+    state.damage = tuple(report.damage)
+    return state, report
+
+
+def _assemble(
+    files: Files,
+    directory: str,
+    names: list[str],
+    checkpoint: Checkpoint | None,
+    *,
+    settings: LogSettings,
+    topic_id: UUID,
+    cache: SegmentCache,
+) -> LogState:
+    """The log as the directory lists it. Where the last segment ends is not known yet."""
+    start = checkpoint.start_offset if checkpoint is not None else 0
+    recovery = checkpoint.recovery if checkpoint is not None else LogPoint(start, start, 0)
+    state = LogState(
+        files=files,
+        directory=directory,
+        topic_id=topic_id,
+        settings=settings,
+        cache=cache,
+        segments=SegmentList(),
+        producers=ProducerState(settings.producer_window_batches, settings.producer_expiry_ms),
+        epochs=LeaderEpochs.from_entries(checkpoint.epochs if checkpoint is not None else ()),
+        sync=SyncTracker(files, directory, recovery),
+        start_offset=start,
+        end_offset=max(start, recovery.offset),
+        high_watermark=checkpoint.high_watermark if checkpoint is not None else 0,
+    )
+    bases = offsets_of(names, LOG)
+    ends = [*bases[1:], bases[-1]] if bases else []
+    state.segments = SegmentList(
+        state.new_segment(base, size_bytes=files.size(f"{directory}/{file_name(base, LOG)}"), end_offset=end)
+        for base, end in zip(bases, ends, strict=True)
+    )
+    return state
+
+
+def _take_clean(state: LogState, checkpoint: Checkpoint) -> bool:
+    """Believe a checkpoint of a clean stop, if the files are as it left them."""
+    active = state.segments.active
+    end = checkpoint.end
+    if not checkpoint.is_clean or active is None or (active.base_offset, active.size_bytes) != end[1:]:
+        return False
+    try:
+        active.lanes = LaneIndex.decode(checkpoint.lanes)
+        active.aborted = AbortedIndex.decode(checkpoint.aborted)
+        state.producers = decode_producers(state, checkpoint)
+    except DamagedIndex:
+        return False
+    active.end_offset = state.end_offset = end.offset
+    state.sync.synced = end
+    state.is_closed_clean = True
+    return True

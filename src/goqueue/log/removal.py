@@ -1,0 +1,136 @@
+"""Taking away: from the front by retention and by order, from the end when a replica must agree with its leader."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from goqueue.errors import OffsetOutOfRange, StorageError
+from goqueue.log.appends import roll
+from goqueue.log.checkpoint import LogPoint
+from goqueue.log.replay import cut_point, load_segment_indexes, recover_max_timestamp, restore_producers
+from goqueue.log.retention import expired_count
+from goqueue.log.segment import Segment
+from goqueue.log.segment_names import PRODUCER_SNAPSHOT, offsets_of
+from goqueue.log.snapshots import snapshot_path
+from goqueue.log.state import LogState
+
+
+def delete_before(state: LogState, offset: int) -> int:
+    """Let the log start at `offset`; returns the new start. Whole segments below it are deleted."""
+    if offset <= state.start_offset:
+        return state.start_offset
+    if offset > state.high_watermark:
+        raise OffsetOutOfRange(offset, state.start_offset, state.high_watermark)
+    former, state.start_offset = state.start_offset, offset
+    try:
+        # The new start must survive before the bytes go, or a crash would leave a log that
+        # starts where nothing is.
+        state.write_checkpoint()
+    except OSError as error:
+        state.start_offset = former
+        raise state.storage_error(error) from error
+    state.epochs.truncate_start(offset)
+    drop_below_start(state)
+    return offset
+
+
+def drop_below_start(state: LogState) -> int:
+    """Delete the sealed segments that end at or before the log's start; returns how many."""
+    gone = [segment for segment in state.segments.sealed if segment.end_offset <= state.start_offset]
+    if gone:
+        state.segments.replace(state.segments.current.all[len(gone) :])
+        for segment in gone:
+            remove_segment(state, segment)
+        state.sync.change_names()
+    return len(gone)
+
+
+def apply_retention(state: LogState, now_ms: int) -> int:
+    """Delete what is too old or too much; returns the number of segments deleted."""
+    state.producers.expire(now_ms)
+    if state.sync.poison is not None:
+        return 0
+    segments = state.segments.current.all
+    count = expired_count(
+        segments,
+        settings=state.settings,
+        now_ms=now_ms,
+        start_offset=state.start_offset,
+        high_watermark=state.high_watermark,
+    )
+    if count and count == len(segments):
+        try:
+            roll(state)
+        except StorageError:
+            count -= 1  # the active one can go only once there is another
+    if count:
+        # No checkpoint first, since a full disk has no room for one: a log without one
+        # starts where its first segment does.
+        state.start_offset = max(segments[count - 1].end_offset, state.start_offset)
+        state.epochs.truncate_start(state.start_offset)
+        drop_below_start(state)
+        with suppress(OSError):
+            state.write_checkpoint()
+    return count
+
+
+def truncate_to(state: LogState, offset: int) -> int:
+    """Forget everything from `offset` on; returns the new end (W26).
+
+    A batch is never split: when `offset` lies inside one, the whole batch goes.
+    """
+    if offset >= state.end_offset:
+        return state.end_offset
+    state.check_writable()
+    try:
+        return _cut(state, max(offset, 0))
+    except OSError as error:
+        # Half cut: only a new recovery can say what is left.
+        state.sync.poison = f"a truncation failed: {error}"
+        raise state.storage_error(error) from error
+
+
+def remove_segment(state: LogState, segment: Segment) -> None:
+    """Delete one segment that is out of the list already. What cannot be deleted now goes at the next start."""
+    with suppress(OSError):
+        segment.remove_files()
+        state.files.remove(snapshot_path(state.directory, segment.base_offset))
+
+
+def _cut(state: LogState, offset: int) -> int:
+    former = state.segments.current.all
+    kept = [segment for segment in former if segment.base_offset < offset]
+    if kept:
+        point = cut_point(kept[-1], offset)
+        last = state.new_segment(point.base_offset, size_bytes=point.position, end_offset=point.offset)
+        load_segment_indexes(state, kept[-1], last)
+        survivors = [*kept[:-1], last]
+    else:
+        point = LogPoint(offset, offset, 0)
+        last = state.new_segment(offset)
+        survivors = [last]
+    state.end_offset = point.offset
+    state.start_offset = min(state.start_offset, point.offset)
+    state.high_watermark = min(state.high_watermark, point.offset)
+    # Readers that come now see the shorter log; those under way notice that it changed.
+    state.segments.replace(survivors)
+    state.sync.cut(min(state.sync.synced, point))
+    # If the power goes before the cut is complete, the next start scans from here.
+    state.write_checkpoint(bare=True)
+    for segment in reversed(former[len(kept) :]):
+        segment.release()
+        segment.remove_files()
+    if kept:
+        kept[-1].release()
+    last.begin(create=True)
+    last.cut(point.position, point.offset)
+    recover_max_timestamp(last)
+    last.sync()
+    for taken in offsets_of(state.files.list(state.directory), PRODUCER_SNAPSHOT):
+        if taken > point.offset:
+            state.files.remove(snapshot_path(state.directory, taken))
+    state.files.sync_dir(state.directory)
+    state.epochs.truncate_end(point.offset)
+    restore_producers(state, point.offset)
+    state.write_checkpoint()
+    return point.offset

@@ -1,0 +1,242 @@
+"""The scan behind the recovery point: which frames are sound, what is damage, what is a torn tail.
+
+`recovery` says why the rules are what they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from goqueue.codec.batch import HEADER_BYTES as BATCH_HEADER_BYTES
+from goqueue.codec.batch import parse_batch_header
+from goqueue.codec.frame import HEADER_BYTES, FrameDamage, parse_frame_header
+from goqueue.errors import CorruptFrame, DamagedIndex
+from goqueue.log.aborted_index import AbortedIndex
+from goqueue.log.checkpoint import Checkpoint, LogPoint
+from goqueue.log.frame_reader import find_frame, frames_in
+from goqueue.log.lane_index import LaneIndex
+from goqueue.log.producer_state import ProducerState
+from goqueue.log.replay import OFFSET_MAX, newest_ms, restore_producers
+from goqueue.log.segment import Segment
+from goqueue.log.state import LogState
+
+
+@dataclass(slots=True)
+class RecoveryReport:
+    """What a recovery did, for the operator."""
+
+    is_clean: bool = True
+    scanned_bytes: int = 0
+    # A torn tail: bytes of a write that the crash left incomplete.
+    cut_bytes: int = 0
+    cut_where: str = ""
+    segments_dropped: int = 0
+    damage: list[CorruptFrame] = field(default_factory=list)
+
+
+class Scan:
+    """One recovery's pass over everything behind the recovery point."""
+
+    def __init__(self, state: LogState, checkpoint: Checkpoint | None, report: RecoveryReport) -> None:
+        self._state = state
+        self._checkpoint = checkpoint
+        self._report = report
+        # Producers have seen everything before this offset already.
+        self._producers_from = 0
+
+    def run(self) -> None:
+        """Scan to the end, cut the tail, and leave the last segment ready for appends."""
+        state = self._state
+        segments = state.segments.current.all
+        number, point = self._begin(segments)
+        first = number
+        while True:
+            segment = segments[number]
+            next_base = segments[number + 1].base_offset if number + 1 < len(segments) else None
+            end, reason = self._scan_segment(segment, point, next_base)
+            if next_base is None:
+                state.end_offset = self._finish_last(segment, end, reason)
+                break
+            if self._ends_early(segment, end, next_base, reason):
+                self._drop(segments[number + 1 :])
+                segments = segments[: number + 1]
+                state.segments.replace(segments)
+                state.end_offset = self._finish_last(segment, end, reason)
+                break
+            number += 1
+            segment.write_indexes()
+            state.sync.add_sealed(segment.seal())
+            point = self._open_whole(segments[number])
+        if state.end_offset < self._producers_from:
+            restore_producers(state, state.end_offset)
+        state.sync.synced = min(state.sync.synced, state.end_point())
+        state.sync.change_names()
+        state.is_checkpoint_due = self._checkpoint is None or number > first or first < len(segments) - 1
+
+    # --- where to begin ---------------------------------------------------------------
+
+    def _begin(self, segments: tuple[Segment, ...]) -> tuple[int, LogPoint]:
+        """The first segment to scan and the point in it, everything before which is restored."""
+        state, checkpoint = self._state, self._checkpoint
+        if checkpoint is None:
+            restore_producers(state, segments[0].base_offset)
+            return 0, self._open_whole(segments[0])
+        recovery = checkpoint.recovery
+        number = state.segments.current.at(recovery.offset)
+        segment = segments[number]
+        state.epochs.truncate_end(recovery.offset)
+        if self._restore(segment, checkpoint):
+            return number, recovery
+        state.epochs.truncate_end(segment.base_offset)
+        restore_producers(state, segment.base_offset)
+        self._producers_from = segment.base_offset
+        return number, self._open_whole(segment)
+
+    def _restore(self, segment: Segment, checkpoint: Checkpoint) -> bool:
+        """Give the segment its indexes up to the recovery point, if the checkpoint knows them."""
+        recovery = checkpoint.recovery
+        if not segment.base_offset == checkpoint.end.base_offset == recovery.base_offset:
+            return False
+        if recovery.position > segment.size_bytes:
+            return False
+        try:
+            lanes, aborted = LaneIndex.decode(checkpoint.lanes), AbortedIndex.decode(checkpoint.aborted)
+            producers = decode_producers(self._state, checkpoint)
+        except DamagedIndex:
+            return False
+        segment.lanes, segment.aborted = lanes, aborted
+        segment.begin()
+        if not segment.restore_indexes(checkpoint.index_entries, checkpoint.time_entries, recovery):
+            return False
+        segment.times.see(checkpoint.max_timestamp_ms, segment.base_offset)
+        self._state.producers = producers
+        self._producers_from = checkpoint.end.offset
+        return True
+
+    def _open_whole(self, segment: Segment) -> LogPoint:
+        """Forget the segment's indexes and begin at its first byte."""
+        segment.lanes, segment.aborted = LaneIndex(segment.base_offset), AbortedIndex()
+        segment.begin()
+        segment.cut_indexes(0, segment.base_offset)
+        return LogPoint(segment.base_offset, segment.base_offset, 0)
+
+    # --- one segment ------------------------------------------------------------------
+
+    def _scan_segment(self, segment: Segment, start: LogPoint, next_base: int | None) -> tuple[LogPoint, str]:
+        """Take every sound frame from `start` on; returns where the last one ends, and why it is the last.
+
+        Unsound bytes before a sound frame are reported on the way.
+        """
+        offset_max = OFFSET_MAX if next_base is None else next_base - 1
+        log = segment.hold().log
+        size = segment.size_bytes
+        self._report.scanned_bytes += size - start.position
+        expected, position = start.offset, start.position
+        resume = position
+        while True:
+            try:
+                expected, position = self._take_frames(segment, resume, expected, position)
+                return LogPoint(expected, segment.base_offset, position), ""
+            except _Broken as broken:
+                expected, position, damage = broken.expected, broken.position, broken.damage
+            found = find_frame(log, damage.position, size, offset_min=expected, offset_max=offset_max)
+            if found is None:
+                return LogPoint(expected, segment.base_offset, position), damage.reason
+            self._report.damage.append(CorruptFrame(segment.path, damage.position, damage.reason))
+            resume = found
+
+    def _take_frames(self, segment: Segment, resume: int, expected: int, position: int) -> tuple[int, int]:
+        apply_frame, note_frame = self._state.apply_frame, segment.note_frame
+        producers_from = self._producers_from
+        try:
+            for chunk, view, frame in frames_in(segment.hold().log, resume, segment.size_bytes):
+                offset = frame.header.offset
+                if offset < expected:
+                    raise FrameDamage(chunk + frame.position, f"offset {offset} comes where {expected} is due")
+                note_frame(offset, chunk + frame.position, newest_ms(frame))
+                apply_frame(segment, frame, view, producers_from=producers_from)
+                expected = offset + frame.batch.last_offset_delta + 1
+                position = chunk + frame.end
+        except FrameDamage as damage:
+            raise _Broken(expected, position, damage) from None
+        return expected, position
+
+    # --- what follows the last sound frame --------------------------------------------
+
+    def _finish_last(self, segment: Segment, end: LogPoint, reason: str) -> int:
+        """Cut the torn tail of the last segment, and let it take appends; returns the log's end."""
+        surplus = segment.size_bytes - end.position
+        promised = self._promised(segment)
+        if promised is not None and promised.position > end.position:
+            # These bytes were synced once, so this is no torn write: it is damage, and it stays.
+            where = min(end.position, segment.size_bytes)
+            self._report.damage.append(CorruptFrame(segment.path, where, reason or "synced bytes are missing"))
+            segment.end_offset = max(end.offset, promised.offset)
+        else:
+            if surplus:
+                self._report.cut_bytes = surplus
+                self._report.cut_where = f"{segment.path} at byte {end.position}: {reason}"
+                segment.hold().log.truncate(end.position)
+                segment.size_bytes = end.position
+            segment.end_offset = end.offset
+        return segment.end_offset
+
+    def _promised(self, segment: Segment) -> LogPoint | None:
+        recovery = self._checkpoint.recovery if self._checkpoint is not None else None
+        return recovery if recovery is not None and recovery.base_offset == segment.base_offset else None
+
+    def _ends_early(self, segment: Segment, end: LogPoint, next_base: int, reason: str) -> bool:
+        """Whether a power cut took this segment's end, so that all behind it goes. Damage is reported."""
+        if end.offset >= next_base and not reason:
+            return False
+        promised = self._promised(segment)
+        unpromised = self._checkpoint is not None and (promised is None or promised.position <= end.position)
+        if end.offset < next_base and unpromised and not self._fills_gap(segment, end, next_base):
+            return True
+        if reason:
+            self._report.damage.append(CorruptFrame(segment.path, end.position, reason))
+        elif not self._state.settings.cleanup_compact:
+            missing = f"offsets {end.offset} to {next_base - 1} are missing"
+            self._report.damage.append(CorruptFrame(segment.path, end.position, missing))
+        return False
+
+    def _fills_gap(self, segment: Segment, end: LogPoint, next_base: int) -> bool:
+        """Whether a damaged frame of exactly the missing offsets reaches exactly to the segment's end.
+
+        A power cut shortens files; a frame that is all there but fails its checksum is rot.
+        """
+        start = segment.hold().log.pread(HEADER_BYTES + BATCH_HEADER_BYTES, end.position)
+        if len(start) < HEADER_BYTES + BATCH_HEADER_BYTES:
+            return False
+        try:
+            header = parse_frame_header(start)
+        except FrameDamage:
+            return False
+        batch = parse_batch_header(start, HEADER_BYTES)
+        return (
+            end.position + header.size == segment.size_bytes and end.offset + batch.last_offset_delta + 1 == next_base
+        )
+
+    def _drop(self, segments: tuple[Segment, ...]) -> None:
+        # Newest first, and the names synced at once: none may come back behind a log that grew again.
+        for segment in reversed(segments):
+            self._report.segments_dropped += 1
+            self._report.cut_bytes += segment.size_bytes
+            segment.remove_files()
+        self._state.files.sync_dir(self._state.directory)
+
+
+def decode_producers(state: LogState, checkpoint: Checkpoint) -> ProducerState:
+    """The producers that a checkpoint holds, or DamagedIndex."""
+    settings = state.settings
+    return ProducerState.decode(checkpoint.producers, settings.producer_window_batches, settings.producer_expiry_ms)
+
+
+class _Broken(Exception):
+    """The frames end here: what was taken so far, and what stopped it."""
+
+    def __init__(self, expected: int, position: int, damage: FrameDamage) -> None:
+        super().__init__(damage.reason)
+        self.expected = expected
+        self.position = position
+        self.damage = damage

@@ -1,0 +1,301 @@
+"""A segment: one stretch of a partition's log, in one `.log` file with its indexes beside it.
+
+The last segment of a log is active and takes appends from one thread; the others are
+sealed. Any thread may read any of them: it pins the open files first, and reads no
+further than the size it found published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+from goqueue.codec.frame import HEADER_BYTES, FrameDamage, FrameHeader, parse_frame_header
+from goqueue.errors import CorruptFrame
+from goqueue.log.aborted_index import AbortedIndex
+from goqueue.log.checkpoint import LogPoint
+from goqueue.log.frame_reader import frames_in
+from goqueue.log.lane_index import LaneIndex
+from goqueue.log.offset_index import ENTRY as OFFSET_ENTRY
+from goqueue.log.offset_index import OffsetIndex
+from goqueue.log.segment_cache import SegmentCache, SegmentFiles
+from goqueue.log.segment_names import (
+    ABORTED_INDEX,
+    LANE_INDEX,
+    LOG,
+    OFFSET_INDEX,
+    SEGMENT_SUFFIXES,
+    TIME_INDEX,
+    file_name,
+)
+from goqueue.log.time_index import ENTRY as TIME_ENTRY
+from goqueue.log.time_index import TimeIndex
+from goqueue.ports import Buffer, Files
+
+
+class Segment:
+    """Frames from `base_offset` up to `end_offset`, in `size_bytes` bytes."""
+
+    __slots__ = (
+        "_cache",
+        "_files",
+        "_first_append_ms",
+        "_held",
+        "_index",
+        "_interval_bytes",
+        "_times",
+        "aborted",
+        "base_offset",
+        "end_offset",
+        "lanes",
+        "size_bytes",
+        "stem",
+    )
+
+    def __init__(
+        self,
+        files: Files,
+        cache: SegmentCache,
+        directory: str,
+        base_offset: int,
+        *,
+        size_bytes: int,
+        end_offset: int,
+        interval_bytes: int,
+    ) -> None:
+        self._files = files
+        self._cache = cache
+        self.stem = f"{directory}/{file_name(base_offset, '')}"
+        self.base_offset = base_offset
+        self.end_offset = end_offset
+        self.size_bytes = size_bytes
+        self._interval_bytes = interval_bytes
+        # Kept open while active; sealed segments are open only while the cache says so.
+        self._held: SegmentFiles | None = None
+        self._index: OffsetIndex | None = None
+        self._times: TimeIndex | None = None
+        self._first_append_ms: int | None = None
+        # In memory while the segment grows; once it is sealed they are files.
+        self.lanes: LaneIndex | None = None
+        self.aborted: AbortedIndex | None = None
+
+    def __repr__(self) -> str:
+        return f"Segment({self.path}, offsets {self.base_offset} to {self.end_offset}, {self.size_bytes} bytes)"
+
+    @property
+    def path(self) -> str:
+        """The `.log` file."""
+        return self.stem + LOG
+
+    # --- files ------------------------------------------------------------------------
+
+    def open_files(self, *, create: bool = False) -> SegmentFiles:
+        """Fresh handles; asked for by the cache, or by whoever makes the segment active."""
+        return SegmentFiles(self._files, self.stem, create=create)
+
+    def pin(self) -> SegmentFiles:
+        """The open files, which stay open until `unpin`."""
+        while True:
+            files = self._held or self._cache.get(self)
+            if files.pin():
+                return files
+
+    def hold(self, *, create: bool = False) -> SegmentFiles:
+        """Keep the files open until `release`, whatever the cache does."""
+        if self._held is None:
+            self._held = self.open_files(create=create)
+            self._cache.discard(self)
+        return self._held
+
+    def release(self) -> None:
+        """Close the files once nobody reads them: the segment is deleted, or its log closed."""
+        held, self._held = self._held, None
+        if held is not None:
+            held.retire()
+        self._cache.discard(self)
+
+    def begin(self, *, create: bool = False) -> None:
+        """Take appends from now on."""
+        files = self.hold(create=create)
+        self.index.resume(files.index(OFFSET_INDEX))
+        if self.lanes is None:
+            self.lanes = LaneIndex(self.base_offset)
+        if self.aborted is None:
+            self.aborted = AbortedIndex()
+
+    def write_indexes(self) -> None:
+        """Write every index out whole, as a sealed segment has them. May be done again."""
+        files = self.hold()
+        self.spill_indexes(whole=True)
+        for suffix, index in ((LANE_INDEX, self.lanes), (ABORTED_INDEX, self.aborted)):
+            file = files.index(suffix, create=True)
+            if file is not None and index is not None:
+                file.truncate(0)
+                file.append([index.encode()])
+
+    def seal(self) -> SegmentFiles:
+        """Take no more appends: the files are the cache's from now on."""
+        files = self.hold()
+        self._cache.put(self, files)
+        self._held = None
+        self.lanes = None
+        self.aborted = None
+        return files
+
+    def remove_files(self) -> None:
+        """Delete the segment from the disk; readers that pinned it go on reading."""
+        self.release()
+        for suffix in SEGMENT_SUFFIXES:
+            self._files.remove(self.stem + suffix)
+
+    # --- writing ----------------------------------------------------------------------
+
+    def append(self, parts: Sequence[Buffer], *, size: int, offset: int, end_offset: int, timestamp_ms: int) -> None:
+        """Write one frame. On an error nothing has changed."""
+        if self._held is None:
+            self.begin()
+        position = self.hold().log.append(parts)
+        self.note_frame(offset, position, timestamp_ms)
+        # Published last, and the size before the end: a reader that sees the end finds the bytes.
+        self.size_bytes = position + size
+        self.end_offset = end_offset
+
+    def note_frame(self, offset: int, position: int, timestamp_ms: int) -> None:
+        """Keep the indexes up with a frame at `position`."""
+        index, times = self.index, self.times
+        times.see(timestamp_ms, offset)
+        if index.note(offset, position):
+            times.note()
+            if index.is_spill_due:
+                # Without room on the disk the entries wait in memory: an index may not fail an append.
+                with suppress(OSError):
+                    self.spill_indexes()
+
+    def spill_indexes(self, *, whole: bool = False) -> None:
+        """Write index entries that wait in memory. `whole` also notes the largest timestamp of all."""
+        files = self.hold()
+        if whole:
+            self.times.note()
+        for suffix, index in ((OFFSET_INDEX, self.index), (TIME_INDEX, self.times)):
+            if whole or index.has_tail:
+                file = files.index(suffix, create=True)
+                if file is not None:
+                    index.spill(file)
+
+    def cut(self, position: int, end_offset: int) -> None:
+        """Forget everything from `position` on, which is where `end_offset` would begin."""
+        files = self.hold()
+        self.cut_indexes(position, end_offset)
+        if files.log.size() > position:
+            files.log.truncate(position)
+        self.size_bytes = position
+        self.end_offset = end_offset
+
+    def cut_indexes(self, position: int, end_offset: int) -> bool:
+        """Let the indexes end at that place; False if they are not sound and must be built again."""
+        files = self.hold()
+        is_sound = self.index.cut(position, files.index(OFFSET_INDEX))
+        is_sound &= self.times.cut(end_offset, files.index(TIME_INDEX))
+        if self.lanes is not None:
+            self.lanes.truncate(end_offset)
+        if self.aborted is not None:
+            self.aborted.truncate(end_offset)
+        return is_sound
+
+    def restore_indexes(self, index_entries: int, time_entries: int, point: LogPoint) -> bool:
+        """Believe the first entries of the index files up to `point`; False if some are lost or unsound."""
+        files = self.hold()
+        for suffix, index, entries in (
+            (OFFSET_INDEX, self.index, index_entries),
+            (TIME_INDEX, self.times, time_entries),
+        ):
+            if index.spilled < entries:
+                return False
+            index.keep(entries, files.index(suffix))
+        return self.cut_indexes(point.position, point.offset)
+
+    def sync(self) -> None:
+        """Sync the frames and the open indexes, here and now."""
+        for file in self.hold().opened():
+            file.sync()
+
+    # --- reading ----------------------------------------------------------------------
+
+    @property
+    def index(self) -> OffsetIndex:
+        """Offsets to positions. For a sealed segment only its length is in memory."""
+        if self._index is None:
+            self._index = OffsetIndex(
+                self.base_offset, self._interval_bytes, spilled=self._entries_on_disk(OFFSET_INDEX, OFFSET_ENTRY.size)
+            )
+        return self._index
+
+    @property
+    def times(self) -> TimeIndex:
+        """Timestamps to offsets."""
+        if self._times is None:
+            times = TimeIndex(self.base_offset, spilled=self._entries_on_disk(TIME_INDEX, TIME_ENTRY.size))
+            files = self.pin()
+            try:
+                times.load_maximum(files.index(TIME_INDEX))
+            finally:
+                files.unpin()
+            self._times = times
+        return self._times
+
+    @property
+    def max_timestamp_ms(self) -> int:
+        """The largest timestamp of any record; -1 if none has one."""
+        return self.times.max_timestamp_ms
+
+    @property
+    def first_append_ms(self) -> int | None:
+        """When the first frame was written; None while there is none."""
+        if self._first_append_ms is None and self.size_bytes >= HEADER_BYTES:
+            files = self.pin()
+            try:
+                header = parse_frame_header(files.log.pread(HEADER_BYTES, 0))
+                self._first_append_ms = header.timestamp_ns // 1_000_000
+            except FrameDamage:
+                return None
+            finally:
+                files.unpin()
+        return self._first_append_ms
+
+    def age_ms(self, now_ms: int) -> int:
+        """How long ago the first frame was written."""
+        first_ms = self._first_append_ms
+        if first_ms is None:
+            first_ms = self.first_append_ms
+        return now_ms - first_ms if first_ms is not None else 0
+
+    def position_before(self, offset: int, files: SegmentFiles, *, nowait: bool = False) -> int:
+        """Where to start looking for `offset` in the pinned files."""
+        return self.index.position_before(offset, files.index(OFFSET_INDEX), nowait=nowait)
+
+    def times_before(self, timestamp_ms: int) -> int:
+        """An offset such that nothing before it in this segment reaches `timestamp_ms`."""
+        files = self.pin()
+        try:
+            return self.times.offset_before(timestamp_ms, files.index(TIME_INDEX))
+        finally:
+            files.unpin()
+
+    def frames(self, position: int = 0) -> Iterator[tuple[int, FrameHeader, memoryview]]:
+        """Every frame from `position` on as (position, header, whole frame), checked."""
+        files = self.pin()
+        try:
+            for chunk, view, frame in frames_in(files.log, position, self.size_bytes):
+                yield chunk + frame.position, frame.header, view[frame.position : frame.end]
+        except FrameDamage as damage:
+            raise CorruptFrame(self.path, damage.position, damage.reason) from None
+        finally:
+            files.unpin()
+
+    def _entries_on_disk(self, suffix: str, entry_bytes: int) -> int:
+        files = self.pin()
+        try:
+            file = files.index(suffix)
+            return file.size() // entry_bytes if file is not None else 0
+        finally:
+            files.unpin()

@@ -1,0 +1,75 @@
+"""The segments of a log, oldest first: found by offset, and replaced as a whole when they change.
+
+A reader takes `current` once and works on that: rolling, deleting and cutting put a new
+list in its place and never change one that somebody may be reading.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+
+from goqueue.log.segment import Segment
+
+
+class Segments:
+    """An unchanging list of segments."""
+
+    __slots__ = ("_bases", "all")
+
+    def __init__(self, segments: Iterable[Segment] = ()) -> None:
+        self.all = tuple(segments)
+        self._bases = [segment.base_offset for segment in self.all]
+
+    def __len__(self) -> int:
+        return len(self.all)
+
+    def at(self, offset: int) -> int:
+        """The number of the segment that holds `offset`; 0 for an offset before all of them."""
+        return max(bisect_right(self._bases, offset) - 1, 0)
+
+    def from_offset(self, offset: int) -> Iterator[Segment]:
+        """The segment that holds `offset`, then those behind it."""
+        return iter(self.all[self.at(offset) :])
+
+
+class SegmentList:
+    """The segments of one log as they are now."""
+
+    __slots__ = ("current", "generation", "sealed_bytes")
+
+    def __init__(self, segments: Iterable[Segment] = ()) -> None:
+        self.current = Segments(segments)
+        # Grows when bytes that a reader may be about to read go away, so that it can tell
+        # a segment that left from one that is damaged.
+        self.generation = 0
+        self.sealed_bytes = sum(segment.size_bytes for segment in self.current.all[:-1])
+
+    @property
+    def active(self) -> Segment | None:
+        """The segment that takes appends; None before the first append."""
+        return self.current.all[-1] if self.current.all else None
+
+    @property
+    def sealed(self) -> tuple[Segment, ...]:
+        """All but the active one."""
+        return self.current.all[:-1]
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes in all `.log` files."""
+        active = self.active
+        return self.sealed_bytes + (active.size_bytes if active is not None else 0)
+
+    def add(self, segment: Segment) -> None:
+        """Put a new active segment behind the others."""
+        self._publish((*self.current.all, segment))
+
+    def replace(self, segments: Iterable[Segment]) -> None:
+        """Put another list in place: segments were deleted, cut or compacted."""
+        self.generation += 1
+        self._publish(tuple(segments))
+
+    def _publish(self, segments: tuple[Segment, ...]) -> None:
+        self.current = Segments(segments)
+        self.sealed_bytes = sum(segment.size_bytes for segment in segments[:-1])

@@ -1,0 +1,173 @@
+"""What of a log is on the disk and what is only written: rounds of syncing, and their failure.
+
+A round is begun and ended by the thread that owns the log; in between, any thread runs
+it. If a sync fails, the system may have thrown the bytes away while it keeps showing
+them to readers, so no later sync can prove anything: the log is poisoned and takes no
+more writes until it is opened again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from goqueue.log.checkpoint import LogPoint
+from goqueue.log.segment_cache import SegmentFiles
+from goqueue.ports import Files
+
+
+class SyncRound:
+    """The files that must be synced before everything below `end` is safe."""
+
+    __slots__ = ("_active", "_directory", "_files", "cuts", "end", "names_version", "paths", "sealed")
+
+    def __init__(
+        self,
+        files: Files,
+        directory: str,
+        *,
+        sealed: Sequence[SegmentFiles],
+        active: SegmentFiles | None,
+        paths: Sequence[str],
+        names_version: int,
+        end: LogPoint,
+        cuts: int,
+    ) -> None:
+        self._files = files
+        self._directory = directory
+        # Pinned here too: the log may be cut, closed or deleted while the round runs.
+        self.sealed = [each for each in sealed if each.pin()]
+        self._active = active if active is not None and active.pin() else None
+        self.paths = list(paths)
+        # 0: no name has changed.
+        self.names_version = names_version
+        self.end = end
+        self.cuts = cuts
+
+    @property
+    def file_count(self) -> int:
+        """How many files the round syncs: whoever has many rounds may sync the whole disk instead."""
+        return sum(len(each.opened()) for each in self.sealed) + len(self.paths) + (self._active is not None)
+
+    def run(self) -> None:
+        """Sync, oldest segment first. Blocks; raises what the disk says."""
+        for each in self.sealed:
+            for file in each.opened():
+                file.sync()
+        for path in self.paths:
+            # A derived file that is gone again needs no sync.
+            with suppress(FileNotFoundError):
+                self._sync_path(path)
+        if self._active is not None:
+            self._active.log.sync()
+        if self.names_version:
+            self._files.sync_dir(self._directory)
+
+    def release(self) -> None:
+        """Let go of the files."""
+        for each in self.sealed:
+            each.unpin()
+        if self._active is not None:
+            self._active.unpin()
+
+    def _sync_path(self, path: str) -> None:
+        file = self._files.open(path)
+        try:
+            file.sync()
+        finally:
+            file.close()
+
+
+class SyncTracker:
+    """How far one log is synced, and what has been written since."""
+
+    __slots__ = (
+        "_cuts",
+        "_directory",
+        "_files",
+        "_names_synced",
+        "_names_version",
+        "_paths",
+        "_sealed",
+        "poison",
+        "synced",
+    )
+
+    def __init__(self, files: Files, directory: str, synced: LogPoint) -> None:
+        self._files = files
+        self._directory = directory
+        self.synced = synced
+        # Why the log takes no more writes; None while it does.
+        self.poison: str | None = None
+        # Sealed segments that no round has synced yet, pinned so that none is closed before.
+        self._sealed: list[SegmentFiles] = []
+        self._paths: list[str] = []
+        self._names_version = 0
+        self._names_synced = 0
+        # How often the log was cut: a round begun before says nothing of what was written since.
+        self._cuts = 0
+
+    @property
+    def has_leftovers(self) -> bool:
+        """Whether something besides the active segment waits for a sync."""
+        return bool(self._sealed or self._paths) or self._names_version > self._names_synced
+
+    def add_sealed(self, files: SegmentFiles) -> None:
+        """A segment was sealed: the next round syncs it and its indexes."""
+        if files.pin():
+            self._sealed.append(files)
+
+    def add_path(self, path: str) -> None:
+        """A file was written beside the segments."""
+        self._paths.append(path)
+
+    def change_names(self) -> None:
+        """Files were created or removed: the next round syncs the directory."""
+        self._names_version += 1
+
+    def begin(self, end: LogPoint, active: SegmentFiles | None) -> SyncRound | None:
+        """A round over everything written so far; None if there is nothing to sync."""
+        if end.offset <= self.synced.offset and not self.has_leftovers:
+            return None
+        return SyncRound(
+            self._files,
+            self._directory,
+            sealed=self._sealed,
+            active=active,
+            paths=self._paths,
+            names_version=self._names_version if self._names_version > self._names_synced else 0,
+            end=end,
+            cuts=self._cuts,
+        )
+
+    def end(self, done: SyncRound, error: BaseException | None) -> bool:
+        """Take a round's outcome; True if everything below its end is safe now."""
+        try:
+            if error is not None:
+                self.poison = f"{type(error).__name__}: {error}"
+            if self.poison is not None or done.cuts != self._cuts:
+                return False
+            self._settle(done)
+            return True
+        finally:
+            done.release()
+
+    def cut(self, synced: LogPoint) -> None:
+        """The log was cut: rounds under way prove nothing any more."""
+        self._cuts += 1
+        self.synced = synced
+
+    def drop(self) -> None:
+        """Let go of what waits for a sync, without syncing it."""
+        sealed, self._sealed = self._sealed, []
+        self._paths.clear()
+        for files in sealed:
+            files.unpin()
+
+    def _settle(self, done: SyncRound) -> None:
+        # Only what the round held: more may have been sealed or written while it ran.
+        for files in [files for files in self._sealed if files in done.sealed]:
+            self._sealed.remove(files)
+            files.unpin()
+        self._paths = [path for path in self._paths if path not in done.paths]
+        self._names_synced = max(self._names_synced, done.names_version)
