@@ -13,49 +13,15 @@ import asyncio
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 from goqueue.config import DurabilityConfig
 from goqueue.errors import GoQueueError, LogPoisoned, StorageError
+from goqueue.log.partition_log import PartitionLog
+from goqueue.log.sync import SyncRound
 from goqueue.ports import Files, Offload
 
 # Two syncs at once share a commit of the file system's journal; more than this many gain nothing.
 SYNCS_AT_ONCE_MAX = 8
-
-
-class Sync(Protocol):
-    """The syncs one log needs now: run on any thread."""
-
-    @property
-    def file_count(self) -> int:
-        """How many files must be synced."""
-        ...
-
-    def run(self) -> None:
-        """Sync the files and directories that were dirty when the round began."""
-        ...
-
-
-class SyncedLog(Protocol):
-    """What the flusher needs of a partition log."""
-
-    @property
-    def directory(self) -> str:
-        """Where it lies, for messages."""
-        ...
-
-    @property
-    def synced_end(self) -> int:
-        """All below this offset survives a power cut."""
-        ...
-
-    def begin_sync(self) -> Sync | None:
-        """What must be synced now; None when nothing must."""
-        ...
-
-    def end_sync(self, sync: Sync, error: Exception | None, /) -> None:
-        """Take the outcome: advance `synced_end`, or be poisoned."""
-        ...
 
 
 @dataclass(slots=True)
@@ -79,14 +45,14 @@ class Flusher:
         self._files = files
         self._offload = offload
         self._config = config
-        self._waiting: dict[SyncedLog, list[_Waiter]] = {}
+        self._waiting: dict[PartitionLog, list[_Waiter]] = {}
         # Dirty logs wait for the timer; due ones for the next round.
-        self._dirty: dict[SyncedLog, None] = {}
-        self._due: dict[SyncedLog, None] = {}
+        self._dirty: dict[PartitionLog, None] = {}
+        self._due: dict[PartitionLog, None] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._rounds: asyncio.Task[None] | None = None
 
-    def mark_dirty(self, log: SyncedLog) -> None:
+    def mark_dirty(self, log: PartitionLog) -> None:
         """Bytes were appended that nobody waits for: sync them within the flush interval."""
         if log in self._dirty:
             return
@@ -96,7 +62,7 @@ class Flusher:
             delay_seconds = self._config.flush_interval_ms / 2000
             self._timer = asyncio.get_running_loop().call_later(delay_seconds, self._flush_dirty)
 
-    def synced(self, log: SyncedLog, end_offset: int) -> Awaitable[None]:
+    def synced(self, log: PartitionLog, end_offset: int) -> Awaitable[None]:
         """Wait until all below `end_offset` survives a power cut. Raises LogPoisoned if it never will."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if log.synced_end >= end_offset:
@@ -144,8 +110,8 @@ class Flusher:
         waiting, self._waiting = self._waiting, {}
         logs = dict.fromkeys((*waiting, *self._due))
         self._due.clear()
-        errors: dict[SyncedLog, Exception] = {}
-        syncs: dict[SyncedLog, Sync] = {}
+        errors: dict[PartitionLog, Exception] = {}
+        syncs: dict[PartitionLog, SyncRound] = {}
         for log in logs:
             self._dirty.pop(log, None)
             try:
@@ -159,9 +125,9 @@ class Flusher:
         for log, sync in syncs.items():
             log.end_sync(sync, errors.get(log))
         for log, waiters in waiting.items():
-            self._answer(log, waiters, errors.get(log), was_dirty=log in syncs)
+            self._answer(log, waiters, errors.get(log))
 
-    async def _run_syncs(self, syncs: dict[SyncedLog, Sync], errors: dict[SyncedLog, Exception]) -> None:
+    async def _run_syncs(self, syncs: dict[PartitionLog, SyncRound], errors: dict[PartitionLog, Exception]) -> None:
         """Run every sync, and note under `errors` whose failed."""
         if not syncs:
             return
@@ -184,12 +150,8 @@ class Flusher:
         self.stats.seconds += seconds
         self.stats.seconds_max = max(self.stats.seconds_max, seconds)
 
-    def _answer(self, log: SyncedLog, waiters: list[_Waiter], error: Exception | None, *, was_dirty: bool) -> None:
-        """Tell those whose bytes are safe or lost; the others stay for the next round."""
-        refusal = _refusal(log, error)
-        if refusal is None and not was_dirty and any(end > log.synced_end for end, _ in waiters):
-            # There is nothing left to sync, so what they wait for was cut off or closed.
-            refusal = StorageError(f"{log.directory} was closed before its last records were safe")
+    def _answer(self, log: PartitionLog, waiters: list[_Waiter], error: Exception | None) -> None:
+        """Tell everyone of this round. They wrote before it began, so what is not safe now was not saved by it."""
         synced_end = log.synced_end
         for end_offset, future in waiters:
             if future.done():
@@ -197,25 +159,25 @@ class Flusher:
             if end_offset <= synced_end:
                 future.set_result(None)
                 self.stats.waiters_served += 1
-            elif refusal is not None:
-                future.set_exception(refusal)
+            else:
+                future.set_exception(_refusal(log, error))
                 # Whoever gave up waiting must not turn this into a warning about a lost exception.
                 future.exception()
-            else:
-                self._waiting.setdefault(log, []).append((end_offset, future))
 
 
 _Waiter = tuple[int, "asyncio.Future[None]"]
-_Failed = dict[SyncedLog, Exception]
+_Failed = dict[PartitionLog, Exception]
 
 
-def _refusal(log: SyncedLog, error: Exception | None) -> GoQueueError | None:
-    if error is None or isinstance(error, GoQueueError):
+def _refusal(log: PartitionLog, error: Exception | None) -> GoQueueError:
+    if isinstance(error, GoQueueError):
         return error
-    return LogPoisoned(log.directory, str(error))
+    if error is not None or log.poisoned:
+        return LogPoisoned(log.directory, str(error or "a sync failed earlier"))
+    return StorageError(f"{log.directory} was cut, closed or not writable before its last records were safe")
 
 
-def _sync_each(items: Sequence[tuple[SyncedLog, Sync]]) -> _Failed:
+def _sync_each(items: Sequence[tuple[PartitionLog, SyncRound]]) -> _Failed:
     failed: _Failed = {}
     for log, sync in items:
         try:
@@ -225,7 +187,7 @@ def _sync_each(items: Sequence[tuple[SyncedLog, Sync]]) -> _Failed:
     return failed
 
 
-def _sync_whole_disk(files: Files, items: Sequence[tuple[SyncedLog, Sync]]) -> _Failed:
+def _sync_whole_disk(files: Files, items: Sequence[tuple[PartitionLog, SyncRound]]) -> _Failed:
     try:
         files.sync_all()
     except Exception as error:  # noqa: BLE001 (as above)

@@ -45,22 +45,21 @@ class FakeLog:
         self.runs = 0
         self.seconds = seconds
         self.failure: Exception | None = None
-        self.poisoned: Exception | None = None
+        self.checkpoint_works = True
+        self.poisoned = False
 
     def append(self) -> int:
         self.end += 1
         return self.end
 
     def begin_sync(self) -> FakeSync | None:
-        if self.poisoned is not None:
-            raise LogPoisoned(self.directory, str(self.poisoned))
-        return FakeSync(self) if self.synced_end < self.end else None
+        return FakeSync(self) if self.synced_end < self.end and not self.poisoned else None
 
     def end_sync(self, sync: FakeSync, error: Exception | None) -> None:
         if error is None:
-            self.synced_end = sync.end
+            self.synced_end = sync.end if self.checkpoint_works else self.synced_end
         else:
-            self.poisoned = error
+            self.poisoned = True
 
 
 class HeldOffload:
@@ -229,8 +228,19 @@ async def test_a_log_closed_under_its_waiters_refuses_them(files: MemoryFiles, h
     flusher, log = make(files, held), FakeLog()
     wait = flusher.synced(log, log.append())
     log.end = 0
-    with pytest.raises(StorageError, match="closed before"):
+    with pytest.raises(StorageError, match="before its last records were safe"):
         await wait
+
+
+async def test_a_round_that_saved_nothing_is_not_repeated_for_ever(files: MemoryFiles, held: HeldOffload) -> None:
+    flusher, log = make(files, held), FakeLog()
+    log.checkpoint_works = False
+    wait = flusher.synced(log, log.append())
+    await turn_loop()
+    held.release()
+    with pytest.raises(StorageError, match="before its last records were safe"):
+        await wait
+    assert flusher.stats.rounds == 1
 
 
 async def test_logs_nobody_waits_for_are_synced_within_the_interval(files: MemoryFiles, held: HeldOffload) -> None:

@@ -1,0 +1,179 @@
+"""The composition root: the only place that knows all the parts and puts them together.
+
+Read from top to bottom it is the order of the start; the stack closes in the reverse.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import AsyncExitStack, ExitStack
+from dataclasses import dataclass
+from random import SystemRandom
+
+from goqueue.broker.fetch import FetchService
+from goqueue.broker.partitions import Partitions
+from goqueue.broker.producer_ids import ProducerIds
+from goqueue.broker.publish import PublishService
+from goqueue.broker.queries import PartitionQueries
+from goqueue.broker.record_reads import RecordReader
+from goqueue.broker.stages import DiskGuard
+from goqueue.broker.topics import TopicService
+from goqueue.clock import Clock, Rng
+from goqueue.config import Config
+from goqueue.metadata.local import LocalMetadata
+from goqueue.node.addresses import Address, parse_address
+from goqueue.node.claims import LOCK_FILE, Listener, claim_directory, claim_listeners
+from goqueue.node.flusher import Flusher
+from goqueue.node.health import HealthChecks
+from goqueue.node.node import Node, Running
+from goqueue.node.offload import ThreadOffload
+from goqueue.node.system_clock import SystemClock
+from goqueue.node.version import version
+from goqueue.ports import Files, Offload
+from goqueue.servers.http.server import HttpServer
+from goqueue.servers.kafka.server import KafkaServer
+from goqueue.servers.services import NodeIdentity, Services
+
+_log = logging.getLogger("goqueue.node")
+
+# Syncs have threads of their own: a cold read must not stand in a producer's way to the disk.
+SYNC_THREADS = 8
+WORK_THREADS = 4
+
+
+def assemble(
+    config: Config,
+    *,
+    files: Files | None = None,
+    clock: Clock | None = None,
+    rng: Rng | None = None,
+    offload: Offload | None = None,
+) -> Node:
+    """A node, not yet started. With `files` it runs on those, in the caller's loop, and listens nowhere."""
+
+    async def wire(stack: AsyncExitStack) -> Running:
+        world = _real_world(config, stack) if files is None else _given_world(config, files, stack)
+        return await _wire(
+            config,
+            world,
+            stack,
+            clock=clock or SystemClock(),
+            rng=rng or SystemRandom(),
+            sync_offload=offload or _threads("sync", SYNC_THREADS, stack),
+            work_offload=offload or _threads("work", WORK_THREADS, stack),
+        )
+
+    return Node(wire)
+
+
+async def _wire(
+    config: Config,
+    world: _World,
+    stack: AsyncExitStack,
+    *,
+    clock: Clock,
+    rng: Rng,
+    sync_offload: Offload,
+    work_offload: Offload,
+) -> Running:
+    files = world.files
+    metadata = LocalMetadata.open(files, clock=clock, rng=rng, offload=sync_offload)
+    stack.push_async_callback(metadata.close)
+
+    flusher = Flusher(files, sync_offload, config.durability)
+    partitions = Partitions(
+        files=files, metadata=metadata, syncer=flusher, offload=work_offload, clock=clock, log_config=config.log
+    )
+    stack.push_async_callback(_close_partitions, partitions)
+    # Closed before the partitions: one round for all of them, and nothing is left for each to sync.
+    stack.push_async_callback(flusher.close)
+    await partitions.start()
+
+    topics = TopicService(metadata, partitions, broker=config.broker, log=config.log, clock=clock, rng=rng)
+    publish = PublishService(
+        partitions,
+        clock=clock,
+        # The one ordered list of what may refuse a batch.
+        stages=[DiskGuard(files, free_bytes_min=config.durability.disk_free_bytes_min)],
+        after_append=[],
+    )
+    fetch = FetchService(partitions, offload=work_offload, limits=config.limits)
+    health = HealthChecks(files, metadata, partitions, config.durability)
+    services = Services(
+        identity=NodeIdentity(
+            node_id=config.broker.node_id,
+            cluster_id=metadata.cluster_id,
+            version=version(),
+            kafka_host=world.advertised.host,
+            kafka_port=world.advertised.port,
+            started_ms=clock.now_ms(),
+        ),
+        config=config,
+        clock=clock,
+        topics=topics,
+        publish=publish,
+        fetch=fetch,
+        queries=PartitionQueries(partitions, metadata, files=files, data_dir=world.data_dir),
+        reads=RecordReader(fetch),
+        producer_ids=ProducerIds(metadata),
+        groups=None,
+        checks=health,
+    )
+    await _serve(world, services, stack)
+    health.serving = True
+    stack.callback(setattr, health, "serving", False)
+    return Running(services, world.data_dir, world.kafka, world.http)
+
+
+async def _serve(world: _World, services: Services, stack: AsyncExitStack) -> None:
+    """Accept clients, now that everything behind the front-ends is there."""
+    if world.listeners is None:
+        return
+    kafka_listener, http_listener = world.listeners
+    for server in (KafkaServer(services, kafka_listener.socket), HttpServer(services, http_listener.socket)):
+        await server.start()
+        stack.push_async_callback(server.stop)
+
+
+@dataclass(frozen=True, slots=True)
+class _World:
+    """What the node stands on: its directory, and the addresses under which it is known."""
+
+    files: Files
+    data_dir: str
+    kafka: Address
+    http: Address
+    advertised: Address
+    listeners: tuple[Listener, Listener] | None
+
+
+def _real_world(config: Config, stack: AsyncExitStack) -> _World:
+    claims = stack.enter_context(ExitStack())
+    kafka, http = claim_listeners(config, claims)
+    files = claim_directory(config.broker.data_dir, claims)
+    advertised = config.listeners.advertised_kafka
+    return _World(
+        files=files,
+        data_dir=files.root,
+        kafka=kafka.address,
+        http=http.address,
+        advertised=parse_address(advertised) if advertised else kafka.address,
+        listeners=(kafka, http),
+    )
+
+
+def _given_world(config: Config, files: Files, stack: AsyncExitStack) -> _World:
+    stack.enter_context(files.lock(LOCK_FILE))
+    kafka, http = parse_address(config.listeners.kafka), parse_address(config.listeners.http)
+    return _World(files, config.broker.data_dir, kafka, http, advertised=kafka, listeners=None)
+
+
+def _threads(name: str, threads_max: int, stack: AsyncExitStack) -> ThreadOffload:
+    threads = ThreadOffload(name, threads_max=threads_max)
+    stack.callback(threads.close)
+    return threads
+
+
+async def _close_partitions(partitions: Partitions) -> None:
+    for place, error in await partitions.close():
+        _log.error("partition %s was not closed in order and will be recovered at the next start: %s", place, error)
