@@ -1,0 +1,331 @@
+"""What can be asked of a group, and what is answered.
+
+Commands and replies are plain values: front-ends make the ones and translate the others,
+the machines know no wire format. An error is answered by raising it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from uuid import UUID
+
+from goqueue.errors import GoQueueError
+from goqueue.groups.partitions import PartitionSet
+from goqueue.records import TopicPartition
+
+LEAVE_EPOCH = -1
+STATIC_LEAVE_EPOCH = -2
+JOIN_EPOCH = 0
+
+
+class GroupType(StrEnum):
+    """Which protocol a group speaks. Values are Kafka's."""
+
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
+
+
+class GroupState(StrEnum):
+    """Where a group stands. Values are Kafka's."""
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+# --- the classic protocol -------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class JoinGroup:
+    """Become, or stay, a member of the next generation. Answered by `Joined`, perhaps much later."""
+
+    group: str
+    member_id: str
+    # The id that a newcomer gets. Chance is the caller's: the machine has none.
+    new_member_id: str
+    protocol_type: str
+    protocols: tuple[tuple[str, bytes], ...]
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    instance_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    # KIP-394: a newcomer must come back with the id it is given before it counts.
+    id_required: bool = True
+    # KIP-814: a returning static leader can be told to keep the assignment it had.
+    can_skip_assignment: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedMember:
+    """A member of the generation, as the leader sees it."""
+
+    member_id: str
+    instance_id: str | None
+    metadata: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A generation has been formed. Only its leader is told who is in it."""
+
+    member_id: str
+    generation: int
+    protocol_type: str
+    protocol: str | None
+    leader: str
+    members: tuple[JoinedMember, ...] = ()
+    skip_assignment: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SyncGroup:
+    """Hand in the assignment (the leader) and wait for one's own. Answered by `Synced`."""
+
+    group: str
+    member_id: str
+    generation: int
+    assignments: Mapping[str, bytes] = field(default_factory=dict)
+    instance_id: str | None = None
+    protocol_type: str | None = None
+    protocol: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Synced:
+    """What the member is to read, in the leader's own encoding."""
+
+    protocol_type: str
+    protocol: str | None
+    assignment: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """Still here. Answered by None, or by the error that tells the member what to do."""
+
+    group: str
+    member_id: str
+    generation: int
+    instance_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Leaver:
+    """A member on its way out; an administrator may name a static member by instance alone."""
+
+    member_id: str
+    instance_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveGroup:
+    """Take members out of either kind of group. Answered by one error or None for each."""
+
+    group: str
+    members: tuple[Leaver, ...]
+
+
+# --- the new protocol (KIP-848) -------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerHeartbeat:
+    """Join (epoch 0), stay, or leave (-1, or -2 for a static member). None: as it was."""
+
+    group: str
+    member_id: str
+    member_epoch: int
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int | None = None
+    topics: tuple[str, ...] | None = None
+    regex: str | None = None
+    assignor: str | None = None
+    owned: PartitionSet | None = None
+    client_id: str = ""
+    client_host: str = ""
+
+
+class RebalanceState(StrEnum):
+    """How far a member has come towards its target (R12.03)."""
+
+    NONE = "none"
+    PENDING_REVOKE = "pending_revoke"
+    PENDING_ASSIGN = "pending_assign"
+    COMPLETE = "complete"
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerBeat:
+    """Where the member stands. `assignment` is None when it is as the member knows it."""
+
+    member_id: str
+    member_epoch: int
+    heartbeat_interval_ms: int
+    assignment: PartitionSet | None = None
+    # What follows is not on Kafka's wire; our own APIs tell it (R12.06).
+    state: RebalanceState = RebalanceState.NONE
+    revoking: PartitionSet = frozenset()
+    revoke_before_ms: int | None = None
+
+
+# --- offsets --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetToCommit:
+    """How far a partition has been read; the topic's id makes it this topic's offset."""
+
+    topic: str
+    topic_id: UUID
+    partition: int
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitOffsets:
+    """Write offsets down. Answered by one error or None for each.
+
+    `generation` is the generation or the member epoch; below 0 the caller claims no
+    membership, which only an empty group accepts.
+    """
+
+    group: str
+    offsets: tuple[OffsetToCommit, ...]
+    member_id: str = ""
+    generation: int = -1
+    instance_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedOffset:
+    """A committed offset, as it is read back."""
+
+    topic_id: UUID
+    offset: int
+    leader_epoch: int
+    metadata: str
+    committed_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class FetchOffsets:
+    """Read offsets: of these partitions, or of all. Answered by a mapping of those there are."""
+
+    group: str
+    partitions: tuple[TopicPartition, ...] | None = None
+    member_id: str | None = None
+    member_epoch: int = -1
+
+
+CommittedOffsets = Mapping[TopicPartition, CommittedOffset]
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteOffsets:
+    """Forget offsets of topics that the group does not read. One error or None for each."""
+
+    group: str
+    partitions: tuple[TopicPartition, ...]
+
+
+# One answer per thing asked for, in the same order; None is success.
+Outcomes = tuple[GoQueueError | None, ...]
+
+
+# --- administration -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ListGroups:
+    """Answered by a tuple of `ListedGroup`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedGroup:
+    """A group in a list."""
+
+    group: str
+    type: GroupType
+    state: GroupState
+    protocol_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeGroup:
+    """Answered by `ClassicDescription` or `ConsumerDescription`."""
+
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicMemberDescription:
+    """A member of a classic group; metadata and assignment are the clients' own bytes."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    metadata: bytes
+    assignment: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicDescription:
+    """A classic group as it stands."""
+
+    group: str
+    state: GroupState
+    generation: int
+    protocol_type: str
+    protocol: str
+    leader: str | None
+    members: tuple[ClassicMemberDescription, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerMemberDescription:
+    """A member of the new protocol: what it owns and what it is to own."""
+
+    member_id: str
+    instance_id: str | None
+    rack_id: str | None
+    member_epoch: int
+    client_id: str
+    client_host: str
+    topics: tuple[str, ...]
+    regex: str
+    assigned: PartitionSet
+    revoking: PartitionSet
+    target: PartitionSet
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerDescription:
+    """A group of the new protocol as it stands."""
+
+    group: str
+    state: GroupState
+    epoch: int
+    assignor: str
+    members: tuple[ConsumerMemberDescription, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteGroup:
+    """Forget an empty group with all its offsets. Answered by None."""
+
+    group: str
+
+
+NO_ASSIGNMENTS: Mapping[str, bytes] = MappingProxyType({})

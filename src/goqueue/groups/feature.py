@@ -1,0 +1,59 @@
+"""Groups, put together: what the composition root calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from goqueue.broker.partitions import Partitions
+from goqueue.broker.topics import TopicService
+from goqueue.clock import Clock, Rng
+from goqueue.config import GroupsConfig
+from goqueue.coordinator.runtime import Coordinator, OnFailure
+from goqueue.coordinator.topic import CoordinatorTopic
+from goqueue.groups.catalog import NodeTopics
+from goqueue.groups.machine import GroupMachine
+from goqueue.groups.service import CONSUMER_OFFSETS, GroupService
+from goqueue.groups.statistics import Rebalances
+from goqueue.ports import Files, Offload
+
+# Small segments: only sealed ones are compacted, and replay reads what is not.
+_TOPIC_CONFIG: Mapping[str, str] = MappingProxyType(
+    {"cleanup.policy": "compact", "segment.bytes": str(16 * 1024 * 1024)}
+)
+
+
+def feature(
+    *,
+    config: GroupsConfig,
+    topics: TopicService,
+    partitions: Partitions,
+    files: Files,
+    offload: Offload,
+    clock: Clock,
+    rng: Rng,
+    subscribe: Callable[[Callable[[object], None]], None],
+    on_failure: OnFailure | None = None,
+) -> GroupService:
+    """The group service over `__consumer_offsets`. `subscribe` is the metadata store's."""
+    catalog = NodeTopics(topics)
+    subscribe(catalog.on_event)
+    rebalances = Rebalances()
+    topic = CoordinatorTopic(
+        topics,
+        partitions,
+        CONSUMER_OFFSETS,
+        partition_count=config.offsets_partitions,
+        config=_TOPIC_CONFIG,
+    )
+    coordinator = Coordinator(
+        CONSUMER_OFFSETS,
+        topic.partition_count,
+        lambda: GroupMachine(config, catalog, rebalances),
+        open_partition=topic,
+        files=files,
+        offload=offload,
+        clock=clock,
+        on_failure=on_failure,
+    )
+    return GroupService(coordinator, topics, rebalances, rng=rng)

@@ -1,0 +1,287 @@
+"""The group machine: one shard's groups. It looks a group up and lets its protocol decide.
+
+`ClassicProtocol`, `ConsumerProtocol` and `OffsetTable` do the work. What is durable changes
+only by `apply`; tickets, sessions and groups being formed are notes that a restart forgets:
+members found in the log begin a new session when it has been read.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+import msgspec
+
+from goqueue.config import GroupsConfig
+from goqueue.coordinator.shard import Decision
+from goqueue.errors import (
+    GroupNotEmpty,
+    GroupNotFound,
+    InconsistentProtocol,
+    InvalidSessionTimeout,
+    UnknownMember,
+)
+from goqueue.groups.classic import ClassicProtocol
+from goqueue.groups.classic_group import ClassicGroup
+from goqueue.groups.commands import (
+    JOIN_EPOCH,
+    CommitOffsets,
+    ConsumerHeartbeat,
+    DeleteGroup,
+    DeleteOffsets,
+    DescribeGroup,
+    FetchOffsets,
+    GroupState,
+    Heartbeat,
+    JoinGroup,
+    LeaveGroup,
+    ListGroups,
+    SyncGroup,
+)
+from goqueue.groups.consumer import ConsumerProtocol
+from goqueue.groups.consumer_group import ConsumerGroup
+from goqueue.groups.deadlines import Deadlines
+from goqueue.groups.generations import Generations
+from goqueue.groups.offsets import OFFSETS_CHECK_MS, Offsets
+from goqueue.groups.outbox import Alarm, AlarmKey, Alarms, Outbox
+from goqueue.groups.partitions import TopicCatalog
+from goqueue.groups.records import KEYS, VALUES
+from goqueue.groups.slot import Slot
+from goqueue.groups.statistics import Reason, Rebalances
+from goqueue.groups.subscriptions import Subscriptions
+from goqueue.groups.targets import Targets
+
+_OFFSETS = AlarmKey(Alarm.OFFSETS)
+_REASONS = {Alarm.SESSION: Reason.MEMBER_EXPIRED, Alarm.REVOKE: Reason.REVOCATION_TIMEOUT}
+_snapshot_decoder = msgspec.msgpack.Decoder(list[tuple[bytes, bytes]])
+
+
+class GroupMachine:
+    """A `coordinator.shard.Machine` for groups of both protocols and their offsets."""
+
+    def __init__(self, config: GroupsConfig, catalog: TopicCatalog, rebalances: Rebalances) -> None:
+        self._config = config
+        self._rebalances = rebalances
+        self._slots: dict[str, Slot] = {}
+        self._alarms: Alarms = Deadlines()
+        subscriptions = Subscriptions(catalog)
+        self._classic = ClassicProtocol(config, self._alarms, Generations(config, self._alarms, rebalances))
+        self._consumer = ConsumerProtocol(config, self._alarms, rebalances, Targets(subscriptions, rebalances))
+        self._offsets = Offsets(config, catalog, subscriptions, self._classic, self._consumer)
+        self._is_loaded = False
+
+    # --- the machine ------------------------------------------------------------------
+
+    def decide(self, ticket: int, command: Any, now_ms: int) -> Decision:
+        """Answer a command, or keep its ticket until the group is ready to."""
+        self._begin(now_ms)
+        out = Outbox()
+        group_id = getattr(command, "group", "")
+        try:
+            self._HANDLERS[type(command)](self, ticket, command, now_ms, out)
+        finally:
+            self._tidy(group_id)
+        self._arm_offsets(now_ms)
+        return out.decision()
+
+    def tick(self, now_ms: int) -> Decision:
+        """Do what is due."""
+        self._begin(now_ms)
+        out = Outbox()
+        # A group of the new protocol changes only when its records are applied, which is after
+        # this: whatever is due for it must be one step.
+        ended: defaultdict[str, dict[str, Reason]] = defaultdict(dict)
+        while (key := self._alarms.pop_due(now_ms)) is not None:
+            slot = self._slots.get(key.group)
+            if key == _OFFSETS:
+                self._offsets.expire(self._slots.values(), now_ms, out)
+            elif slot is not None and slot.consumer is not None:
+                ended[key.group][key.member_id] = _REASONS[key.alarm]
+            elif slot is not None and slot.classic is not None:
+                self._ring(slot.classic, key, now_ms, out)
+                self._tidy(key.group)
+        for group_id, members in ended.items():
+            group = self._slots[group_id].consumer
+            if group is not None:
+                self._consumer.members_ended(group, members, now_ms, out)
+        self._arm_offsets(now_ms)
+        return out.decision()
+
+    def apply(self, key: bytes, value: bytes | None) -> None:
+        """Take in one record."""
+        decoded = KEYS.decode(key)
+        slot = self._slot(decoded.group)
+        slot.apply(decoded, None if value is None else VALUES.decode(value))
+        if slot.is_bare:
+            del self._slots[decoded.group]
+
+    def wake_at_ms(self) -> int | None:
+        """When `tick` must be called: at once if sessions of members from the log have not begun."""
+        return self._alarms.next_ms() if self._is_loaded or not self._slots else 0
+
+    def snapshot(self) -> bytes:
+        """Every record that this state is made of, in the order of the keys."""
+        out = Outbox()
+        for slot in self._slots.values():
+            slot.write_all(out)
+        return msgspec.msgpack.encode(sorted(out.records))
+
+    def restore(self, data: bytes) -> None:
+        """Apply the records of a snapshot."""
+        for key, value in _snapshot_decoder.decode(data):
+            self.apply(key, value)
+
+    # --- the classic protocol ---------------------------------------------------------
+
+    def _join(self, ticket: int, command: JoinGroup, now_ms: int, out: Outbox) -> None:
+        config = self._config
+        if not config.session_timeout_ms_min <= command.session_timeout_ms <= config.session_timeout_ms_max:
+            raise InvalidSessionTimeout(
+                f"a session lasts {config.session_timeout_ms_min} to {config.session_timeout_ms_max} ms",
+                field="session_timeout_ms",
+            )
+        slot = self._slot(command.group)
+        if slot.consumer is not None:
+            if slot.consumer.members:
+                raise InconsistentProtocol(f"group {command.group!r} speaks the consumer protocol")
+            if not command.member_id:
+                slot.write_group_tombstones(out)
+        if slot.classic is None:
+            if command.member_id:
+                raise UnknownMember(f"there is no group {command.group!r}")
+            slot.classic = ClassicGroup(command.group)
+        self._classic.join(slot.classic, ticket, command, now_ms, out)
+
+    def _sync(self, ticket: int, command: SyncGroup, now_ms: int, out: Outbox) -> None:
+        self._classic.sync(self._classic_group(command.group), ticket, command, now_ms, out)
+
+    def _heartbeat(self, ticket: int, command: Heartbeat, now_ms: int, out: Outbox) -> None:
+        self._classic.heartbeat(self._classic_group(command.group), ticket, command, now_ms, out)
+
+    def _leave(self, ticket: int, command: LeaveGroup, now_ms: int, out: Outbox) -> None:
+        slot = self._slots.get(command.group)
+        if slot is not None and slot.consumer is not None:
+            out.reply(ticket, self._consumer.leave(slot.consumer, command.members, now_ms, out))
+        else:
+            group = self._classic_group(command.group)
+            out.reply(ticket, self._classic.leave(group, command.members, now_ms, out))
+
+    # --- the new protocol -------------------------------------------------------------
+
+    def _consumer_heartbeat(self, ticket: int, command: ConsumerHeartbeat, now_ms: int, out: Outbox) -> None:
+        slot = self._slot(command.group)
+        if slot.consumer is not None:
+            out.reply(ticket, self._consumer.heartbeat(slot.consumer, command, now_ms, out))
+            return
+        if command.member_epoch != JOIN_EPOCH or slot.state is not GroupState.EMPTY:
+            raise GroupNotFound(command.group)
+        # An empty group may change its protocol; should the heartbeat be refused, it has not.
+        group = ConsumerGroup(command.group)
+        slot.write_group_tombstones(out)
+        beat = self._consumer.heartbeat(group, command, now_ms, out)
+        if slot.classic is not None:
+            for member_id in slot.classic.pending:
+                self._alarms.cancel(AlarmKey(Alarm.SESSION, command.group, member_id))
+        slot.classic, slot.consumer = None, group
+        out.reply(ticket, beat)
+
+    # --- offsets ----------------------------------------------------------------------
+
+    def _commit(self, ticket: int, command: CommitOffsets, now_ms: int, out: Outbox) -> None:
+        out.reply(ticket, self._offsets.commit(self._slot(command.group), command, now_ms, out))
+
+    def _fetch(self, ticket: int, command: FetchOffsets, _now_ms: int, out: Outbox) -> None:
+        out.reply(ticket, self._offsets.fetch(self._slot(command.group), command))
+
+    def _delete_offsets(self, ticket: int, command: DeleteOffsets, _now_ms: int, out: Outbox) -> None:
+        out.reply(ticket, self._offsets.delete(self._existing(command.group), command, out))
+
+    # --- administration ---------------------------------------------------------------
+
+    def _list(self, ticket: int, _command: ListGroups, _now_ms: int, out: Outbox) -> None:
+        out.reply(ticket, tuple(slot.listed() for slot in self._slots.values()))
+
+    def _describe(self, ticket: int, command: DescribeGroup, _now_ms: int, out: Outbox) -> None:
+        out.reply(ticket, self._existing(command.group).description())
+
+    def _delete(self, ticket: int, command: DeleteGroup, _now_ms: int, out: Outbox) -> None:
+        slot = self._existing(command.group)
+        if slot.state is not GroupState.EMPTY:
+            raise GroupNotEmpty(f"group {command.group!r} has members")
+        slot.offsets.delete_all(out)
+        slot.write_group_tombstones(out)
+        self._rebalances.forget(command.group)
+        out.reply(ticket, None)
+
+    # --- deadlines --------------------------------------------------------------------
+
+    def _begin(self, now_ms: int) -> None:
+        """Once the log has been read, and only then: sessions of the members in it begin now."""
+        if self._is_loaded:
+            return
+        self._is_loaded = True
+        for slot in self._slots.values():
+            if slot.classic is not None:
+                self._classic.arm_loaded(slot.classic, now_ms)
+            if slot.consumer is not None:
+                self._consumer.arm_loaded(slot.consumer, now_ms)
+        self._arm_offsets(now_ms)
+
+    def _arm_offsets(self, now_ms: int) -> None:
+        if self._slots and _OFFSETS not in self._alarms:
+            self._alarms.set(_OFFSETS, now_ms + OFFSETS_CHECK_MS)
+
+    def _ring(self, group: ClassicGroup, key: AlarmKey, now_ms: int, out: Outbox) -> None:
+        match key.alarm:
+            case Alarm.SESSION:
+                self._classic.session_ended(group, key.member_id, now_ms, out)
+            case Alarm.JOIN:
+                self._classic.join_ended(group, now_ms, out)
+            case Alarm.SYNC:
+                self._classic.sync_ended(group, now_ms, out)
+
+    # --- looking up -------------------------------------------------------------------
+
+    def _slot(self, group_id: str) -> Slot:
+        """The slot of that id; a new one is dropped again at the end if nothing came of it."""
+        slot = self._slots.get(group_id)
+        if slot is None:
+            slot = self._slots[group_id] = Slot(group_id)
+        return slot
+
+    def _existing(self, group_id: str) -> Slot:
+        slot = self._slots.get(group_id)
+        if slot is None:
+            raise GroupNotFound(group_id)
+        return slot
+
+    def _classic_group(self, group_id: str) -> ClassicGroup:
+        slot = self._slots.get(group_id)
+        if slot is None or slot.classic is None:
+            raise UnknownMember(f"there is no classic group {group_id!r}")
+        return slot.classic
+
+    def _tidy(self, group_id: str) -> None:
+        slot = self._slots.get(group_id)
+        if slot is not None:
+            slot.tidy()
+            if slot.is_bare:
+                del self._slots[group_id]
+
+    _HANDLERS: ClassVar[Mapping[type, Callable[..., None]]] = MappingProxyType(
+        {
+            JoinGroup: _join,
+            SyncGroup: _sync,
+            Heartbeat: _heartbeat,
+            LeaveGroup: _leave,
+            ConsumerHeartbeat: _consumer_heartbeat,
+            CommitOffsets: _commit,
+            FetchOffsets: _fetch,
+            DeleteOffsets: _delete_offsets,
+            ListGroups: _list,
+            DescribeGroup: _describe,
+            DeleteGroup: _delete,
+        }
+    )

@@ -1,0 +1,138 @@
+"""Records of `__consumer_offsets`: everything about groups that must survive a restart.
+
+A key says what a record is about, a value what is true of it from now on; no value means
+it is gone. A layout never changes: fields may be added at the end of a value, with a
+default, and anything else is a new kind with a new number.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import msgspec
+
+from goqueue.coordinator.records import RecordCodec
+from goqueue.groups.partitions import PartitionsByTopic
+
+
+class OffsetKey(msgspec.Struct, frozen=True, array_like=True):
+    """How far a group has read a partition: `OffsetRecord`."""
+
+    group: str
+    topic: str
+    partition: int
+
+
+class ClassicGroupKey(msgspec.Struct, frozen=True, array_like=True):
+    """The last complete generation of a classic group: `ClassicGroupRecord`."""
+
+    group: str
+
+
+class ConsumerGroupKey(msgspec.Struct, frozen=True, array_like=True):
+    """A group of the new protocol: `ConsumerGroupRecord`."""
+
+    group: str
+
+
+class MemberKey(msgspec.Struct, frozen=True, array_like=True):
+    """Who a member is and what it subscribes to: `MemberRecord`."""
+
+    group: str
+    member_id: str
+
+
+class TargetKey(msgspec.Struct, frozen=True, array_like=True):
+    """What a member is to own: `TargetRecord`."""
+
+    group: str
+    member_id: str
+
+
+class CurrentKey(msgspec.Struct, frozen=True, array_like=True):
+    """What a member owns now: `CurrentRecord`."""
+
+    group: str
+    member_id: str
+
+
+class ClassicMemberRecord(msgspec.Struct, frozen=True, array_like=True):
+    """One member of a generation, with the assignment its leader gave it."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocols: tuple[tuple[str, bytes], ...]
+    assignment: bytes
+
+
+class ClassicGroupRecord(msgspec.Struct, frozen=True, array_like=True):
+    """A generation of a classic group: complete, or the empty one after the last member left."""
+
+    generation: int
+    protocol_type: str
+    protocol: str | None
+    leader: str | None
+    changed_ms: int
+    members: tuple[ClassicMemberRecord, ...] = ()
+
+
+class ConsumerGroupRecord(msgspec.Struct, frozen=True, array_like=True):
+    """A group of the new protocol."""
+
+    epoch: int
+    changed_ms: int
+
+
+class MemberRecord(msgspec.Struct, frozen=True, array_like=True):
+    """A member of the new protocol, as it described itself."""
+
+    instance_id: str | None
+    rack_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    topics: tuple[str, ...]
+    regex: str
+    assignor: str
+
+
+class TargetRecord(msgspec.Struct, frozen=True, array_like=True):
+    """What a member is to own."""
+
+    partitions: PartitionsByTopic
+
+
+class CurrentRecord(msgspec.Struct, frozen=True, array_like=True):
+    """What a member owns, what it was asked to give up, and the epoch it has reached."""
+
+    epoch: int
+    previous_epoch: int
+    state: int
+    assigned: PartitionsByTopic
+    revoking: PartitionsByTopic
+
+
+class OffsetRecord(msgspec.Struct, frozen=True, array_like=True):
+    """A committed offset. It belongs to the topic's id: a topic created anew does not inherit it."""
+
+    topic_id: UUID
+    offset: int
+    leader_epoch: int
+    metadata: str
+    committed_ms: int
+
+
+Key = OffsetKey | ClassicGroupKey | ConsumerGroupKey | MemberKey | TargetKey | CurrentKey
+Value = OffsetRecord | ClassicGroupRecord | ConsumerGroupRecord | MemberRecord | TargetRecord | CurrentRecord
+
+# Numbers are on disk.
+KEYS: RecordCodec[Key] = RecordCodec(
+    {1: OffsetKey, 2: ClassicGroupKey, 3: ConsumerGroupKey, 4: MemberKey, 5: TargetKey, 6: CurrentKey}
+)
+VALUES: RecordCodec[Value] = RecordCodec(
+    {1: OffsetRecord, 2: ClassicGroupRecord, 3: ConsumerGroupRecord, 4: MemberRecord, 5: TargetRecord, 6: CurrentRecord}
+)

@@ -1,0 +1,178 @@
+"""GroupService: what front-ends call. One method per thing that can be asked of a group.
+
+Every method returns an awaitable of the reply, and awaiting it raises the errors of
+`goqueue.errors`. A reply is given only once all that it says is durable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+from goqueue.broker.topics import TopicService
+from goqueue.clock import Rng
+from goqueue.coordinator.runtime import Coordinator
+from goqueue.errors import GoQueueError, PartitionNotFound, TopicNotFound
+from goqueue.groups.commands import (
+    ClassicDescription,
+    CommitOffsets,
+    CommittedOffsets,
+    ConsumerBeat,
+    ConsumerDescription,
+    ConsumerHeartbeat,
+    DeleteGroup,
+    DeleteOffsets,
+    DescribeGroup,
+    FetchOffsets,
+    Heartbeat,
+    Joined,
+    JoinGroup,
+    LeaveGroup,
+    ListedGroup,
+    ListGroups,
+    OffsetToCommit,
+    Outcomes,
+    Synced,
+    SyncGroup,
+)
+from goqueue.groups.statistics import Rebalances, RebalanceStatistics
+from goqueue.ids import parse_group_id
+from goqueue.records import TopicPartition
+
+CONSUMER_OFFSETS = "__consumer_offsets"
+
+
+@dataclass(frozen=True, slots=True)
+class NewOffset:
+    """An offset to commit, as a front-end knows it: by the topic's name."""
+
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+
+
+class GroupService:
+    """Groups of both protocols, and their offsets."""
+
+    def __init__(self, coordinator: Coordinator, topics: TopicService, rebalances: Rebalances, *, rng: Rng) -> None:
+        self._coordinator = coordinator
+        self._topics = topics
+        self._rebalances = rebalances
+        self._rng = rng
+
+    # --- the classic protocol ---------------------------------------------------------
+
+    def join(self, command: JoinGroup) -> Awaitable[Joined]:
+        """Answered when the generation is formed. A `new_member_id` is made if there is none."""
+        if not command.new_member_id:
+            command = replace(command, new_member_id=self.new_member_id(command.client_id))
+        return cast("Awaitable[Joined]", self._submit(command.group, command))
+
+    def sync(self, command: SyncGroup) -> Awaitable[Synced]:
+        """Answered when the leader has assigned and that is durable."""
+        return cast("Awaitable[Synced]", self._submit(command.group, command))
+
+    def heartbeat(self, command: Heartbeat) -> Awaitable[None]:
+        """Raises `RebalanceInProgress` when the member must join again."""
+        return cast("Awaitable[None]", self._submit(command.group, command))
+
+    def leave(self, command: LeaveGroup) -> Awaitable[Outcomes]:
+        """Members of either protocol; one outcome each."""
+        return cast("Awaitable[Outcomes]", self._submit(command.group, command))
+
+    # --- the new protocol -------------------------------------------------------------
+
+    def consumer_heartbeat(self, command: ConsumerHeartbeat) -> Awaitable[ConsumerBeat]:
+        """Join, stay and leave (KIP-848). A member without an id is given one."""
+        if not command.member_id and command.member_epoch == 0:
+            command = replace(command, member_id=self.new_member_id(command.client_id))
+        return cast("Awaitable[ConsumerBeat]", self._submit(command.group, command))
+
+    # --- offsets ----------------------------------------------------------------------
+
+    async def commit(
+        self,
+        group: str,
+        offsets: Sequence[NewOffset],
+        *,
+        member_id: str = "",
+        generation: int = -1,
+        instance_id: str | None = None,
+    ) -> Outcomes:
+        """Commit offsets; one outcome each. What names no partition that exists is refused by itself."""
+        outcomes: list[GoQueueError | None] = []
+        valid: list[OffsetToCommit] = []
+        for one in offsets:
+            resolved = self._resolved(one)
+            if isinstance(resolved, OffsetToCommit):
+                valid.append(resolved)
+                outcomes.append(None)
+            else:
+                outcomes.append(resolved)
+        if valid:
+            command = CommitOffsets(group, tuple(valid), member_id, generation, instance_id)
+            stored = iter(cast("Outcomes", await self._submit(group, command)))
+            outcomes = [next(stored) if outcome is None else outcome for outcome in outcomes]
+        return tuple(outcomes)
+
+    def fetch_offsets(
+        self,
+        group: str,
+        partitions: Sequence[TopicPartition] | None = None,
+        *,
+        member_id: str | None = None,
+        member_epoch: int = -1,
+    ) -> Awaitable[CommittedOffsets]:
+        """Committed offsets of these partitions, or of all; those without one are left out."""
+        wanted = None if partitions is None else tuple(partitions)
+        return cast(
+            "Awaitable[CommittedOffsets]", self._submit(group, FetchOffsets(group, wanted, member_id, member_epoch))
+        )
+
+    def delete_offsets(self, group: str, partitions: Sequence[TopicPartition]) -> Awaitable[Outcomes]:
+        """Forget offsets of topics that the group does not read; one outcome each."""
+        return cast("Awaitable[Outcomes]", self._submit(group, DeleteOffsets(group, tuple(partitions))))
+
+    # --- administration ---------------------------------------------------------------
+
+    async def list(self) -> tuple[ListedGroup, ...]:
+        """All groups by name. Asking does not make the internal topic."""
+        if self._topics.find(CONSUMER_OFFSETS) is None:
+            return ()
+        shards = await self._coordinator.submit_all(ListGroups())
+        return tuple(sorted((one for shard in shards for one in shard), key=lambda one: one.group))
+
+    def describe(self, group: str) -> Awaitable[ClassicDescription | ConsumerDescription]:
+        """A group of either protocol, or `GroupNotFound`."""
+        reply = self._submit(group, DescribeGroup(group))
+        return cast("Awaitable[ClassicDescription | ConsumerDescription]", reply)
+
+    def delete(self, group: str) -> Awaitable[None]:
+        """Forget an empty group with its offsets; `GroupNotEmpty`, `GroupNotFound`."""
+        return cast("Awaitable[None]", self._submit(group, DeleteGroup(group)))
+
+    def rebalance_statistics(self, group: str | None = None) -> RebalanceStatistics:
+        """Of one group, or of all together, since the node was started."""
+        return self._rebalances.overall() if group is None else self._rebalances.of(group)
+
+    def new_member_id(self, client_id: str) -> str:
+        """The client's id and enough chance to be unique (R3.02)."""
+        return f"{client_id or 'member'}-{self._rng.getrandbits(128):032x}"
+
+    async def close(self) -> None:
+        """Answer what is outstanding and stop. A second close does no harm."""
+        await self._coordinator.close()
+
+    def _submit(self, group: str, command: object) -> Awaitable[object]:
+        return self._coordinator.submit(parse_group_id(group), command)
+
+    def _resolved(self, one: NewOffset) -> OffsetToCommit | GoQueueError:
+        topic = self._topics.find(one.topic)
+        if topic is None:
+            return TopicNotFound(one.topic)
+        if not 0 <= one.partition < len(topic.partitions):
+            return PartitionNotFound(one.topic, one.partition)
+        return OffsetToCommit(one.topic, topic.topic_id, one.partition, one.offset, one.leader_epoch, one.metadata)

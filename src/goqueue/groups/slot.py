@@ -1,0 +1,144 @@
+"""A slot: all that goes by one group id.
+
+A group speaks one protocol at a time. Its offsets outlive a change of protocol, so they
+belong to neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from goqueue.groups.classic_group import ClassicGroup
+from goqueue.groups.commands import (
+    ClassicDescription,
+    ConsumerDescription,
+    GroupState,
+    GroupType,
+    ListedGroup,
+)
+from goqueue.groups.consumer_group import ConsumerGroup
+from goqueue.groups.embedded import CONSUMER_PROTOCOL_TYPE
+from goqueue.groups.offset_table import OffsetTable
+from goqueue.groups.outbox import Outbox
+from goqueue.groups.records import (
+    ClassicGroupKey,
+    ClassicGroupRecord,
+    ConsumerGroupKey,
+    ConsumerGroupRecord,
+    CurrentKey,
+    CurrentRecord,
+    Key,
+    MemberKey,
+    MemberRecord,
+    OffsetKey,
+    OffsetRecord,
+    TargetKey,
+    TargetRecord,
+    Value,
+)
+from goqueue.groups.subscriptions import Subscriptions
+
+
+class Slot:
+    """The group of one id, in whichever protocol, and its offsets."""
+
+    __slots__ = ("classic", "consumer", "group_id", "offsets")
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.classic: ClassicGroup | None = None
+        self.consumer: ConsumerGroup | None = None
+        self.offsets = OffsetTable(group_id)
+
+    # --- records ----------------------------------------------------------------------
+
+    def apply(self, key: Key, value: Value | None) -> None:
+        """Take in one record."""
+        match key, value:
+            case OffsetKey(), OffsetRecord() | None:
+                self.offsets.apply(key, value)
+            case ClassicGroupKey(), ClassicGroupRecord():
+                self.classic = self.classic or ClassicGroup(self.group_id)
+                self.classic.load(value)
+            case ClassicGroupKey(), None:
+                self.classic = None
+            case _:
+                self._apply_to_consumer(key, value)
+        self.tidy()
+
+    def _apply_to_consumer(self, key: Key, value: Value | None) -> None:
+        self.consumer = self.consumer or ConsumerGroup(self.group_id)
+        match key, value:
+            case ConsumerGroupKey(), ConsumerGroupRecord() | None:
+                self.consumer.apply_group(value)
+            case MemberKey(), MemberRecord() | None:
+                self.consumer.apply_member(key.member_id, value)
+            case TargetKey(), TargetRecord() | None:
+                self.consumer.apply_target(key.member_id, value)
+            case CurrentKey(), CurrentRecord() | None:
+                self.consumer.apply_current(key.member_id, value)
+
+    def write_all(self, out: Outbox) -> None:
+        """Every record that this slot is made of."""
+        for key, record in self.offsets.records():
+            out.write(key, record)
+        if self.classic is not None and self.classic.stored is not None:
+            out.write(ClassicGroupKey(self.group_id), self.classic.stored)
+        if self.consumer is not None:
+            self.consumer.write_all(out)
+
+    def write_group_tombstones(self, out: Outbox) -> None:
+        """The group is to be forgotten, in either protocol; its offsets stay."""
+        if self.classic is not None and self.classic.stored is not None:
+            out.write(ClassicGroupKey(self.group_id), None)
+        if self.consumer is not None:
+            self.consumer.write_tombstones(out)
+
+    def tidy(self) -> None:
+        """Drop what nothing is left of."""
+        if self.consumer is not None and self.consumer.is_gone:
+            self.consumer = None
+        classic = self.classic
+        if classic is not None and classic.stored is None and not classic.members and not classic.pending:
+            self.classic = None
+
+    # --- what can be read off ---------------------------------------------------------
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether nothing goes by this id."""
+        return self.classic is None and self.consumer is None and not self.offsets
+
+    @property
+    def state(self) -> GroupState:
+        """Where the group stands; offsets alone are an empty group."""
+        group = self.consumer or self.classic
+        return GroupState.EMPTY if group is None else group.state
+
+    @property
+    def changed_ms(self) -> int:
+        """When the group last changed its members."""
+        group = self.consumer or self.classic
+        return 0 if group is None else group.changed_ms
+
+    def listed(self) -> ListedGroup:
+        """The group in a list."""
+        if self.consumer is not None:
+            return ListedGroup(self.group_id, GroupType.CONSUMER, self.state, CONSUMER_PROTOCOL_TYPE)
+        protocol_type = self.classic.protocol_type if self.classic else ""
+        return ListedGroup(self.group_id, GroupType.CLASSIC, self.state, protocol_type)
+
+    def description(self) -> ClassicDescription | ConsumerDescription:
+        """The group as it stands."""
+        group = self.consumer or self.classic or ClassicGroup(self.group_id)
+        return group.description()
+
+    def reads(self, subscriptions: Subscriptions) -> Callable[[str], bool]:
+        """Whether a topic is being read by members; if that cannot be known, every topic is."""
+        if self.consumer is not None:
+            names = frozenset[str]().union(
+                *(subscriptions.names_of(member.subscription) for member in self.consumer.members.values())
+            )
+            return names.__contains__
+        topics = self.classic.subscribed_topics() if self.classic is not None else frozenset[str]()
+        return (lambda _: True) if topics is None else topics.__contains__

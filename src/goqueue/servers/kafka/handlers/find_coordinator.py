@@ -1,0 +1,42 @@
+"""FindCoordinator: every group is coordinated by this node."""
+
+from __future__ import annotations
+
+from goqueue.errors import GoQueueError, InvalidRequest
+from goqueue.ids import parse_group_id
+from goqueue.servers.kafka.api import NONE, Api, Context, Message, Reply, failed
+
+API = Api(
+    key=10,
+    name="FindCoordinator",
+    versions=(0, 6),
+    gaps=("coordinators of groups only: transactions and share groups are refused",),
+)
+
+_GROUP = 0
+_NOWHERE = {"node_id": -1, "host": "", "port": -1}
+
+
+def handle(context: Context, request: Message) -> Reply:
+    """One key up to version 3, many after that."""
+    if context.api_version >= 4:
+        keys = request.coordinator_keys
+        return {"coordinators": [{"key": key, **_locate(context, request.key_type, key)} for key in keys]}
+    return _locate(context, request.key_type, request.key)
+
+
+def _locate(context: Context, key_type: int, key: str) -> dict[str, object]:
+    try:
+        if key_type != _GROUP:
+            raise InvalidRequest("this broker coordinates groups only", field="key_type")
+        parse_group_id(key)
+    except GoQueueError as error:
+        return {**failed(error), **_NOWHERE}
+    node = context.services.identity
+    return {
+        "error_code": NONE,
+        "error_message": None,
+        "node_id": node.node_id,
+        "host": node.kafka_host,
+        "port": node.kafka_port,
+    }

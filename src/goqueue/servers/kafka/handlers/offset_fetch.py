@@ -1,0 +1,93 @@
+"""OffsetFetch: how far a group, or from version 8 on many groups, have read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from uuid import UUID
+
+from goqueue.errors import GoQueueError, TopicIdNotFound
+from goqueue.groups.commands import CommittedOffset, CommittedOffsets
+from goqueue.records import TopicPartition
+from goqueue.servers.kafka.api import NONE, Api, Context, Message, Reply, error_code
+
+API = Api(
+    key=9,
+    name="OffsetFetch",
+    versions=(1, 10),
+    gaps=("no offsets are ever unstable, since transactions cannot commit any",),
+)
+
+_MANY_GROUPS_FROM = 8
+_TOPIC_IDS_FROM = 10
+
+
+async def handle(context: Context, request: Message) -> Reply:
+    """Partitions without an offset are answered with -1."""
+    if context.api_version < _MANY_GROUPS_FROM:
+        return await _of_group(context, request.group_id, request.topics, None, -1)
+    groups = await asyncio.gather(
+        *(_of_group(context, one.group_id, one.topics, one.member_id, one.member_epoch) for one in request.groups)
+    )
+    return {"groups": groups}
+
+
+async def _of_group(
+    context: Context, group: str, topics: Sequence[Message] | None, member_id: str | None, member_epoch: int
+) -> dict[str, object]:
+    named = None if topics is None else [(_name(context, topic), topic) for topic in topics]
+    wanted = None
+    if named is not None:
+        wanted = [
+            TopicPartition(name, partition)
+            for name, topic in named
+            if name is not None
+            for partition in topic.partition_indexes
+        ]
+    try:
+        found = await context.services.groups.fetch_offsets(
+            group, wanted, member_id=member_id, member_epoch=member_epoch
+        )
+    except GoQueueError as error:
+        return {"group_id": group, "topics": [], "error_code": error_code(error)}
+    answered = _all_topics(found) if named is None else [_topic(name, topic, found) for name, topic in named]
+    return {"group_id": group, "topics": answered, "error_code": NONE}
+
+
+def _name(context: Context, topic: Message) -> str | None:
+    if context.api_version < _TOPIC_IDS_FROM:
+        return str(topic.name)
+    try:
+        return context.services.topics.by_id(topic.topic_id).name
+    except TopicIdNotFound:
+        return None
+
+
+def _topic(name: str | None, topic: Message, found: CommittedOffsets) -> dict[str, object]:
+    partitions = [
+        _partition(partition, found.get(TopicPartition(name, partition)))
+        if name is not None
+        else {**_partition(partition, None), "error_code": error_code(TopicIdNotFound())}
+        for partition in topic.partition_indexes
+    ]
+    return {"topic_id": topic.topic_id, "name": name or "", "partitions": partitions}
+
+
+def _all_topics(found: CommittedOffsets) -> list[dict[str, object]]:
+    by_topic: dict[tuple[str, UUID], list[dict[str, object]]] = {}
+    for (topic, partition), committed in sorted(found.items(), key=lambda item: item[0]):
+        by_topic.setdefault((topic, committed.topic_id), []).append(_partition(partition, committed))
+    return [
+        {"topic_id": topic_id, "name": topic, "partitions": partitions}
+        for (topic, topic_id), partitions in by_topic.items()
+    ]
+
+
+def _partition(partition: int, committed: CommittedOffset | None) -> dict[str, object]:
+    return {
+        "partition_index": partition,
+        "committed_offset": -1 if committed is None else committed.offset,
+        "committed_leader_epoch": -1 if committed is None else committed.leader_epoch,
+        "metadata": "" if committed is None else committed.metadata,
+        "error_code": NONE,
+    }
