@@ -90,15 +90,14 @@ def keyless(position: int) -> InvalidRecord:
     )
 
 
-def refused_acks(acks: int, in_sync_replicas: int, min_insync_replicas: int) -> GoQueueError | None:
-    """Why this durability cannot be promised; None when it can."""
+def check_acks(acks: int, in_sync_replicas: int, min_insync_replicas: int) -> None:
+    """Refuse a durability that does not exist, or that cannot be promised now."""
     if acks not in {Acks.NONE, Acks.LEADER, Acks.ALL}:
-        return InvalidRequiredAcks(f"acks is {acks}", field="acks", hint="use 0, 1 or -1 (all)")
+        raise InvalidRequiredAcks(f"acks is {acks}", field="acks", hint="use 0, 1 or -1 (all)")
     if acks == Acks.ALL and in_sync_replicas < min_insync_replicas:
-        return NotEnoughReplicas(
+        raise NotEnoughReplicas(
             f"{in_sync_replicas} in-sync replicas are fewer than min.insync.replicas={min_insync_replicas}"
         )
-    return None
 
 
 def _not_one_batch(batch: Buffer, header: BatchHeader) -> GoQueueError:

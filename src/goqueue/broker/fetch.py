@@ -22,7 +22,8 @@ from goqueue.errors import (
     StorageError,
     UnknownLeaderEpoch,
 )
-from goqueue.log.partition_log import PartitionLog, Read
+from goqueue.log.partition_log import PartitionLog
+from goqueue.log.reads import Read
 from goqueue.ports import ColdRead, Offload
 from goqueue.records import AbortedTransaction, Isolation
 

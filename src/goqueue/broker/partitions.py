@@ -17,6 +17,7 @@ from goqueue.clock import Clock
 from goqueue.config import LogConfig
 from goqueue.errors import GoQueueError, PartitionNotFound, ShuttingDown, TopicNotFound
 from goqueue.log.partition_log import PartitionLog
+from goqueue.log.segment_cache import SegmentCache
 from goqueue.metadata.image import DeletionFinished, Event, Topic, TopicConfigChanged, TopicDeleted
 from goqueue.metadata.topic_config import TopicConfig, log_settings, parse_topic_config
 from goqueue.ports import Files, Offload
@@ -99,6 +100,8 @@ class Partitions:
         self._configs: dict[UUID, tuple[Topic, TopicConfig]] = {}
         self._turns: dict[UUID, RoundRobin] = {}
         self._removals: set[asyncio.Task[None]] = set()
+        # One bound on open segments for all partitions together.
+        self._segments = SegmentCache(log_config.open_segments_max)
         self._closed = False
         metadata.subscribe(self._on_event)
 
@@ -186,6 +189,7 @@ class Partitions:
             settings=log_settings(config, self._log_config),
             topic_id=topic.topic_id,
             now_ms=self._clock.now_ms(),
+            cache=self._segments,
         )
         # There is no other copy to wait for: what was recovered may be read.
         log.high_watermark = log.end_offset

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from goqueue.broker.batch_checks import check_keys, check_limits, check_timestamp, header_of, keyless, refused_acks
+from goqueue.broker.batch_checks import check_acks, check_keys, check_limits, check_timestamp, header_of, keyless
 from goqueue.broker.partitions import Partition, Partitions
 from goqueue.broker.placement import Share, place_records, split_share
 from goqueue.broker.stages import AfterAppend, PublishStage
@@ -78,9 +78,7 @@ class PublishService:
         if place.internal and not internal:
             raise InternalTopic(topic)
         if acks != Acks.LEADER:
-            refusal = refused_acks(acks, place.in_sync_replicas, place.config.min_insync_replicas)
-            if refusal is not None:
-                raise refusal
+            check_acks(acks, place.in_sync_replicas, place.config.min_insync_replicas)
         now_ms = self._clock.now_ms()
         header = header_of(batch)
         check_limits(place.config, header, now_ms)
@@ -117,6 +115,7 @@ class PublishService:
         first = self._partitions.get(topic, 0 if partition is None else partition)
         if first.internal:
             raise InternalTopic(topic)
+        check_acks(acks, first.in_sync_replicas, first.config.min_insync_replicas)
         sender = Sender(producer_id, producer_epoch, sequence)
         now_ms = self._clock.now_ms()
         results: dict[int, Published] = {}

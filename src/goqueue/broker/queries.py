@@ -9,7 +9,7 @@ from uuid import UUID
 from goqueue.broker.fetch import epoch_refusal
 from goqueue.broker.partitions import Partition, Partitions
 from goqueue.errors import InternalTopic, InvalidRequest, OffsetOutOfRange
-from goqueue.log.partition_log import TimestampOffset
+from goqueue.log.timestamps import TimestampOffset
 from goqueue.ports import Files
 from goqueue.records import Isolation
 

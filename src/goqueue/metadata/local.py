@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -85,7 +86,6 @@ class LocalMetadata:
         metadata = cls(log, image_of(_stored_records(log)), clock, offload)
         if not metadata.cluster_id:
             metadata._commit_at_open(ClusterNamed(_cluster_id(rng)))
-        metadata._compact()
         return metadata
 
     @property
@@ -135,7 +135,7 @@ class LocalMetadata:
         try:
             while self._waiting:
                 await self._sync_round()
-            self._compact()
+                await self._compact_if_due()
         finally:
             self._syncing = None
 
@@ -148,6 +148,11 @@ class LocalMetadata:
                 await self._offload(sync.run)
             except Exception as failure:  # noqa: BLE001 - whatever broke the sync goes to those who wait for it
                 error = failure
+            except BaseException:
+                # The loop is being torn down; nobody may be left waiting.
+                for commit in commits:
+                    commit.done.cancel()
+                raise
             self._log.end_sync(sync, error)
         elif self._log.poisoned:
             error = LogPoisoned(DIRECTORY, "an earlier sync failed")
@@ -168,7 +173,15 @@ class LocalMetadata:
         for event in events:
             self.image.apply(event)
             for listener in self._listeners:
-                listener(event)
+                self._tell(listener, event)
+
+    def _tell(self, listener: Listener, event: Event) -> None:
+        try:
+            listener(event)
+        except Exception as error:  # noqa: BLE001 - the event is durable whatever a listener makes of it
+            asyncio.get_running_loop().call_exception_handler(
+                {"message": f"a listener failed at {type(event).__name__}", "exception": error}
+            )
 
     def _commit_at_open(self, event: Event) -> None:
         self._write([event])
@@ -178,11 +191,15 @@ class LocalMetadata:
             self._log.end_sync(sync, None)
         self._apply([event])
 
-    def _compact(self) -> None:
-        # Metadata is small, so this takes milliseconds, and only when half of it is stale.
+    async def _compact_if_due(self) -> None:
         now_ms = self._clock.now_ms()
-        if not self._log.poisoned and self._log.needs_compaction(now_ms):
-            self._log.compact(now_ms)
+        if not self._log.needs_compaction(now_ms):
+            return
+        # What cannot be compacted (a full disk) is only larger than it need be until next time.
+        with suppress(StorageError, OSError):
+            compaction = self._log.begin_compaction(now_ms)
+            await self._offload(compaction.run)
+            self._log.end_compaction(compaction)
 
 
 def _stored_records(log: PartitionLog) -> Iterator[StateRecord]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from hypothesis import given
+from aiokafka.partitioner import murmur2 as other
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goqueue.broker.partitioner import RoundRobin, murmur2, partition_for_key
+from goqueue.client.partitioning import Partitioner
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 3, 6, 7])
@@ -42,10 +44,9 @@ def test_murmur2_is_javas(key: bytes, expected: int) -> None:
     assert partition_for_key(key, 7, "murmur2") == (expected & 0x7FFFFFFF) % 7
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=64))
 def test_murmur2_agrees_with_an_independent_client(key: bytes) -> None:
-    from aiokafka.partitioner import murmur2 as other
-
     assert murmur2(key) == other(key) % 2**32
 
 
@@ -56,6 +57,7 @@ def test_keys_are_spread_over_all_partitions(algorithm: str) -> None:
     assert min(taken.values()) > 850
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=40), st.integers(1, 1000), st.sampled_from(["murmur3", "murmur2"]))
 def test_a_key_always_gets_the_same_valid_partition(key: bytes, partitions: int, algorithm: str) -> None:
     chosen = partition_for_key(key, partitions, algorithm)
@@ -63,8 +65,7 @@ def test_a_key_always_gets_the_same_valid_partition(key: bytes, partitions: int,
     assert partition_for_key(key, partitions, algorithm) == chosen
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=40), st.integers(1, 64))
 def test_the_python_client_and_the_broker_choose_alike(key: bytes, partitions: int) -> None:
-    from goqueue.client.partitioning import Partitioner
-
     assert Partitioner(partitions).choose(key) == partition_for_key(key, partitions)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goqueue.broker.partitioner import RoundRobin, partition_for_key
@@ -22,11 +22,10 @@ RECORDS = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(RECORDS, max_size=40), st.integers(1, 5))
 def test_every_record_is_placed_once_and_in_order(records: list[NewRecord], partitions: int) -> None:
-    shares = place_records(
-        records, range(len(records)), partitions=partitions, algorithm="murmur3", turns=RoundRobin()
-    )
+    shares = place_records(records, range(len(records)), partitions=partitions, algorithm="murmur3", turns=RoundRobin())
     placed = [position for share in shares for position in share.positions]
     assert sorted(placed) == list(range(len(records)))
     assert len({share.partition for share in shares}) == len(shares)
@@ -48,6 +47,7 @@ def test_records_without_a_key_are_even_over_several_requests() -> None:
     assert counts == {0: 4, 1: 4, 2: 4}
 
 
+@settings(deadline=None)
 @given(st.lists(RECORDS, min_size=1, max_size=30), st.integers(100, 3000))
 def test_batches_stay_below_the_limit_unless_one_record_is_too_large(records: list[NewRecord], limit: int) -> None:
     pieces = split_share(Share(0, range(len(records))), records, limit)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goqueue.errors import GoQueueError, StorageError
@@ -61,6 +61,7 @@ def everything_in(image: Image) -> tuple[object, ...]:
     return topics, image.deletions(), image.next_producer_id, image.cluster_id
 
 
+@settings(deadline=None)
 @given(st.lists(EVENTS, max_size=30))
 def test_records_replay_to_the_image_that_wrote_them(events: list[Event]) -> None:
     image = Image()
