@@ -211,6 +211,10 @@ class UnknownProducerId(ProducerError):
     """The partition knows nothing of this producer and the batch is not its first."""
 
 
+class TransactionsUnsupported(ProducerError):
+    """A transactional id, while there is no transaction coordinator."""
+
+
 class InvalidTransactionState(ProducerError):
     """A marker or write that the transaction's state does not allow."""
 
@@ -431,6 +435,8 @@ _TABLE: Mapping[type[GoQueueError], Wire] = MappingProxyType(
         DuplicateSequence: Wire("duplicate_sequence", 409, 46, "ALREADY_EXISTS"),
         ProducerFenced: Wire("producer_fenced", 409, 47, "FAILED_PRECONDITION"),
         UnknownProducerId: Wire("unknown_producer_id", 409, 59, "FAILED_PRECONDITION"),
+        # Clients give up at once on this code, and retry for ever on those that would say more.
+        TransactionsUnsupported: Wire("transactions_unsupported", 501, 53, "UNIMPLEMENTED"),
         InvalidTransactionState: Wire("invalid_transaction_state", 409, 48, "FAILED_PRECONDITION"),
         GroupError: Wire("group_error", 409, 42, "FAILED_PRECONDITION"),
         UnknownMember: Wire("unknown_member", 404, 25, "NOT_FOUND"),

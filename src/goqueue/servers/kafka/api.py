@@ -36,7 +36,14 @@ Answer = Reply | None | Awaitable[Reply | None]
 
 NONE = 0
 UNKNOWN_SERVER_ERROR = -1
+INVALID_REQUEST = 42
 UNSUPPORTED_VERSION = 35
+
+# Bits of Kafka's operations that a client may do, when it asks: without security, all that there are.
+# Topic: read, write, create, delete, alter, describe, describe and alter configs.
+TOPIC_OPERATIONS = 0b1101_1111_1000
+# Cluster: create, alter, describe, cluster action, describe and alter configs, idempotent write.
+CLUSTER_OPERATIONS = 0b1_1111_1010_0000
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +54,8 @@ class Api:
     name: str
     versions: tuple[int, int]
     gaps: tuple[str, ...] = ()
+    # What clients are told instead of versions[0], where Kafka itself tells them a lower one.
+    advertised_from: int | None = None
     # Waiting for the answer is all that it does: when the client has gone, so may the work.
     ends_with_client: bool = False
 

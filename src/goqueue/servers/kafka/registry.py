@@ -5,11 +5,81 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
+from goqueue.servers.kafka.handlers import (
+    alter_configs,
+    api_versions,
+    consumer_group_describe,
+    consumer_group_heartbeat,
+    create_partitions,
+    create_topics,
+    delete_groups,
+    delete_records,
+    delete_topics,
+    describe_cluster,
+    describe_configs,
+    describe_groups,
+    describe_log_dirs,
+    describe_producers,
+    describe_topic_partitions,
+    fetch,
+    find_coordinator,
+    heartbeat,
+    incremental_alter_configs,
+    init_producer_id,
+    join_group,
+    leave_group,
+    list_groups,
+    list_offsets,
+    metadata,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+    offset_for_leader_epoch,
+    produce,
+    sync_group,
+)
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from goqueue.servers.kafka.api import Handler
 
-MODULES: tuple[Handler, ...] = cast("tuple[Handler, ...]", ())
+# In the order of their keys.
+MODULES: tuple[Handler, ...] = cast(
+    "tuple[Handler, ...]",
+    (
+        produce,
+        fetch,
+        list_offsets,
+        metadata,
+        offset_commit,
+        offset_fetch,
+        find_coordinator,
+        join_group,
+        heartbeat,
+        leave_group,
+        sync_group,
+        describe_groups,
+        list_groups,
+        api_versions,
+        create_topics,
+        delete_topics,
+        delete_records,
+        init_producer_id,
+        offset_for_leader_epoch,
+        describe_configs,
+        alter_configs,
+        describe_log_dirs,
+        create_partitions,
+        delete_groups,
+        incremental_alter_configs,
+        offset_delete,
+        describe_cluster,
+        describe_producers,
+        consumer_group_heartbeat,
+        consumer_group_describe,
+        describe_topic_partitions,
+    ),
+)
 
 HANDLERS: Mapping[int, Handler] = MappingProxyType({module.API.key: module for module in MODULES})

@@ -1,0 +1,103 @@
+"""The node's own settings, as Kafka's administration tools ask for them.
+
+Settings that mean what a Kafka setting means carry Kafka's name; the others carry ours.
+They come from the node's file, variables and flags, so here they are read-only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from goqueue.config import Config, documented_settings
+from goqueue.metadata.topic_config import ConfigEntry, ConfigSource, ConfigSynonym
+from goqueue.metadata.topic_settings import ConfigType
+
+KAFKA_NAMES: Mapping[str, str] = MappingProxyType(
+    {
+        "broker.data_dir": "log.dirs",
+        "broker.node_id": "node.id",
+        "broker.auto_create_topics": "auto.create.topics.enable",
+        "broker.default_partitions": "num.partitions",
+        "broker.default_replication_factor": "default.replication.factor",
+        "listeners.kafka": "listeners",
+        "listeners.advertised_kafka": "advertised.listeners",
+        "log.segment_bytes": "log.segment.bytes",
+        "log.segment_ms": "log.roll.ms",
+        "log.index_interval_bytes": "log.index.interval.bytes",
+        "log.retention_ms": "log.retention.ms",
+        "log.retention_bytes": "log.retention.bytes",
+        "log.retention_check_ms": "log.retention.check.interval.ms",
+        "log.max_message_bytes": "message.max.bytes",
+        "log.producer_expiry_ms": "producer.id.expiration.ms",
+        "log.tombstone_retention_ms": "log.cleaner.delete.retention.ms",
+        "log.compaction_dirty_ratio": "log.cleaner.min.cleanable.ratio",
+        "limits.connections_max": "max.connections",
+        "limits.request_bytes_max": "socket.request.max.bytes",
+        "limits.fetch_bytes_max": "fetch.max.bytes",
+        "limits.idle_connection_ms": "connections.max.idle.ms",
+        "groups.offsets_partitions": "offsets.topic.num.partitions",
+        "groups.session_timeout_ms": "group.consumer.session.timeout.ms",
+        "groups.session_timeout_ms_min": "group.min.session.timeout.ms",
+        "groups.session_timeout_ms_max": "group.max.session.timeout.ms",
+        "groups.heartbeat_interval_ms": "group.consumer.heartbeat.interval.ms",
+        "groups.initial_rebalance_delay_ms": "group.initial.rebalance.delay.ms",
+        "groups.members_max": "group.max.size",
+        "groups.offset_metadata_bytes_max": "offset.metadata.max.bytes",
+    }
+)
+
+_TYPES: Mapping[type, ConfigType] = MappingProxyType(
+    {bool: ConfigType.BOOLEAN, int: ConfigType.LONG, float: ConfigType.DOUBLE}
+)
+
+
+def broker_entries(config: Config) -> list[ConfigEntry]:
+    """Every setting of the node, by the name that an administrator knows."""
+    entries = [
+        _entry(f"{section}.{name}", getattr(getattr(config, section), name), default, doc)
+        for section, name, default, _, doc in documented_settings()
+    ]
+    return sorted(entries, key=lambda entry: entry.name)
+
+
+def group_entries(config: Config) -> list[ConfigEntry]:
+    """What members of the new consumer protocol are told; the same for every group."""
+    groups = config.groups
+    return [
+        _entry(
+            "consumer.heartbeat.interval.ms",
+            groups.heartbeat_interval_ms,
+            groups.heartbeat_interval_ms,
+            "Time between two heartbeats of a member.",
+        ),
+        _entry(
+            "consumer.session.timeout.ms",
+            groups.session_timeout_ms,
+            groups.session_timeout_ms,
+            "Silence after which a member is gone.",
+        ),
+    ]
+
+
+def _entry(path: str, value: object, default: object, doc: str) -> ConfigEntry:
+    name = KAFKA_NAMES.get(path, path)
+    source = ConfigSource.DEFAULT if value == default else ConfigSource.BROKER_FILE
+    synonyms = [ConfigSynonym(name, _text(default), ConfigSource.DEFAULT)]
+    if value != default:
+        synonyms.insert(0, ConfigSynonym(path, _text(value), source))
+    return ConfigEntry(
+        name=name,
+        value=_text(value),
+        type=_TYPES.get(type(value), ConfigType.STRING),
+        source=source,
+        doc=doc,
+        allowed="",
+        default=_text(default),
+        read_only=True,
+        synonyms=tuple(synonyms),
+    )
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

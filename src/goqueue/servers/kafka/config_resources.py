@@ -1,0 +1,120 @@
+"""What a setting can belong to, and the changes that may be made to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+
+from goqueue.errors import GoQueueError, InvalidConfig, InvalidRequest
+from goqueue.metadata.topic_config import ConfigEntry, canonical_name
+from goqueue.metadata.topic_settings import ConfigType
+from goqueue.servers.kafka.api import Context, Message, failed
+from goqueue.servers.kafka.broker_settings import broker_entries, group_entries
+
+
+class ResourceType(IntEnum):
+    """Kafka's numbers."""
+
+    TOPIC = 2
+    BROKER = 4
+    GROUP = 32
+
+
+class Operation(IntEnum):
+    """How a setting is changed. Kafka's numbers."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+Row = dict[str, object]
+
+
+def entries_of(context: Context, kind: int, name: str) -> list[ConfigEntry]:
+    """All settings of a resource, or the error that says why there are none."""
+    services = context.services
+    if kind == ResourceType.TOPIC:
+        return services.topics.describe_config(name)
+    if kind == ResourceType.BROKER:
+        _check_broker(context, name)
+        return broker_entries(services.config)
+    if kind == ResourceType.GROUP:
+        return group_entries(services.config)
+    raise InvalidRequest(f"resources of type {kind} have no settings here", field="resource_type")
+
+
+async def change(
+    context: Context,
+    resource: Message,
+    changes: Mapping[str, str | None],
+    *,
+    replace: bool,
+    validate_only: bool,
+) -> None:
+    """Apply settings to a resource; None puts one back to its default."""
+    if resource.resource_type == ResourceType.BROKER:
+        _check_broker(context, resource.resource_name)
+    if resource.resource_type != ResourceType.TOPIC:
+        raise InvalidRequest(
+            "only topics' settings can be changed on the wire",
+            field="resource_type",
+            hint="change the node's file and restart it",
+        )
+    await context.services.topics.alter_config(
+        resource.resource_name, changes, replace=replace, validate_only=validate_only
+    )
+
+
+def changes_of(context: Context, resource: Message) -> dict[str, str | None]:
+    """The settings that incremental operations add up to, over those that are there."""
+    current = {one.name: one for one in context.services.topics.describe_config(resource.resource_name)}
+    changes: dict[str, str | None] = {}
+    for one in resource.configs:
+        if one.name in changes:
+            raise InvalidRequest(f"setting {one.name!r} is changed more than once", field=one.name)
+        changes[one.name] = _changed(one, current)
+    return changes
+
+
+def result(resource: Message, error: GoQueueError | None) -> Row:
+    """The row that answers for one resource."""
+    row: Row = {"resource_type": resource.resource_type, "resource_name": resource.resource_name}
+    return row if error is None else {**row, **failed(error)}
+
+
+def is_repeated(resource: Message, resources: Sequence[Message]) -> bool:
+    """Whether another part of the request is about the same resource: then neither is obeyed."""
+    same = [
+        one
+        for one in resources
+        if one.resource_type == resource.resource_type and one.resource_name == resource.resource_name
+    ]
+    return len(same) > 1
+
+
+def _changed(one: Message, current: Mapping[str, ConfigEntry]) -> str | None:
+    if one.config_operation == Operation.DELETE:
+        return None
+    if one.value is None:
+        raise InvalidRequest(f"setting {one.name!r} has no value", field=one.name)
+    text = str(one.value)
+    if one.config_operation == Operation.SET:
+        return text
+    if one.config_operation not in {Operation.APPEND, Operation.SUBTRACT}:
+        raise InvalidRequest(f"{one.config_operation} is no way to change a setting", field="config_operation")
+    entry = current[canonical_name(one.name)]
+    if entry.type is not ConfigType.LIST:
+        raise InvalidConfig(f"setting {one.name!r} is no list", field=one.name)
+    before = [item for item in entry.value.split(",") if item]
+    named = [item.strip() for item in text.split(",")]
+    if one.config_operation == Operation.APPEND:
+        return ",".join([*before, *(item for item in named if item not in before)])
+    return ",".join(item for item in before if item not in named)
+
+
+def _check_broker(context: Context, name: str) -> None:
+    node_id = context.services.identity.node_id
+    if name not in {"", str(node_id)}:
+        raise InvalidRequest(f"there is no node {name!r}, this is {node_id}", field="resource_name")

@@ -1,0 +1,30 @@
+"""IncrementalAlterConfigs: sets, deletes, appends to and subtracts from single settings. Versions 0-1."""
+
+from __future__ import annotations
+
+from goqueue.errors import GoQueueError, InvalidRequest
+from goqueue.servers.kafka.api import Api, Context, Message, Reply
+from goqueue.servers.kafka.config_resources import ResourceType, change, changes_of, is_repeated, result
+
+API = Api(
+    key=44,
+    name="IncrementalAlterConfigs",
+    versions=(0, 1),
+    gaps=("Topics only: the node's own settings come from its file, variables and flags.",),
+)
+
+
+async def handle(context: Context, request: Message) -> Reply:
+    """What is not named stays as it is."""
+    return {"responses": [await _change(context, request, one) for one in request.resources]}
+
+
+async def _change(context: Context, request: Message, resource: Message) -> dict[str, object]:
+    try:
+        if is_repeated(resource, request.resources):
+            raise InvalidRequest(f"{resource.resource_name!r} is named more than once", field="resource_name")
+        changes = changes_of(context, resource) if resource.resource_type == ResourceType.TOPIC else {}
+        await change(context, resource, changes, replace=False, validate_only=request.validate_only)
+    except GoQueueError as error:
+        return result(resource, error)
+    return result(resource, None)

@@ -1,0 +1,28 @@
+"""OffsetForLeaderEpoch: where a leader's time ended, so that a reader can see what was cut off. Versions 2-4."""
+
+from __future__ import annotations
+
+from goqueue.errors import GoQueueError
+from goqueue.servers.kafka.api import Api, Context, Message, Reply, error_code
+
+API = Api(key=23, name="OffsetForLeaderEpoch", versions=(2, 4))
+
+
+def handle(context: Context, request: Message) -> Reply:
+    """One row per partition asked for."""
+    return {
+        "topics": [
+            {"topic": topic.topic, "partitions": [_row(context, topic.topic, one) for one in topic.partitions]}
+            for topic in request.topics
+        ]
+    }
+
+
+def _row(context: Context, topic: str, asked: Message) -> dict[str, object]:
+    try:
+        epoch, end = context.services.queries.epoch_end(
+            topic, asked.partition, asked.leader_epoch, leader_epoch=asked.current_leader_epoch
+        )
+    except GoQueueError as error:
+        return {"partition": asked.partition, "error_code": error_code(error)}
+    return {"partition": asked.partition, "leader_epoch": epoch, "end_offset": end}

@@ -1,0 +1,131 @@
+"""Produce: closed batches into partitions.
+
+Versions 3-13, by name and (13) by topic id; 0-2 carried the old message formats and are
+refused, although they are advertised: librdkafka before 2.10 turns compression off
+unless version 0 is listed (KAFKA-18659), so Kafka lists it too.
+Every batch is written in the order of arrival, before this handler returns; only the
+answer waits for the disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import NamedTuple
+
+from goqueue.errors import (
+    GoQueueError,
+    InvalidRecord,
+    InvalidRequiredAcks,
+    RequestTimedOut,
+    StorageError,
+)
+from goqueue.records import Acks, Appended
+from goqueue.servers.kafka.api import Answer, Api, Context, Message, Reply, failed
+
+API = Api(
+    key=0,
+    name="Produce",
+    versions=(3, 13),
+    advertised_from=0,
+    gaps=(
+        "Versions 0-2 are listed, as Kafka lists them (KAFKA-18659), but close the connection.",
+        "Batches of a transaction are answered INVALID_TXN_STATE until there are transactions.",
+    ),
+)
+
+_ACKS = {acks.value: acks for acks in Acks}
+
+
+class _Written(NamedTuple):
+    """What became of one partition's batch; `wait` is there while it is not durable enough."""
+
+    partition: int
+    outcome: Appended | Exception
+    wait: Awaitable[None] | None
+
+
+Topics = list[tuple[Message, list[_Written]]]
+
+
+def handle(context: Context, request: Message) -> Answer:
+    """Write everything now; answer now if nothing is left to wait for."""
+    acks = _ACKS.get(request.acks)
+    topics: Topics = [
+        (topic, [_write(context, topic, partition, acks) for partition in topic.partition_data])
+        for topic in request.topic_data
+    ]
+    if acks is Acks.NONE:
+        _raise_failures(topics)
+        return None
+    if any(one.wait is not None for _, written in topics for one in written):
+        return _when_durable(topics, request.timeout)
+    return _reply(topics)
+
+
+def _write(context: Context, topic: Message, partition: Message, acks: Acks | None) -> _Written:
+    services = context.services
+    try:
+        if acks is None:
+            raise InvalidRequiredAcks("acks is neither 0, 1 nor -1", field="acks")
+        name = topic.name if topic.topic_id is None else services.topics.by_id(topic.topic_id).name
+        if not partition.records:
+            raise InvalidRecord("there is no batch for this partition", field="records")
+        pending = services.publish.append(name, partition.index, partition.records, acks=acks)
+    except (GoQueueError, OSError) as error:
+        return _Written(partition.index, error, None)
+    return _Written(partition.index, pending.appended, pending.durable)
+
+
+def _raise_failures(topics: Topics) -> None:
+    """acks=0 has no answer: an error is told in the only way left, by closing the connection."""
+    for _, written in topics:
+        for one in written:
+            if isinstance(one.outcome, Exception):
+                raise one.outcome
+
+
+async def _when_durable(topics: Topics, timeout_ms: int) -> Reply:
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + max(timeout_ms, 0) / 1000
+    return _reply([(topic, [await _settled(one, deadline) for one in written]) for topic, written in topics])
+
+
+async def _settled(written: _Written, deadline: float) -> _Written:
+    if written.wait is None:
+        return written
+    try:
+        async with asyncio.timeout_at(deadline):
+            await written.wait
+    except TimeoutError:
+        # It is written and may become durable yet: the client will ask again.
+        return _Written(written.partition, RequestTimedOut("the batch is not on the disk yet"), None)
+    except (GoQueueError, OSError) as error:
+        return _Written(written.partition, error, None)
+    return _Written(written.partition, written.outcome, None)
+
+
+def _reply(topics: Topics) -> Reply:
+    return {
+        "responses": [
+            {
+                "name": topic.name,
+                "topic_id": topic.topic_id,
+                "partition_responses": [_row(one) for one in written],
+            }
+            for topic, written in topics
+        ]
+    }
+
+
+def _row(written: _Written) -> dict[str, object]:
+    outcome = written.outcome
+    if isinstance(outcome, Appended):
+        return {
+            "index": written.partition,
+            "base_offset": outcome.base_offset,
+            "log_append_time": outcome.stamped_ms,
+            "log_start_offset": outcome.log_start_offset,
+        }
+    error = outcome if isinstance(outcome, GoQueueError) else StorageError(str(outcome))
+    return {"index": written.partition, "base_offset": -1, **failed(error)}
