@@ -8,9 +8,10 @@ from aiohttp import web
 
 from goqueue.servers.http import health
 from goqueue.servers.http.adapter import adapt
+from goqueue.servers.http.routes import publish, read, topics
 from goqueue.servers.services import Services
 
-ROUTES = (*health.ROUTES,)
+ROUTES = (*health.ROUTES, *topics.ROUTES, *publish.ROUTES, *read.ROUTES)
 PREFIXES = ("", "/v1")
 
 

@@ -13,7 +13,7 @@ import msgspec
 from aiohttp import web
 from msgspec import Meta
 
-from goqueue.broker.queries import OffsetSpec
+from goqueue.broker.queries import EARLIEST, LATEST, OffsetSpec
 from goqueue.broker.record_reads import RecordsRead
 from goqueue.errors import InvalidRequest, PartitionNotFound
 from goqueue.records import Isolation, TopicPartition
@@ -169,10 +169,10 @@ def _start(services: Services, at: TopicPartition, query: Start) -> int:
         return None if found is None else found.offset
 
     if query.timestamp is not None:
-        found = look(OffsetSpec.at_timestamp(query.timestamp))
+        found = look(query.timestamp)
         # Nothing is that young: begin with what comes next.
-        return found if found is not None else look(OffsetSpec.latest()) or 0
-    return look(OffsetSpec.latest() if query.start == "latest" else OffsetSpec.earliest()) or 0
+        return found if found is not None else look(LATEST) or 0
+    return look(LATEST if query.start == "latest" else EARLIEST) or 0
 
 
 def _partitions(services: Services, topic: str, partition: int | None) -> list[TopicPartition]:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from goqueue.broker.queries import OffsetSpec
 from goqueue.broker.topics import NewTopic
 from goqueue.errors import InvalidRequest
 from goqueue.metadata.image import Topic
-from goqueue.records import Isolation
 from goqueue.servers.http.route import Answer, Call, Route
 from goqueue.servers.http.types import (
     AlterTopic,
@@ -147,11 +145,8 @@ def _details(services: Services, topic: Topic) -> TopicDetails:
 
 
 def _range(services: Services, topic: str, partition: int) -> OffsetRange:
-    ends = []
-    for spec in (OffsetSpec.earliest(), OffsetSpec.latest()):
-        found = services.queries.list_offset(topic, partition, spec, Isolation.READ_UNCOMMITTED)
-        ends.append(0 if found is None else found.offset)
-    return OffsetRange(earliest=ends[0], latest=ends[1])
+    bounds = services.queries.offsets(topic, partition)
+    return OffsetRange(earliest=bounds.log_start_offset, latest=bounds.high_watermark)
 
 
 def _put_retention(config: dict[str, str] | dict[str, str | None], hours: int | None) -> None:
