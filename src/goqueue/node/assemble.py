@@ -20,11 +20,13 @@ from goqueue.broker.stages import DiskGuard
 from goqueue.broker.topics import TopicService
 from goqueue.clock import Clock, Rng
 from goqueue.config import Config
+from goqueue.groups.feature import feature as group_feature
 from goqueue.metadata.local import LocalMetadata
 from goqueue.node.addresses import Address, parse_address
 from goqueue.node.claims import LOCK_FILE, Listener, claim_directory, claim_listeners
 from goqueue.node.flusher import Flusher
 from goqueue.node.health import HealthChecks
+from goqueue.node.housekeeping import Housekeeping
 from goqueue.node.node import Node, Running
 from goqueue.node.offload import ThreadOffload
 from goqueue.node.system_clock import SystemClock
@@ -98,6 +100,23 @@ async def _wire(
         after_append=[],
     )
     fetch = FetchService(partitions, offload=work_offload, limits=config.limits)
+    groups = group_feature(
+        config=config.groups,
+        topics=topics,
+        partitions=partitions,
+        files=files,
+        offload=work_offload,
+        clock=clock,
+        rng=rng,
+        subscribe=metadata.subscribe,
+        on_failure=_report_shard,
+    )
+    stack.push_async_callback(groups.close)
+    housekeeping = Housekeeping(
+        partitions, clock=clock, offload=work_offload, log=config.log, durability=config.durability
+    )
+    housekeeping.start()
+    stack.push_async_callback(housekeeping.close)
     health = HealthChecks(files, metadata, partitions, config.durability)
     services = Services(
         identity=NodeIdentity(
@@ -116,7 +135,7 @@ async def _wire(
         queries=PartitionQueries(partitions, metadata, files=files, data_dir=world.data_dir),
         reads=RecordReader(fetch),
         producer_ids=ProducerIds(metadata),
-        groups=None,
+        groups=groups,
         checks=health,
     )
     await _serve(world, services, stack)
@@ -172,6 +191,10 @@ def _threads(name: str, threads_max: int, stack: AsyncExitStack) -> ThreadOffloa
     threads = ThreadOffload(name, threads_max=threads_max)
     stack.callback(threads.close)
     return threads
+
+
+def _report_shard(partition: int, reason: BaseException) -> None:
+    _log.error("shard %d of the group coordinator was dropped and will be read again: %s", partition, reason)
 
 
 async def _close_partitions(partitions: Partitions) -> None:
