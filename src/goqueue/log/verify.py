@@ -175,7 +175,7 @@ def verify_segment(
                     report.damage.append(_gap(path, found.position, report.end_offset, found.header.offset))
                 is_after_damage = False
                 _count(report, found)
-                check.see(found.header.offset, found.position, found.batch.max_timestamp_ms)
+                check.see(found.header.offset, found.position, _timestamp_ms(found))
             if progress is not None:
                 progress(found.position + found.size_bytes - done)
                 done = found.position + found.size_bytes
@@ -188,11 +188,11 @@ def verify_segment(
 def verify_partition(files: Files, directory: str, *, progress: Progress | None = None) -> PartitionReport:
     """Check every file of a partition."""
     bases = segment_bases(files, directory)
-    bounds = [*(base - 1 for base in bases[1:]), OFFSET_MAX]
     is_dense = not files.exists(f"{directory}/{COMPACTION_STATE}")
     segments: list[SegmentReport] = []
-    for base, bound in zip(bases, bounds, strict=True):
+    for number, base in enumerate(bases):
         before = segments[-1] if segments else None
+        bound = bases[number + 1] - 1 if number + 1 < len(bases) else OFFSET_MAX
         found = verify_segment(files, directory, base, offset_max=bound, is_dense=is_dense, progress=progress)
         if is_dense and before is not None and before.end_offset < base and not before.has_damaged_end:
             found.damage.insert(0, _gap(found.file, 0, before.end_offset, base))
@@ -231,7 +231,7 @@ def _count(report: SegmentReport, found: SoundFrame) -> None:
     report.frames += 1
     report.records += batch.count
     report.end_offset = batch.last_offset + 1
-    report.max_timestamp_ms = max(report.max_timestamp_ms, batch.max_timestamp_ms)
+    report.max_timestamp_ms = max(report.max_timestamp_ms, _timestamp_ms(found))
     report.last_append_ms = append_ms
     if report.first_append_ms is None:
         report.first_append_ms = append_ms
@@ -239,6 +239,12 @@ def _count(report: SegmentReport, found: SoundFrame) -> None:
         report.control_frames += 1
     else:
         report.lanes[MIXED if header.flags & Flags.MIXED_LANES else header.priority] += 1
+
+
+def _timestamp_ms(found: SoundFrame) -> int:
+    """The timestamp that the time index goes by: that of the records, or of the append if they have none."""
+    stamp_ms = found.batch.max_timestamp_ms
+    return stamp_ms if stamp_ms >= 0 else found.header.timestamp_ns // 1_000_000
 
 
 def _claimed(file: File, position: int, expected: int) -> BatchHeader | None:
