@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -20,6 +21,7 @@ from tests.e2e.conftest import StartBroker
 from tests.e2e.process import BrokerProcess
 
 GOQUEUE = Path(sys.executable).parent / "goqueue"
+README = Path(__file__).parents[2] / "README.md"
 
 
 def get(broker: BrokerProcess, path: str) -> tuple[int, dict[str, object]]:
@@ -180,3 +182,24 @@ def test_a_client_that_says_nothing_does_not_hold_up_the_stop(start_broker: Star
         started = time.perf_counter()
         assert broker.stop() == 0
         assert time.perf_counter() - started < 2
+
+
+def test_the_readmes_first_publish_and_read_works(broker: BrokerProcess) -> None:
+    snippet = re.findall(r"```python\n(.+?)```", README.read_text(), re.DOTALL)[0]
+    assert "127.0.0.1:9092" in snippet
+    result = subprocess.run(
+        [sys.executable, "-c", snippet.replace("127.0.0.1:9092", broker.kafka)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert result.stdout == "b'greeting' b'hello'\n", result.stderr
+
+
+@pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed")
+def test_the_readmes_kcat_lines_work(broker: BrokerProcess) -> None:
+    block = next(block for block in re.findall(r"```\n(.+?)```", README.read_text(), re.DOTALL) if "kcat -P" in block)
+    lines = block.replace("127.0.0.1:9092", broker.kafka).replace("-t first", "-t first-kcat")
+    result = subprocess.run(["bash", "-ec", lines], capture_output=True, text=True, timeout=60, check=False)
+    assert result.stdout == "hello\n", result.stderr
