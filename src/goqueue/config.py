@@ -142,6 +142,7 @@ class HttpConfig:
     body_bytes_max: int = setting(16 * MIB, "Largest request body.", minimum=1024)
     idle_ms: int = setting(75_000, "A kept-alive connection without a request is closed after this.", minimum=1000)
     wait_ms_max: int = setting(60_000, "Longest wait of one long poll.", minimum=0)
+    access_log: bool = setting(False, "Log every request with its status, duration and id.")
     cors_origin: str = setting("", "Origin that browsers may call from; empty switches CORS off.")
 
 

@@ -8,6 +8,7 @@ bytes it does not understand are simply not counted.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 
 from goqueue.records import TopicPartition
 
@@ -44,6 +45,29 @@ def assigned_partitions(assignment: bytes) -> frozenset[TopicPartition]:
     except (struct.error, ValueError):
         return frozenset()
     return frozenset(partitions)
+
+
+def encode_subscription(topics: Iterable[str]) -> bytes:
+    """A subscription, for members whose front-end speaks for them."""
+    names = sorted(topics)
+    parts = [_INT16.pack(0), _INT32.pack(len(names)), *map(_text, names), _INT32.pack(-1)]
+    return b"".join(parts)
+
+
+def encode_assignment(partitions: Iterable[TopicPartition]) -> bytes:
+    """An assignment, for groups whose front-end assigns."""
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in sorted(partitions):
+        by_topic.setdefault(topic, []).append(partition)
+    parts = [_INT16.pack(0), _INT32.pack(len(by_topic))]
+    for topic, numbers in by_topic.items():
+        parts += [_text(topic), _INT32.pack(len(numbers)), *map(_INT32.pack, numbers)]
+    return b"".join([*parts, _INT32.pack(-1)])
+
+
+def _text(text: str) -> bytes:
+    data = text.encode()
+    return _INT16.pack(len(data)) + data
 
 
 def _read(field: struct.Struct, data: bytes, at: int) -> tuple[int, int]:

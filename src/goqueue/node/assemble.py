@@ -20,7 +20,10 @@ from goqueue.broker.stages import DiskGuard
 from goqueue.broker.topics import TopicService
 from goqueue.clock import Clock, Rng
 from goqueue.config import Config
+from goqueue.groups.eager import EagerGroups
 from goqueue.groups.feature import feature as group_feature
+from goqueue.groups.polls import GroupPolls
+from goqueue.groups.progress import GroupProgress
 from goqueue.metadata.local import LocalMetadata
 from goqueue.node.addresses import Address, parse_address
 from goqueue.node.claims import LOCK_FILE, Listener, claim_directory, claim_listeners
@@ -100,6 +103,8 @@ async def _wire(
         after_append=[],
     )
     fetch = FetchService(partitions, offload=work_offload, limits=config.limits)
+    queries = PartitionQueries(partitions, metadata, files=files, data_dir=world.data_dir)
+    reads = RecordReader(fetch)
     groups = group_feature(
         config=config.groups,
         topics=topics,
@@ -132,10 +137,13 @@ async def _wire(
         topics=topics,
         publish=publish,
         fetch=fetch,
-        queries=PartitionQueries(partitions, metadata, files=files, data_dir=world.data_dir),
-        reads=RecordReader(fetch),
+        queries=queries,
+        reads=reads,
         producer_ids=ProducerIds(metadata),
         groups=groups,
+        eager_groups=EagerGroups(groups, topics),
+        group_polls=GroupPolls(groups, topics, queries, reads, clock),
+        group_progress=GroupProgress(groups, topics, queries, reads, clock),
         checks=health,
     )
     await _serve(world, services, stack)

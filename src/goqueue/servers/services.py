@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from goqueue.broker.topics import TopicService
     from goqueue.clock import Clock
     from goqueue.config import Config
+    from goqueue.groups.eager import EagerGroups
+    from goqueue.groups.polls import GroupPolls
+    from goqueue.groups.progress import GroupProgress
     from goqueue.groups.service import GroupService
 
 
@@ -52,5 +55,8 @@ class Services:
     reads: RecordReader
     producer_ids: ProducerIds
     groups: GroupService
+    eager_groups: EagerGroups
+    group_polls: GroupPolls
+    group_progress: GroupProgress
     # Whether the node can serve, asked anew each time.
     checks: Callable[[], Sequence[Check]] = tuple

@@ -29,6 +29,7 @@ AioHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 def adapt(route: Route, services: Services, new_request_id: Callable[[], str]) -> AioHandler:
     """The aiohttp handler of a route."""
+    access_log = services.config.http.access_log
     decoder = msgspec.json.Decoder(route.body) if route.body is not None else None
 
     async def handle(request: web.Request) -> web.StreamResponse:
@@ -49,7 +50,7 @@ def adapt(route: Route, services: Services, new_request_id: Callable[[], str]) -
             response = refuse(GoQueueError(f"something went wrong here; the broker's log has it under {request_id}"))
         if not response.prepared:
             response.headers[_REQUEST_ID] = request_id
-        if _access.isEnabledFor(logging.INFO):
+        if access_log:
             _access.info(
                 "%s %s %d %d ms %s",
                 request.method,

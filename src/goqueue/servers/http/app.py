@@ -8,10 +8,18 @@ from aiohttp import web
 
 from goqueue.servers.http import health
 from goqueue.servers.http.adapter import adapt
-from goqueue.servers.http.routes import publish, read, topics
+from goqueue.servers.http.routes import cooperative, groups, members, publish, read, topics
 from goqueue.servers.services import Services
 
-ROUTES = (*health.ROUTES, *topics.ROUTES, *publish.ROUTES, *read.ROUTES)
+ROUTES = (
+    *health.ROUTES,
+    *topics.ROUTES,
+    *publish.ROUTES,
+    *read.ROUTES,
+    *groups.ROUTES,
+    *members.ROUTES,
+    *cooperative.ROUTES,
+)
 PREFIXES = ("", "/v1")
 
 

@@ -1,0 +1,170 @@
+"""Polling as a member: records of the partitions that are the member's own.
+
+Where a member stands is kept in memory and begins at what its group committed; a member
+that keeps its own positions names them instead. Nothing is read for whom the group does
+not know, or knows under another generation.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from goqueue.broker.queries import EARLIEST, LATEST, PartitionQueries
+from goqueue.broker.record_reads import RecordReader, RecordsRead
+from goqueue.broker.topics import TopicService
+from goqueue.clock import Clock
+from goqueue.errors import IllegalGeneration, OffsetOutOfRange, StaleMemberEpoch, TopicIdNotFound, UnknownMember
+from goqueue.groups.commands import ClassicDescription, ConsumerDescription, Heartbeat
+from goqueue.groups.embedded import assigned_partitions
+from goqueue.groups.service import GroupService
+from goqueue.records import Isolation, Record, TopicPartition
+
+# Members are looked at again this often while a poll waits, so that a lost partition is not read for long.
+_SLICE_MS = 3_000
+# Positions of members that vanished without leaving; the longest quiet goes first.
+_MEMBERS_MAX = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Poll:
+    """What a member asks for."""
+
+    group: str
+    member_id: str
+    generation: int
+    limit: int
+    max_bytes: int
+    wait_ms: int
+    from_latest: bool = False
+    positions: Mapping[TopicPartition, int] | None = None
+    paused: Collection[TopicPartition] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Polled:
+    """Records by partition, and where each partition is to be read on."""
+
+    records: dict[TopicPartition, list[Record]]
+    next_offsets: dict[TopicPartition, int]
+    generation: int
+
+
+class GroupPolls:
+    """Reads for members of groups of either protocol."""
+
+    def __init__(
+        self,
+        groups: GroupService,
+        topics: TopicService,
+        queries: PartitionQueries,
+        reads: RecordReader,
+        clock: Clock,
+    ) -> None:
+        self._groups = groups
+        self._topics = topics
+        self._queries = queries
+        self._reads = reads
+        self._clock = clock
+        self._held: OrderedDict[tuple[str, str], dict[TopicPartition, int]] = OrderedDict()
+
+    async def poll(self, poll: Poll) -> Polled:
+        """Records of the member's partitions, waiting for the first up to `wait_ms`."""
+        until_ms = self._clock.monotonic_ms() + poll.wait_ms
+        while True:
+            owned, generation = await self.assignment(poll.group, poll.member_id, poll.generation)
+            positions = await self._positions(poll, owned - frozenset(poll.paused))
+            left_ms = max(0, until_ms - self._clock.monotonic_ms())
+            found = await self._reads.read(
+                positions,
+                limit=poll.limit,
+                max_bytes=poll.max_bytes,
+                wait_ms=min(left_ms, _SLICE_MS),
+                isolation=Isolation.READ_COMMITTED,
+            )
+            next_offsets = {at: self._next(at, one, poll) for at, one in found.items()}
+            if poll.positions is None:
+                self._remember(poll, next_offsets)
+            records = {at: one.records for at, one in found.items() if one.records}
+            if records or left_ms <= _SLICE_MS:
+                return Polled(records, next_offsets, generation)
+            if poll.positions is not None:
+                # Control records and compacted holes move a position without bringing a record.
+                poll = _moved(poll, next_offsets)
+
+    async def assignment(self, group: str, member_id: str, generation: int) -> tuple[frozenset[TopicPartition], int]:
+        """What the member owns now; refused to strangers and under an old generation (L51)."""
+        described = await self._groups.describe(group)
+        if isinstance(described, ConsumerDescription):
+            return self._cooperative(described, member_id, generation)
+        return await self._eager(described, member_id, generation)
+
+    def forget(self, group: str, member_id: str) -> None:
+        """The member has left: its position goes with it."""
+        self._held.pop((group, member_id), None)
+
+    def _cooperative(
+        self, described: ConsumerDescription, member_id: str, generation: int
+    ) -> tuple[frozenset[TopicPartition], int]:
+        for member in described.members:
+            if member.member_id == member_id:
+                if generation != member.member_epoch:
+                    raise StaleMemberEpoch(
+                        f"generation {generation} is not the member's, which is {member.member_epoch}: send a heartbeat"
+                    )
+                owned = set()
+                for topic_id, partition in member.assigned:
+                    try:
+                        owned.add(TopicPartition(self._topics.by_id(topic_id).name, partition))
+                    except TopicIdNotFound:
+                        continue
+                return frozenset(owned), member.member_epoch
+        raise UnknownMember(f"{member_id!r} is not a member of group {described.group!r}")
+
+    async def _eager(
+        self, described: ClassicDescription, member_id: str, generation: int
+    ) -> tuple[frozenset[TopicPartition], int]:
+        for member in described.members:
+            if member.member_id == member_id:
+                if generation != described.generation:
+                    raise IllegalGeneration(f"generation {generation} is over; the group is at {described.generation}")
+                # A member that polls is alive, and must hear of a rebalance.
+                await self._groups.heartbeat(Heartbeat(described.group, member_id, generation))
+                return assigned_partitions(member.assignment), described.generation
+        raise UnknownMember(f"{member_id!r} is not a member of group {described.group!r}")
+
+    async def _positions(self, poll: Poll, wanted: frozenset[TopicPartition]) -> dict[TopicPartition, int]:
+        known = self._held.get((poll.group, poll.member_id), {}) if poll.positions is None else poll.positions
+        positions = {at: known[at] for at in wanted if at in known}
+        fresh = sorted(wanted - positions.keys())
+        if fresh:
+            committed = await self._groups.fetch_offsets(poll.group, fresh)
+            for at in fresh:
+                positions[at] = committed[at].offset if at in committed else self._reset(at, poll)
+        return positions
+
+    def _reset(self, at: TopicPartition, poll: Poll) -> int:
+        found = self._queries.list_offset(
+            at.topic, at.partition, LATEST if poll.from_latest else EARLIEST, Isolation.READ_COMMITTED
+        )
+        return 0 if found is None else found.offset
+
+    def _next(self, at: TopicPartition, found: RecordsRead, poll: Poll) -> int:
+        if isinstance(found.error, OffsetOutOfRange):
+            # What the member stood at is gone, by retention or by a deletion: begin where it said.
+            return self._reset(at, poll)
+        if found.error is not None:
+            raise found.error
+        return found.next_offset
+
+    def _remember(self, poll: Poll, next_offsets: Mapping[TopicPartition, int]) -> None:
+        key = (poll.group, poll.member_id)
+        self._held[key] = dict(next_offsets)
+        self._held.move_to_end(key)
+        if len(self._held) > _MEMBERS_MAX:
+            self._held.popitem(last=False)
+
+
+def _moved(poll: Poll, next_offsets: Mapping[TopicPartition, int]) -> Poll:
+    return replace(poll, positions={**(poll.positions or {}), **next_offsets})

@@ -1,0 +1,312 @@
+"""The JSON of groups: members, offsets, rebalances."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from goqueue.servers.http.types import Body, MessageOut, OffsetNumber, PartitionIndex, Reply
+
+MemberName = Annotated[str, Meta(min_length=1, max_length=512)]
+ClientName = Annotated[str, Meta(max_length=255)]
+Topics = Annotated[list[str], Meta(min_length=1, max_length=1000)]
+TimeoutMs = Annotated[int, Meta(ge=1, le=3_600_000)]
+# {topic: {"partition": offset}}: JSON has no numbers as keys (R2.23).
+OffsetMap = dict[str, dict[str, OffsetNumber]]
+
+
+class PartitionRef(Body):
+    """One partition of one topic."""
+
+    topic: str
+    partition: PartitionIndex
+
+
+class Done(Reply):
+    """It was done."""
+
+    status: str
+
+
+# --- looking --------------------------------------------------------------------------
+
+
+class GroupRow(Reply):
+    """A group in a list."""
+
+    id: str
+    state: str
+    protocol: str
+    members: int
+    generation: int
+    topics: list[str]
+
+
+class GroupList(Reply):
+    """All groups, by name."""
+
+    groups: list[GroupRow]
+
+
+class MemberRow(Reply):
+    """A member of a group."""
+
+    id: str
+    client_id: str
+    host: str
+    assigned_partitions: list[PartitionRef]
+    instance_id: str | None = None
+
+
+class OffsetRow(Reply):
+    """How far a group is in one partition."""
+
+    topic: str
+    partition: int
+    committed: int
+    end: int
+    lag: int
+    lag_seconds: float
+    metadata: str
+
+
+class GroupDetails(Reply):
+    """One group."""
+
+    id: str
+    state: str
+    protocol: str
+    generation: int
+    topics: list[str]
+    assignor: str
+    members: list[MemberRow]
+    offsets: list[OffsetRow]
+
+
+class DeletedGroup(Reply):
+    """A group that is gone."""
+
+    deleted: bool
+    group: str
+
+
+# --- offsets --------------------------------------------------------------------------
+
+
+class PartitionOffset(Reply):
+    """A committed offset and what lies behind it."""
+
+    offset: int
+    end: int
+    lag: int
+    lag_seconds: float
+    metadata: str
+
+
+class GroupOffsets(Reply):
+    """Committed offsets by topic and partition."""
+
+    group_id: str
+    topics: dict[str, dict[str, PartitionOffset]]
+    total_lag: int
+
+
+class CommitBody(Body):
+    """Offsets of the next messages to read. Without a member the group must be empty."""
+
+    offsets: OffsetMap
+    member_id: str = ""
+    generation: int = -1
+    metadata: Annotated[str, Meta(max_length=4096)] = ""
+
+
+class Committed(Reply):
+    """The offsets are stored."""
+
+    status: str
+    group: str
+    offsets: OffsetMap
+
+
+class ForgetBody(Body):
+    """Partitions whose offsets are to be forgotten."""
+
+    offsets: dict[str, list[PartitionIndex]]
+
+
+class ResetTo(Body):
+    """A point to move to; exactly one is given."""
+
+    timestamp: Annotated[int, Meta(ge=0, le=2**53)] | None = None
+    offset: OffsetNumber | None = None
+    shift: Annotated[int, Meta(ge=-(2**53), le=2**53)] | None = None
+
+
+class ResetBody(Body):
+    """Where a group's offsets are to go."""
+
+    to: Literal["earliest", "latest"] | ResetTo
+    topic: str | None = None
+    partitions: list[PartitionIndex] | None = None
+    dry_run: bool = False
+
+
+class OffsetChange(Reply, rename={"before": "from", "after": "to"}):
+    """One partition's offset before and after."""
+
+    topic: str
+    partition: int
+    before: int | None
+    after: int
+
+
+class Reset(Reply):
+    """What was moved, or would be."""
+
+    dry_run: bool
+    changes: list[OffsetChange]
+
+
+# --- membership -----------------------------------------------------------------------
+
+
+class JoinBody(Body):
+    """Enter a group eagerly; with `member_id`, come back into the next generation."""
+
+    topics: Topics
+    client_id: ClientName = "http"
+    member_id: str = ""
+    session_timeout_ms: TimeoutMs | None = None
+    rebalance_timeout_ms: TimeoutMs = 10_000
+
+
+class JoinedEager(Reply):
+    """A place in a generation."""
+
+    member_id: str
+    generation: int
+    leader_id: str
+    protocol: str
+    partitions: list[PartitionRef]
+    members: list[str]
+
+
+class MemberBody(Body):
+    """A member and its generation."""
+
+    member_id: MemberName
+    generation: int = -1
+
+
+class LeaveBody(Body):
+    """A member on its way out."""
+
+    member_id: MemberName
+
+
+class CooperativeJoinBody(Body):
+    """Enter a group cooperatively. `pattern` subscribes to every topic whose name matches."""
+
+    topics: Annotated[tuple[str, ...], Meta(max_length=1000)] = ()
+    pattern: Annotated[str, Meta(max_length=1000)] | None = None
+    client_id: ClientName = "http"
+    instance_id: Annotated[str, Meta(min_length=1, max_length=249)] | None = None
+    assignor: str | None = None
+
+
+class CooperativeBeatBody(Body):
+    """Still here; `owned_partitions` says what the member holds and so acknowledges changes."""
+
+    member_id: MemberName
+    generation: Annotated[int, Meta(ge=0)]
+    owned_partitions: list[PartitionRef] | None = None
+
+
+class RevokeBody(Body):
+    """These partitions have been given up."""
+
+    member_id: MemberName
+    generation: Annotated[int, Meta(ge=0)]
+    revoked_partitions: list[PartitionRef]
+
+
+class CooperativeState(Reply):
+    """Where a member stands, and what it is to do."""
+
+    member_id: str
+    generation: int
+    protocol: str
+    state: str
+    rebalance_required: bool
+    partitions: list[PartitionRef]
+    partitions_assigned: list[PartitionRef]
+    partitions_to_revoke: list[PartitionRef]
+    heartbeat_interval_ms: int
+    revocation_deadline: int | None = None
+
+
+class Revoked(Reply):
+    """How much is still to be given up."""
+
+    status: str
+    pending_count: int
+    rebalance_state: str
+    generation: int
+
+
+class AssignmentReply(Reply):
+    """What a member owns."""
+
+    member_id: str
+    generation: int
+    partitions: list[PartitionRef]
+
+
+class CooperativeGroup(Reply):
+    """A cooperative group, member by member."""
+
+    id: str
+    state: str
+    protocol: str
+    generation: int
+    assignment_strategy: str
+    member_assignments: dict[str, list[PartitionRef]]
+    member_targets: dict[str, list[PartitionRef]]
+
+
+class RebalanceStats(Reply):
+    """Rebalances since the broker was started."""
+
+    total_rebalances: int
+    successful_rebalances: int
+    total_partitions_moved: int
+    total_revocation_timeouts: int
+    average_rebalance_duration_ms: float
+    last_rebalance_duration_ms: int | None
+    last_rebalance_at: int | None
+    rebalances_by_reason: dict[str, int]
+
+
+# --- polling --------------------------------------------------------------------------
+
+
+class PollBody(Body):
+    """What a member wants to read. With `positions` the member keeps its own place."""
+
+    member_id: MemberName
+    generation: int
+    positions: OffsetMap | None = None
+    paused: tuple[PartitionRef, ...] = ()
+    timeout_ms: Annotated[int, Meta(ge=0, le=60_000)] = 30_000
+    limit: Annotated[int, Meta(ge=1, le=10_000)] = 100
+    max_bytes: Annotated[int, Meta(ge=1, le=52_428_800)] = 4 * 1024 * 1024
+    auto_offset_reset: Literal["earliest", "latest"] = "earliest"
+
+
+class PollReply(Reply):
+    """Messages of the member's partitions, and where each is to be read on."""
+
+    messages: list[MessageOut]
+    next_offsets: dict[str, dict[str, int]]
+    generation: int

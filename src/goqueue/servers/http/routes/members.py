@@ -1,0 +1,154 @@
+"""Membership over HTTP: eager joins, polls, and what a member owns."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from goqueue.groups.polls import Poll, Polled
+from goqueue.records import TopicPartition
+from goqueue.servers.http.durations import parse_duration_ms
+from goqueue.servers.http.group_types import (
+    AssignmentReply,
+    Done,
+    JoinBody,
+    JoinedEager,
+    LeaveBody,
+    MemberBody,
+    PollBody,
+    PollReply,
+)
+from goqueue.servers.http.message_json import message_of
+from goqueue.servers.http.route import Call, Route
+from goqueue.servers.http.routes.groups import parse_offsets, refs
+from goqueue.servers.services import Services
+
+
+class PollQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """A poll whose positions the broker keeps."""
+
+    member_id: str
+    generation: int
+    timeout: Annotated[str, Meta(max_length=20)] = "30s"
+    limit: Annotated[int, Meta(ge=1, le=10_000)] = 100
+    max_bytes: Annotated[int, Meta(ge=1, le=52_428_800)] = 4 * 1024 * 1024
+    auto_offset_reset: Literal["earliest", "latest"] = "earliest"
+
+
+class MemberQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """Which member."""
+
+    member_id: str
+    generation: int
+
+
+async def join(services: Services, call: Call) -> JoinedEager:
+    """Join a group eagerly."""
+    body: JoinBody = call.body
+    session_ms = body.session_timeout_ms or services.config.groups.session_timeout_ms
+    joined = await services.eager_groups.join(
+        call.path["group"],
+        body.topics,
+        member_id=body.member_id,
+        client_id=body.client_id,
+        client_host=call.request.remote or "",
+        session_timeout_ms=session_ms,
+        rebalance_timeout_ms=body.rebalance_timeout_ms,
+    )
+    return JoinedEager(
+        member_id=joined.member_id,
+        generation=joined.generation,
+        leader_id=joined.leader,
+        protocol="classic",
+        partitions=refs(joined.partitions),
+        members=list(joined.members),
+    )
+
+
+async def heartbeat(services: Services, call: Call) -> Done:
+    """Stay in a group."""
+    await services.eager_groups.heartbeat(call.path["group"], call.body.member_id, call.body.generation)
+    return Done(status="ok")
+
+
+async def leave(services: Services, call: Call) -> Done:
+    """Leave a group."""
+    group, member_id = call.path["group"], call.body.member_id
+    await services.eager_groups.leave(group, member_id)
+    services.group_polls.forget(group, member_id)
+    return Done(status="left")
+
+
+async def poll_held(services: Services, call: Call) -> PollReply:
+    """Read on where the broker remembers the member to be."""
+    query: PollQuery = call.query
+    return _reply(
+        await services.group_polls.poll(
+            Poll(
+                group=call.path["group"],
+                member_id=query.member_id,
+                generation=query.generation,
+                limit=query.limit,
+                max_bytes=query.max_bytes,
+                wait_ms=parse_duration_ms(query.timeout, "timeout", maximum_ms=services.config.http.wait_ms_max),
+                from_latest=query.auto_offset_reset == "latest",
+            )
+        )
+    )
+
+
+async def poll(services: Services, call: Call) -> PollReply:
+    """Read on where the member says it is."""
+    body: PollBody = call.body
+    return _reply(
+        await services.group_polls.poll(
+            Poll(
+                group=call.path["group"],
+                member_id=body.member_id,
+                generation=body.generation,
+                limit=body.limit,
+                max_bytes=body.max_bytes,
+                wait_ms=body.timeout_ms,
+                from_latest=body.auto_offset_reset == "latest",
+                positions=None if body.positions is None else dict(parse_offsets(body.positions)),
+                paused=frozenset(TopicPartition(one.topic, one.partition) for one in body.paused),
+            )
+        )
+    )
+
+
+async def assignment(services: Services, call: Call) -> AssignmentReply:
+    """What a member owns."""
+    member_id = call.query.member_id
+    owned, generation = await services.group_polls.assignment(call.path["group"], member_id, call.query.generation)
+    return AssignmentReply(member_id=member_id, generation=generation, partitions=refs(owned))
+
+
+def _reply(polled: Polled) -> PollReply:
+    next_offsets: dict[str, dict[str, int]] = {}
+    for at, offset in polled.next_offsets.items():
+        next_offsets.setdefault(at.topic, {})[str(at.partition)] = offset
+    messages = [message_of(at.topic, at.partition, one) for at, records in polled.records.items() for one in records]
+    return PollReply(messages=messages, next_offsets=next_offsets, generation=polled.generation)
+
+
+_REFUSALS = (400, 404, 409)
+
+ROUTES = (
+    Route("POST", "/groups/{group}/join", join, "Join eagerly", {200: JoinedEager}, body=JoinBody, errors=_REFUSALS),
+    Route("POST", "/groups/{group}/heartbeat", heartbeat, "Stay", {200: Done}, body=MemberBody, errors=_REFUSALS),
+    Route("POST", "/groups/{group}/leave", leave, "Leave", {200: Done}, body=LeaveBody, errors=_REFUSALS),
+    Route("GET", "/groups/{group}/poll", poll_held, "Read on", {200: PollReply}, query=PollQuery, errors=_REFUSALS),
+    Route("POST", "/groups/{group}/poll", poll, "Read on from here", {200: PollReply}, body=PollBody, errors=_REFUSALS),
+    Route(
+        "GET",
+        "/groups/{group}/assignment",
+        assignment,
+        "What a member owns",
+        {200: AssignmentReply},
+        query=MemberQuery,
+        errors=_REFUSALS,
+    ),
+)
