@@ -1,0 +1,265 @@
+"""Compaction: of every key only the newest record stays, offsets and order untouched (W27).
+
+One pass reads the sealed segments twice: once to learn where each key's newest record lies,
+once to copy what stays into new segments, small neighbours merged. Then the new segments
+take their place. `run` may be on any thread while the log goes on; `swap` is for the log's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from goqueue.codec.frame import Flags
+from goqueue.errors import CorruptFrame
+from goqueue.log.compaction_filter import FrameFilter
+from goqueue.log.compaction_keys import AbortedBetween, AbortedRanges, NewestOffsets, newest_offsets
+from goqueue.log.compaction_output import CleanedSegment
+from goqueue.log.compaction_swap import (
+    CLEANED,
+    CompactionState,
+    Swap,
+    discard,
+    finish,
+    finish_interrupted,
+    install,
+    load_state,
+    publish,
+)
+from goqueue.log.offset_index import RELATIVE_OFFSET_MAX
+from goqueue.log.segment_names import SEGMENT_SUFFIXES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from goqueue.codec.frame import FrameHeader
+    from goqueue.log.producer_state import LastBatch
+    from goqueue.log.segment import Segment
+    from goqueue.ports import Files
+
+__all__ = [
+    "Compaction",
+    "CompactionReport",
+    "Replacement",
+    "compactable",
+    "dirty_ratio",
+    "finish_interrupted",
+    "load_state",
+]
+
+KEYS_MAX = 500_000
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionReport:
+    """What one pass did. `is_complete`: no further pass is needed for what could be compacted."""
+
+    segments_before: int
+    segments_after: int
+    bytes_before: int
+    bytes_after: int
+    records_dropped: int
+    cleaned_to: int
+    is_complete: bool
+    # A frame that could not be read: compaction ends before it until it is repaired.
+    damage: CorruptFrame | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """A new segment, and the old ones whose place it takes."""
+
+    old: tuple[Segment, ...]
+    base_offset: int
+    end_offset: int
+    size_bytes: int
+
+
+def compactable(sealed: Sequence[Segment], *, upper: int, now_ms: int, min_lag_ms: int) -> list[Segment]:
+    """The segments that may be compacted: from the log's start to the first that is too young.
+
+    `upper` is the least of high watermark, last stable offset and synced end: a record may only
+    give way to a newer one that can neither be aborted, nor truncated, nor lost in a power cut.
+    """
+    found: list[Segment] = []
+    for segment in sealed:
+        if segment.end_offset > upper or (min_lag_ms > 0 and segment.max_timestamp_ms > now_ms - min_lag_ms):
+            break
+        found.append(segment)
+    return found
+
+
+def dirty_ratio(segments: Sequence[Segment], cleaned_to: int) -> float:
+    """The share of bytes in segments that no pass has seen whole."""
+    total = sum(segment.size_bytes for segment in segments)
+    dirty = sum(segment.size_bytes for segment in segments if segment.end_offset > cleaned_to)
+    return dirty / total if total else 0.0
+
+
+@dataclass(slots=True)
+class Compaction:
+    """One pass over the segments that `compactable` named."""
+
+    files: Files
+    directory: str
+    segments: Sequence[Segment]
+    aborted_between: AbortedBetween
+    last_batches: Mapping[int, LastBatch]
+    now_ms: int
+    segment_bytes: int
+    index_interval_bytes: int
+    tombstone_retention_ms: int
+    keys_max: int = KEYS_MAX
+    replacements: list[Replacement] = field(default_factory=list)
+    report: CompactionReport | None = None
+
+    def run(self) -> CompactionReport:
+        """Read, decide and write the new segments beside the log, which does not change yet.
+
+        An error (disk full, damage in a segment compacted before) leaves nothing behind.
+        """
+        discard(self.files, self.directory)
+        try:
+            self.report = self._run()
+        except Exception:
+            discard(self.files, self.directory)
+            raise
+        return self.report
+
+    def swap(self, replace: Callable[[Replacement], None]) -> None:
+        """Put the new segments in place. `replace` is called as soon as the files of one are.
+
+        If this fails, the log's names on disk and its list in memory may differ, so the log must
+        take no more reads or writes; opening it anew finishes the swap.
+        """
+        report = self.report
+        if report is None:
+            return
+        if self.replacements:
+            swaps = tuple(Swap(one.base_offset, one.end_offset) for one in self.replacements)
+            publish(self.files, self.directory, CompactionState(report.cleaned_to, swaps))
+            for one in self.replacements:
+                for segment in one.old:
+                    _hold_open(segment)
+                install(self.files, self.directory, Swap(one.base_offset, one.end_offset))
+                replace(one)
+        if self.files.exists(f"{self.directory}/{CLEANED}"):
+            finish(self.files, self.directory, report.cleaned_to)
+
+    def abandon(self) -> None:
+        """Forget the pass: the log has changed under it."""
+        self.replacements.clear()
+        self.report = None
+        discard(self.files, self.directory)
+
+    def _run(self) -> CompactionReport:
+        cleaned_to = load_state(self.files, self.directory).cleaned_to
+        dirty = [segment for segment in self.segments if segment.end_offset > cleaned_to]
+        newest = newest_offsets(
+            dirty, from_offset=cleaned_to, keys_max=self.keys_max, aborted_between=self.aborted_between
+        )
+        touched = [segment for segment in self.segments if segment.base_offset < newest.end_offset]
+        filtering = FrameFilter(
+            newest,
+            self.last_batches,
+            now_ms=self.now_ms,
+            tombstone_retention_ms=self.tombstone_retention_ms,
+        )
+        if newest.end_offset > cleaned_to:
+            self.files.make_dirs(f"{self.directory}/{CLEANED}")
+            for group in self._write_groups(touched, filtering):
+                self.replacements.append(group)
+        replaced = {id(segment) for one in self.replacements for segment in one.old}
+        left = [segment for segment in touched if id(segment) not in replaced]
+        return CompactionReport(
+            segments_before=len(touched),
+            segments_after=len(left) + len(self.replacements),
+            bytes_before=sum(segment.size_bytes for segment in touched),
+            bytes_after=sum(s.size_bytes for s in left) + sum(one.size_bytes for one in self.replacements),
+            records_dropped=filtering.records_dropped,
+            cleaned_to=newest.end_offset,
+            is_complete=_is_complete(newest, self.segments),
+            damage=newest.damage,
+        )
+
+    def _write_groups(self, segments: Sequence[Segment], filtering: FrameFilter) -> Iterator[Replacement]:
+        """Copy what stays; neighbours go into one new segment while it is sure to hold them."""
+        group: list[Segment] = []
+        output: CleanedSegment | None = None
+        is_changed = False
+        try:
+            for segment in segments:
+                if output is not None and not self._fits(output, segment):
+                    yield from self._close(output, group, is_changed=is_changed)
+                    output = None
+                if output is None:
+                    group, is_changed = [], False
+                    output = CleanedSegment(
+                        self.files,
+                        f"{self.directory}/{CLEANED}",
+                        segment.base_offset,
+                        interval_bytes=self.index_interval_bytes,
+                    )
+                group.append(segment)
+                is_changed |= self._copy(segment, output, filtering)
+            if output is not None:
+                yield from self._close(output, group, is_changed=is_changed)
+                output = None
+        finally:
+            if output is not None:
+                output.abandon()
+
+    def _fits(self, output: CleanedSegment, segment: Segment) -> bool:
+        return (
+            output.size_bytes + segment.size_bytes <= self.segment_bytes
+            and segment.end_offset - output.base_offset <= RELATIVE_OFFSET_MAX
+        )
+
+    def _close(self, output: CleanedSegment, group: Sequence[Segment], *, is_changed: bool) -> Iterator[Replacement]:
+        if len(group) == 1 and not is_changed:
+            # The copy is the original: leave that where it is.
+            output.discard()
+            return
+        output.close(group[-1].end_offset)
+        yield Replacement(tuple(group), group[0].base_offset, group[-1].end_offset, output.size_bytes)
+
+    def _copy(self, segment: Segment, output: CleanedSegment, filtering: FrameFilter) -> bool:
+        """Copy what stays of a segment; True if anything did not stay as it was."""
+        aborted = self.aborted_between(segment.base_offset, segment.end_offset)
+        filtering.begin_segment(AbortedRanges(aborted))
+        is_changed = False
+        markers: set[int] = set()
+        for header, frame, is_last in _with_last(segment):
+            kept = filtering.keep(header, frame, is_last=is_last)
+            is_changed |= kept is not frame
+            if kept is not None:
+                output.append(kept)
+                if header.flags & Flags.CONTROL:
+                    markers.add(header.offset)
+        for entry in sorted(aborted, key=lambda entry: entry.last_offset):
+            # An entry goes with its marker, which outlives all records it speaks of.
+            if entry.last_offset in markers:
+                output.append_aborted(entry)
+        return is_changed
+
+
+def _with_last(segment: Segment) -> Iterator[tuple[FrameHeader, memoryview, bool]]:
+    waiting: tuple[FrameHeader, memoryview] | None = None
+    for _, header, frame in segment.frames():
+        if waiting is not None:
+            yield *waiting, False
+        waiting = header, frame
+    if waiting is not None:
+        yield *waiting, True
+
+
+def _is_complete(newest: NewestOffsets, segments: Sequence[Segment]) -> bool:
+    return not segments or newest.end_offset >= segments[-1].end_offset
+
+
+def _hold_open(segment: Segment) -> None:
+    """Readers that still have the old segment go on with open files; its names are about to change."""
+    handles = segment.hold()
+    for suffix in SEGMENT_SUFFIXES:
+        handles.index(suffix)
