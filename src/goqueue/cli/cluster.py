@@ -50,11 +50,15 @@ def health(output: Output = Format.table, server: Server = None, context: Contex
 
     async def look(client: Client) -> dict[str, Any]:
         try:
-            return await client.get("/readyz", verbose="true")
+            return await client.get("/readyz")
         except RequestRefused as refused:
-            return {"status": "fail", "error": str(refused)}
+            return {"status": "unavailable", "checks": [{"name": "readyz", "ok": False, "problem": str(refused)}]}
 
     found = with_client(look, server, context)
-    show(found, output)
-    if found["status"] != "pass":
+    if output is Format.table:
+        typer.echo(f"status: {found['status']}")
+        show(found.get("checks", []), output, ["name", "ok", "problem"])
+    else:
+        show(found, output)
+    if found["status"] != "ok":
         raise typer.Exit(REFUSED)

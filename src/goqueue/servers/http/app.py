@@ -8,11 +8,14 @@ from aiohttp import web
 
 from goqueue.servers.http import health
 from goqueue.servers.http.adapter import adapt
-from goqueue.servers.http.routes import cooperative, groups, members, publish, read, topics
+from goqueue.servers.http.docs import describe
+from goqueue.servers.http.routes import cooperative, groups, members, node, publish, read, topics
+from goqueue.servers.http.unmatched import unmatched
 from goqueue.servers.services import Services
 
-ROUTES = (
+_API = (
     *health.ROUTES,
+    *node.ROUTES,
     *topics.ROUTES,
     *publish.ROUTES,
     *read.ROUTES,
@@ -20,6 +23,7 @@ ROUTES = (
     *members.ROUTES,
     *cooperative.ROUTES,
 )
+ROUTES = (*_API, *describe(_API))
 PREFIXES = ("", "/v1")
 
 
@@ -33,4 +37,5 @@ def make_app(services: Services) -> web.Application:
         handler = adapt(route, services, lambda: f"{started}-{next(numbers):x}")
         for prefix in PREFIXES:
             app.router.add_route(route.method, prefix + route.path, handler)
+    app.router.add_route("*", "/{path:.*}", unmatched)
     return app

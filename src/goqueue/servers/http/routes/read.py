@@ -21,7 +21,7 @@ from goqueue.servers.http.durations import parse_duration_ms
 from goqueue.servers.http.message_json import message_of
 from goqueue.servers.http.route import Call, Route
 from goqueue.servers.http.routes.topics import partition_index
-from goqueue.servers.http.types import MessageOut, OffsetNumber, PartitionIndex, ReadPartition, ReadTopic
+from goqueue.servers.http.types import MessageOut, OffsetNumber, PartitionIndex, ReadPartition, ReadTopic, Reply
 from goqueue.servers.services import Services
 
 _MAX_BYTES = 4 * 1024 * 1024
@@ -54,6 +54,20 @@ class TopicReadQuery(ReadQuery, kw_only=True):
     partition: PartitionIndex | None = None
 
 
+class FindQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, rename={"start": "from"}):
+    """A point in a partition: a time in ms, or an end."""
+
+    timestamp: Annotated[int, Meta(ge=0, le=2**53)] | None = None
+    start: Literal["earliest", "latest"] | None = None
+
+
+class FoundOffset(Reply):
+    """The offset of the first message at or after that point; the end when there is none."""
+
+    offset: int
+    timestamp: int | None = None
+
+
 class StreamQuery(Start, kw_only=True):
     """What to follow, and when to end."""
 
@@ -83,6 +97,15 @@ async def read_topic(services: Services, call: Call) -> ReadTopic:
     merged = heapq.merge(*[_messages(at, one, query) for at, one in found.items()], key=lambda m: m.timestamp)
     return ReadTopic(
         messages=list(merged), next_offsets={str(at.partition): one.next_offset for at, one in found.items()}
+    )
+
+
+async def find_offset(services: Services, call: Call) -> FoundOffset:
+    """The offset that a time, or an end of the log, stands for."""
+    at = TopicPartition(call.path["topic"], partition_index(call))
+    query: FindQuery = call.query
+    return FoundOffset(
+        offset=_start(services, at, Start(timestamp=query.timestamp, start=query.start)), timestamp=query.timestamp
     )
 
 
@@ -236,6 +259,15 @@ ROUTES = (
         {200: ReadPartition},
         query=ReadQuery,
         errors=(400, 404, 416),
+    ),
+    Route(
+        "GET",
+        "/topics/{topic}/partitions/{partition}/offset",
+        find_offset,
+        "Find an offset",
+        {200: FoundOffset},
+        query=FindQuery,
+        errors=(400, 404),
     ),
     Route(
         "GET",

@@ -1,0 +1,99 @@
+"""The node and its cluster in figures."""
+
+from __future__ import annotations
+
+import msgspec
+
+from goqueue.servers.http.route import Call, Route
+from goqueue.servers.http.types import Reply
+from goqueue.servers.services import Services
+
+
+class TopicStats(Reply):
+    """One topic in figures."""
+
+    partitions: int
+    messages: int
+    size_bytes: int
+
+
+class Stats(Reply):
+    """The node in figures."""
+
+    node_id: int
+    cluster_id: str
+    uptime_seconds: float
+    topics: int
+    partitions: int
+    total_size_bytes: int
+    disk_free_bytes: int
+    topic_stats: dict[str, TopicStats]
+
+
+class NodeRow(Reply):
+    """One node of the cluster."""
+
+    id: int
+    kafka: str
+    status: str
+    version: str
+
+
+class Cluster(Reply):
+    """The nodes, and the one that decides."""
+
+    cluster_id: str
+    controller: int
+    nodes: list[NodeRow]
+
+
+class StatsQuery(msgspec.Struct, forbid_unknown_fields=True):
+    """What to count."""
+
+    internal: bool = False
+
+
+async def stats(services: Services, call: Call) -> Stats:
+    """Figures of this node. Opens no log that is not open, so counts of messages are of user topics only."""
+    (log_dir,) = services.queries.log_dirs()
+    sizes: dict[str, int] = {}
+    for one in log_dir.partitions:
+        sizes[one.topic] = sizes.get(one.topic, 0) + one.size_bytes
+    topics = [topic for topic in services.topics.list() if call.query.internal or not topic.internal]
+    rows = {}
+    for topic in topics:
+        bounds = [services.queries.offsets(topic.name, index) for index in range(len(topic.partitions))]
+        rows[topic.name] = TopicStats(
+            partitions=len(topic.partitions),
+            messages=sum(one.high_watermark - one.log_start_offset for one in bounds),
+            size_bytes=sizes.get(topic.name, 0),
+        )
+    return Stats(
+        node_id=services.identity.node_id,
+        cluster_id=services.identity.cluster_id,
+        uptime_seconds=(services.clock.now_ms() - services.identity.started_ms) / 1000,
+        topics=len(topics),
+        partitions=sum(len(topic.partitions) for topic in topics),
+        total_size_bytes=sum(sizes.values()),
+        disk_free_bytes=log_dir.usable_bytes,
+        topic_stats=rows,
+    )
+
+
+async def cluster(services: Services, _call: Call) -> Cluster:
+    """The nodes of the cluster."""
+    identity = services.identity
+    healthy = all(check.problem is None for check in services.checks())
+    node = NodeRow(
+        id=identity.node_id,
+        kafka=f"{identity.kafka_host}:{identity.kafka_port}",
+        status="alive" if healthy else "failing",
+        version=identity.version,
+    )
+    return Cluster(cluster_id=identity.cluster_id, controller=identity.node_id, nodes=[node])
+
+
+ROUTES = (
+    Route("GET", "/stats", stats, "Figures of this node", {200: Stats}, query=StatsQuery),
+    Route("GET", "/cluster", cluster, "The nodes", {200: Cluster}),
+)
