@@ -120,9 +120,11 @@ def check_batch(buffer: Buffer) -> BatchHeader:
 def verify_batch(buffer: Buffer) -> BatchHeader:
     """Check format, length and checksum of one batch, whoever made it."""
     size = len(buffer)
-    if size > PREFIX_BYTES and buffer[PREFIX_BYTES] != MAGIC:
-        raise UnsupportedFormat(f"message format {buffer[PREFIX_BYTES]} is not supported", hint="use format 2")
-    header = parse_batch_header(buffer)
+    if size < HEADER_BYTES or buffer[PREFIX_BYTES] != MAGIC:
+        if size > PREFIX_BYTES and buffer[PREFIX_BYTES] != MAGIC:
+            raise UnsupportedFormat(f"message format {buffer[PREFIX_BYTES]} is not supported", hint="use format 2")
+        raise CorruptBatch(f"a batch of {size} bytes is shorter than its header")
+    header: BatchHeader = _new_header(BatchHeader, _HEADER.unpack_from(buffer))
     if header[1] + 12 != size:
         raise CorruptBatch(f"a batch of {size} bytes says that it has {header[1] + 12}")
     if crc32c(memoryview(buffer)[_ATTRIBUTES_AT:]) != header[4]:

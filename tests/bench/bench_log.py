@@ -1,0 +1,403 @@
+"""`make bench-log`: the partition log against the bare system calls it is made of.
+
+    python -m tests.bench.bench_log [--quick] [--cpu] [--only NAME ...] [--directory DIR]
+
+Every ratio compares two things of the same run that take turns. The bare loops compute the
+same checksums as the log and make the same system calls, and do nothing else. Prints a
+Markdown table; exit code 1 if a bar was not met.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from uuid import UUID
+
+from crc32c import crc32c
+from tests.bench.measure import (
+    MIB,
+    Bar,
+    Stopwatch,
+    alternate,
+    at_least,
+    at_most,
+    rss_bytes,
+    seconds_of,
+    speed_ratio,
+    table,
+    told,
+)
+
+from goqueue.codec.batch import encode_batch
+from goqueue.codec.frame import walk_frames
+from goqueue.config import DurabilityConfig
+from goqueue.log.partition_log import PartitionLog
+from goqueue.log.settings import LogSettings
+from goqueue.node.flusher import Flusher
+from goqueue.node.offload import ThreadOffload
+from goqueue.node.os_files import OsFiles
+from goqueue.ports import Files
+from goqueue.records import NewRecord
+from goqueue.testing.memory_files import MemoryFiles
+
+TOPIC_ID = UUID(int=7)
+NOW_MS = 1_700_000_000_000
+SEGMENT_BYTES = 64 * MIB
+READ_BYTES = MIB
+SETTINGS = LogSettings(segment_bytes=SEGMENT_BYTES, max_message_bytes=4 * MIB, retention_ms=-1)
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How much work the figures rest on."""
+
+    rounds: int
+    round_bytes: int
+    small_frames_bytes: int
+    partitions: int
+    growth_bytes: int
+    commit_seconds: float
+
+
+FULL = Scale(9, 256 * MIB, SEGMENT_BYTES, 1000, 4096 * MIB, 3.0)
+QUICK = Scale(3, 64 * MIB, 8 * MIB, 100, 256 * MIB, 0.5)
+
+
+# --- the log and the bare loops -----------------------------------------------------------
+
+
+def a_batch(size: int) -> bytes:
+    """One batch of about `size` bytes, of records of about 1 KB or less."""
+    record = min(1000, size - 110) if size > 300 else size - 61 - 34 - 9
+    count = max(1, size // (record + 12))
+    return encode_batch([NewRecord(None, os.urandom(record)) for _ in range(count)], now_ms=NOW_MS)
+
+
+def open_log(files: Files, directory: str) -> PartitionLog:
+    return PartitionLog.open(files, directory, settings=SETTINGS, topic_id=TOPIC_ID, now_ms=NOW_MS)
+
+
+def append_with_log(root: str, batch: bytes, count: int) -> float:
+    with empty(root):
+        log = open_log(OsFiles(root), "logs/t/0")
+        # The very first append makes the directory and syncs it: that is not what is measured.
+        log.append_batch(batch, now_ms=NOW_MS, leader_epoch=0)
+
+        def work() -> None:
+            append = log.append_batch
+            for _ in range(count):
+                append(batch, now_ms=NOW_MS, leader_epoch=0)
+
+        seconds = seconds_of(work)
+        log.abandon()
+    return seconds
+
+
+def append_bare(root: str, batch: bytes, count: int) -> float:
+    """What the log must do at least: the batch's checksum, the frame's checksum, writev."""
+    with empty(root):
+        view, header, prefix = memoryview(batch), bytes(34), bytes(16)
+        rest, checked, tail, end = view[16:], view[21:], memoryview(header)[8:], len(batch) + 34
+
+        def work() -> None:
+            descriptor, size = -1, SEGMENT_BYTES
+            for offset in range(count):
+                if size + end > SEGMENT_BYTES:
+                    descriptor, size = roll(root, descriptor, offset), 0
+                crc32c(checked)
+                crc32c(rest, crc32c(prefix, crc32c(tail)))
+                os.writev(descriptor, (header, prefix, rest))
+                size += end
+            os.close(descriptor)
+
+        return seconds_of(work)
+
+
+def append_raw(root: str, batch: bytes, count: int) -> float:
+    """The system call alone."""
+    with empty(root):
+        header, end = bytes(34), len(batch) + 34
+
+        def work() -> None:
+            descriptor, size = -1, SEGMENT_BYTES
+            for offset in range(count):
+                if size + end > SEGMENT_BYTES:
+                    descriptor, size = roll(root, descriptor, offset), 0
+                os.writev(descriptor, (header, batch))
+                size += end
+            os.close(descriptor)
+
+        return seconds_of(work)
+
+
+def roll(root: str, descriptor: int, offset: int) -> int:
+    if descriptor >= 0:
+        os.close(descriptor)
+    return os.open(f"{root}/{offset:020d}.bare", os.O_RDWR | os.O_CREAT, 0o600)
+
+
+@contextmanager
+def empty(root: str) -> Iterator[None]:
+    """A directory that is empty before and gone after."""
+    shutil.rmtree(root, ignore_errors=True)
+    Path(root).mkdir(parents=True)
+    try:
+        yield
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+# --- the bars -----------------------------------------------------------------------------
+
+
+def bench_append(root: str, scale: Scale) -> Iterator[Bar]:
+    for name, size, bar in (("64 KB", 64 * 1024, 0.7), ("1 MB", MIB, 0.85)):
+        batch = a_batch(size)
+        count = scale.round_bytes // len(batch)
+        works = [
+            lambda work=work, batch=batch, count=count: work(root, batch, count)  # type: ignore[misc]
+            for work in (append_with_log, append_bare, append_raw)
+        ]
+        ours, bare, raw = alternate(scale.rounds, *works)
+        yield at_least(f"append, {name} batches: share of bare CRCs + writev", speed_ratio(ours, bare), bar)
+        yield told(f"append, {name} batches: share of raw writev", speed_ratio(ours, raw))
+        yield told(f"append, {name} batches", count * len(batch) / MIB / median(ours), unit=" MB/s", digits=0)
+
+
+def bench_read(root: str, scale: Scale) -> Iterator[Bar]:
+    batch = a_batch(64 * 1024)
+    count = scale.round_bytes // len(batch)
+    with empty(root):
+        log = open_log(OsFiles(root), "logs/t/0")
+        for _ in range(count):
+            log.append_batch(batch, now_ms=NOW_MS, leader_epoch=0)
+        log.high_watermark = end = log.end_offset
+        paths = sorted(Path(root).rglob("*.log"))
+
+        def read_log() -> None:
+            offset = 0
+            while offset < end:
+                offset = log.read_batches(offset, max_bytes=READ_BYTES, upper=end).next_offset
+
+        def read_files(use: Callable[[bytes], object]) -> None:
+            for path in paths:
+                descriptor = os.open(path, os.O_RDONLY)
+                position = 0
+                while data := os.pread(descriptor, READ_BYTES, position):
+                    use(data)
+                    position += len(data)
+                os.close(descriptor)
+
+        ours, bare, raw = alternate(
+            scale.rounds,
+            lambda: seconds_of(read_log),
+            lambda: seconds_of(lambda: read_files(crc32c)),
+            lambda: seconds_of(lambda: read_files(len)),
+        )
+        log.abandon()
+    yield at_least("sequential read, 64 KB batches: share of bare pread + CRC", speed_ratio(ours, bare), 0.8)
+    yield told("sequential read: share of raw pread", speed_ratio(ours, raw))
+    yield told("sequential read", count * len(batch) / MIB / median(ours), unit=" MB/s", digits=0)
+
+
+def bench_recovery(root: str, scale: Scale) -> Iterator[Bar]:
+    for name, size, total, bar in (
+        ("64 KB frames", 64 * 1024, SEGMENT_BYTES, 400),
+        ("200-byte frames", 200, scale.small_frames_bytes, 50),
+    ):
+        batch = a_batch(size)
+        with empty(root):
+            log = open_log(OsFiles(root), "logs/t/0")
+            while log.size_bytes + len(batch) + 34 < total:
+                log.append_batch(batch, now_ms=NOW_MS, leader_epoch=0)
+            end, written = log.end_offset, log.size_bytes
+            log.abandon()
+            data = next(Path(root).rglob("*.log")).read_bytes()
+
+            def recover(end: int = end) -> float:
+                # Each round meets the directory as the crash left it: whatever recovery wrote is undone.
+                clear_derived_files(root)
+                files = OsFiles(root)
+                opened: list[PartitionLog] = []
+                seconds = seconds_of(lambda: opened.append(open_log(files, "logs/t/0")))
+                if opened[0].end_offset != end:
+                    raise SystemExit(f"recovery found {opened[0].end_offset} of {end} offsets")
+                opened[0].abandon()
+                files.close()
+                return seconds
+
+            def walk(data: bytes = data) -> float:
+                return seconds_of(lambda: sum(1 for _ in walk_frames(data)))
+
+            ours, checked = alternate(min(5, scale.rounds), recover, walk)
+        yield at_least(f"recovery scan, {name}", written / MIB / median(ours), bar, unit=" MB/s", digits=0)
+        yield told(f"checking alone, {name}", written / MIB / median(checked), unit=" MB/s", digits=0)
+
+
+def clear_derived_files(root: str) -> None:
+    for path in Path(root).rglob("*"):
+        if path.is_file() and path.suffix != ".log":
+            path.unlink()
+
+
+def bench_start(root: str, scale: Scale) -> Iterator[Bar]:
+    with empty(root):
+        files, batch = OsFiles(root), a_batch(4096)
+        for number in range(scale.partitions):
+            log = open_log(files, f"logs/t/{number}")
+            log.append_batch(batch, now_ms=NOW_MS, leader_epoch=0)
+            log.close()
+
+        def start() -> float:
+            logs: list[PartitionLog] = []
+            seconds = seconds_of(
+                lambda: logs.extend(open_log(files, f"logs/t/{number}") for number in range(scale.partitions))
+            )
+            for log in logs:
+                if log.end_offset == 0:
+                    raise SystemExit("a partition came up empty")
+                log.abandon()
+            return seconds
+
+        seconds = [start() for _ in range(min(5, scale.rounds))]
+        files.close()
+    yield at_most(f"clean start, {scale.partitions:,} partitions opened", median(seconds), 3, unit=" s")
+
+
+def bench_memory(root: str, scale: Scale) -> Iterator[Bar]:
+    # A process of its own, for nothing else shall have left memory behind.
+    parent = str(Path(root).parent)
+    command = [sys.executable, "-m", "tests.bench.bench_log", "--grow", str(scale.growth_bytes), "--directory", parent]
+    grown = int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    yield at_most(
+        f"memory gained by writing {scale.growth_bytes / 1024**3:g} GB", grown / MIB, 64, unit=" MB", digits=1
+    )
+
+
+def grow(root: str, total: int) -> int:
+    """Write `total` bytes of small and large batches and return by how much the process grew."""
+    with empty(root):
+        log = open_log(OsFiles(root), "logs/t/0")
+        small, large = a_batch(2000), a_batch(64 * 1024)
+
+        def write(until: int) -> None:
+            while log.size_bytes < until:
+                log.append_batch(small, now_ms=NOW_MS, leader_epoch=0)
+                log.append_batch(large, now_ms=NOW_MS, leader_epoch=0)
+                sync = log.begin_sync() if log.size_bytes % (4 * MIB) < 70_000 else None
+                if sync is not None:
+                    sync.run()
+                    log.end_sync(sync, None)
+
+        write(min(total // 16, SEGMENT_BYTES))
+        before = rss_bytes()
+        write(total)
+        return rss_bytes() - before
+
+
+# --- group commit -------------------------------------------------------------------------
+
+
+async def commits(files: Files, writers: int, seconds: float) -> tuple[float, float]:
+    """Appends per second with that many writers who wait for the disk, and sync rounds per append."""
+    offload = ThreadOffload("bench", threads_max=4)
+    flusher = Flusher(files, offload, DurabilityConfig())
+    log = open_log(files, f"logs/t/{writers}")
+    batch, done, deadline = a_batch(1000), 0, time.perf_counter() + seconds
+
+    async def writer() -> None:
+        nonlocal done
+        while time.perf_counter() < deadline:
+            appended = log.append_batch(batch, now_ms=NOW_MS, leader_epoch=0)
+            await flusher.synced(log, appended.end_offset)
+            done += 1
+
+    started = time.perf_counter()
+    await asyncio.gather(*(writer() for _ in range(writers)))
+    elapsed = time.perf_counter() - started
+    rounds = flusher.stats.rounds
+    await flusher.close()
+    log.abandon()
+    offload.close()
+    return done / elapsed, rounds / done
+
+
+def bench_commit(root: str, scale: Scale) -> Iterator[Bar]:
+    files = MemoryFiles()
+    files.faults.on_sync = lambda _: time.sleep(0.005)
+    one, _ = asyncio.run(commits(files, 1, scale.commit_seconds))
+    many, _ = asyncio.run(commits(files, 64, scale.commit_seconds))
+    yield at_least("group commit, sync of 5 ms: 64 writers against one", many / one, 20, unit="x", digits=1)
+    with empty(root):
+        disk = OsFiles(root)
+        before = fdatasync_ms(root)
+        one, _ = asyncio.run(commits(disk, 1, scale.commit_seconds))
+        many, rounds = asyncio.run(commits(disk, 64, scale.commit_seconds))
+        after = fdatasync_ms(root)
+        disk.close()
+    yield at_most("group commit on disk, 64 writers: sync rounds per append", rounds, 0.05, digits=4)
+    yield told("group commit on disk: acks=all per second, one writer", one, digits=0)
+    yield told("group commit on disk: acks=all per second, 64 writers", many, digits=0)
+    yield told("bare append of 1 KB + fdatasync, before", before, unit=" ms")
+    yield told("bare append of 1 KB + fdatasync, after", after, unit=" ms")
+
+
+def fdatasync_ms(root: str, times: int = 100) -> float:
+    descriptor = os.open(f"{root}/bare", os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+    data, took = bytes(1000), []
+    for _ in range(times):
+        os.write(descriptor, data)
+        started = time.perf_counter()
+        os.fdatasync(descriptor)
+        took.append(time.perf_counter() - started)
+    os.close(descriptor)
+    return median(took) * 1000
+
+
+BENCHES: dict[str, Callable[[str, Scale], Iterator[Bar]]] = {
+    "append": bench_append,
+    "read": bench_read,
+    "recovery": bench_recovery,
+    "start": bench_start,
+    "memory": bench_memory,
+    "commit": bench_commit,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a smoke run: small and noisy")
+    parser.add_argument("--cpu", action="store_true", help="count processor seconds where nothing waits for the disk")
+    parser.add_argument("--only", nargs="*", choices=BENCHES, default=list(BENCHES))
+    parser.add_argument("--directory", default=None, help="where to write; default: a temporary directory")
+    parser.add_argument("--grow", type=int, default=None, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="goqueue-bench-", dir=options.directory) as directory:
+        root = f"{directory}/data"
+        if options.grow is not None:
+            print(grow(root, options.grow))
+            return 0
+        scale = QUICK if options.quick else FULL
+        if options.cpu:
+            Stopwatch.clock = staticmethod(time.process_time)
+        bars = []
+        for name in options.only:
+            print(f"{name} ...", file=sys.stderr, flush=True)
+            bars += BENCHES[name](root, scale)
+    print(table(bars))
+    return 0 if all(bar.met is not False for bar in bars) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
