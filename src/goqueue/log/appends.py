@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 
 from goqueue.codec.batch import (
@@ -23,7 +24,7 @@ from goqueue.log.lanes import LaneRun, record_runs
 from goqueue.log.offset_index import POSITION_MAX
 from goqueue.log.segment import Segment
 from goqueue.log.snapshots import write_snapshot
-from goqueue.log.state import LogState, coordinator_epoch_of
+from goqueue.log.state import LogState, coordinator_epoch_of, newest_ms
 from goqueue.ports import Buffer
 from goqueue.records import Appended, TimestampType
 
@@ -34,7 +35,6 @@ _SEGMENT_OFFSETS_MAX = 2**31
 def append_data(
     state: LogState,
     batch: Buffer,
-    *,
     now_ms: int,
     leader_epoch: int,
     priority: int,
@@ -42,7 +42,8 @@ def append_data(
     headers: bytes,
 ) -> Appended:
     """Write one batch of a client."""
-    state.check_writable()
+    if state.sync.poison is not None:
+        state.check_writable()
     header = check_batch(batch)
     settings = state.settings
     if len(batch) > settings.max_message_bytes:
@@ -67,15 +68,16 @@ def append_data(
         flags |= _TRANSACTIONAL
     segment = _write(state, batch, header, now_ms, leader_epoch, priority, flags, headers)
     # Nothing below can fail: the frame is written, so it must be remembered.
-    if segment.lanes is not None:
+    lanes = segment.lanes
+    if lanes is not None:
         if runs is None:
-            segment.lanes.append_run(priority, offset, header[6] + 1)
+            lanes.append_run(priority, offset, header[6] + 1)
         else:
             for run in runs:
-                segment.lanes.append_run(*run)
+                lanes.append_run(*run)
     if header[9] >= 0:
         state.producers.apply(header, offset, commit=None, now_ms=now_ms)
-    return Appended(offset, state.end_offset - 1, now_ms, state.start_offset, stamped_ms=stamped_ms)
+    return _appended(Appended, (offset, offset + header[6], now_ms, state.start_offset, False, stamped_ms))
 
 
 def append_marker(state: LogState, batch: Buffer, *, now_ms: int, leader_epoch: int) -> Appended:
@@ -118,16 +120,16 @@ def append_frames(state: LogState, data: Buffer) -> int:
     return state.end_offset
 
 
-def roll(state: LogState) -> None:
-    """Seal the active segment and begin a new one. Syncing both is left to the next round.
+def roll(state: LogState) -> Segment | None:
+    """Seal the active segment and begin a new one; None if there is nothing to seal.
 
-    So the disk may lose the sealed one's end in a power cut and keep frames of the new
-    one. Therefore nothing in the new one is promised before a checkpoint says that the
-    recovery point has reached it: see `recovery`.
+    Syncing both is left to the next round, so a power cut may take the sealed one's end and
+    leave frames of the new one. Therefore nothing in the new one is promised before a
+    checkpoint says that the recovery point has reached it: see `recovery`.
     """
     active = state.segments.active
     if active is None or not active.size_bytes:
-        return
+        return None
     try:
         active.write_indexes()
         fresh = _create_segment(state)
@@ -140,8 +142,11 @@ def roll(state: LogState) -> None:
     state.sync.change_names()
     state.segments.add(fresh)
     state.is_checkpoint_due = True
+    return fresh
 
 
+# Skips the keyword handling of a NamedTuple's own constructor.
+_appended = tuple.__new__
 _COMPRESSED = int(Flags.COMPRESSED)
 _CONTROL = int(Flags.CONTROL)
 _COMMIT = int(Flags.COMMIT)
@@ -175,14 +180,9 @@ def _write(
     end_offset = offset + header[6] + 1
     segment = _segment_for(state, size, end_offset, now_ms)
     timestamp_ms = header[8]
+    parts: Sequence[Buffer] = (frame_header + prefix, rest, headers) if headers else (frame_header + prefix, rest)
     try:
-        segment.append(
-            (frame_header + prefix, rest, headers) if headers else (frame_header + prefix, rest),
-            size=size,
-            offset=offset,
-            end_offset=end_offset,
-            timestamp_ms=timestamp_ms if timestamp_ms >= 0 else now_ms,
-        )
+        segment.append(parts, size, offset, end_offset, timestamp_ms if timestamp_ms >= 0 else now_ms)
     except OSError as error:
         _check_nothing_left(state, segment)
         raise state.storage_error(error) from error
@@ -194,17 +194,11 @@ def _write(
 
 def _write_frame(state: LogState, view: memoryview, frame: StoredFrame) -> None:
     header, batch = frame.header, frame.batch
-    append_ms = header.timestamp_ns // 1_000_000
+    size = frame.end - frame.position
     end_offset = batch.last_offset + 1
-    segment = _segment_for(state, frame.end - frame.position, end_offset, append_ms)
+    segment = _segment_for(state, size, end_offset, header.timestamp_ns // 1_000_000)
     try:
-        segment.append(
-            (view[frame.position : frame.end],),
-            size=frame.end - frame.position,
-            offset=header.offset,
-            end_offset=end_offset,
-            timestamp_ms=batch.max_timestamp_ms if batch.max_timestamp_ms >= 0 else append_ms,
-        )
+        segment.append((view[frame.position : frame.end],), size, header.offset, end_offset, newest_ms(frame))
     except OSError as error:
         _check_nothing_left(state, segment)
         raise state.storage_error(error) from error
@@ -218,17 +212,18 @@ def _segment_for(state: LogState, size: int, end_offset: int, now_ms: int) -> Se
     active = state.segments.active
     if active is None:
         return _first_segment(state)
-    grown = active.size_bytes + size
-    if active.size_bytes and (
-        grown > state.settings.segment_bytes
-        or grown > POSITION_MAX
+    held = active.size_bytes
+    first_ms = active.first_append_ms
+    if not held or first_ms is None:
+        active.begin(now_ms=now_ms)
+        first_ms = now_ms if active.first_append_ms is None else active.first_append_ms
+    if held and (
+        held + size > state.settings.segment_bytes
+        or held + size > POSITION_MAX
         or end_offset - active.base_offset > _SEGMENT_OFFSETS_MAX
-        or active.age_ms(now_ms) >= state.settings.segment_ms
+        or now_ms - first_ms >= state.settings.segment_ms
     ):
-        roll(state)
-        active = state.segments.active
-        if active is None:  # a roll always leaves one
-            raise AssertionError
+        return roll(state) or active
     return active
 
 

@@ -19,27 +19,25 @@ POSITION_MAX = 2**32 - 1
 class OffsetIndex(SparseIndex):
     """Maps offsets to the positions of the frames that hold them, or of frames shortly before."""
 
-    __slots__ = ("_base_offset", "_next_position", "interval_bytes")
+    __slots__ = ("_base_offset", "interval_bytes", "next_position")
 
     def __init__(self, base_offset: int, interval_bytes: int, *, spilled: int = 0) -> None:
         super().__init__(ENTRY, spilled=spilled)
         self._base_offset = base_offset
         self.interval_bytes = interval_bytes
-        # The frame at position 0 needs no entry: every search that finds none starts there.
-        self._next_position = interval_bytes
+        # The next frame at or behind this position gets an entry. The frame at position 0
+        # needs none: every search that finds nothing starts there.
+        self.next_position = interval_bytes
 
     def resume(self, file: File | None) -> None:
         """Go on behind the last entry of an index that was closed."""
         last = self.last(file)
-        self._next_position = (last[1] if last else 0) + self.interval_bytes
+        self.next_position = (last[1] if last else 0) + self.interval_bytes
 
     def note(self, offset: int, position: int) -> bool:
-        """Index the frame at `position` if the last entry is far enough behind; True if it was."""
-        if position < self._next_position:
-            return False
-        self.add(offset - self._base_offset, position)
-        self._next_position = position + self.interval_bytes
-        return True
+        """Index the frame at `position`; True if so many entries wait that they should spill."""
+        self.next_position = position + self.interval_bytes
+        return self.add(offset - self._base_offset, position)
 
     def position_before(self, offset: int, file: File | None, *, nowait: bool = False) -> int:
         """Where to start looking for `offset`: the last indexed frame not behind it."""
@@ -59,5 +57,5 @@ class OffsetIndex(SparseIndex):
             kept += 1
             last = entry
         self.keep(kept, file)
-        self._next_position = last[1] + self.interval_bytes
+        self.next_position = last[1] + self.interval_bytes
         return is_sound

@@ -11,6 +11,7 @@ from uuid import UUID
 from goqueue.errors import CorruptFrame, OffsetOutOfRange
 from goqueue.log import appends, compacting, removal, timestamps
 from goqueue.log.aborted_lookup import aborted_between
+from goqueue.log.appends import append_data
 from goqueue.log.compaction import Compaction, CompactionReport
 from goqueue.log.producer_state import ProducerInfo
 from goqueue.log.reads import Read, Reader
@@ -158,15 +159,7 @@ class PartitionLog:
         """Check and write one closed batch. It is written when this returns, not yet synced."""
         if marker:
             return appends.append_marker(self._state, batch, now_ms=now_ms, leader_epoch=leader_epoch)
-        return appends.append_data(
-            self._state,
-            batch,
-            now_ms=now_ms,
-            leader_epoch=leader_epoch,
-            priority=priority,
-            flags=int(flags),
-            headers=headers,
-        )
+        return append_data(self._state, batch, now_ms, leader_epoch, priority, flags, headers)
 
     def append_frames(self, data: Buffer) -> int:
         """Write frames as the leader has them; returns the new end."""

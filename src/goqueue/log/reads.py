@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from goqueue.codec.frame import HEADER_BYTES, FrameDamage, parse_frame_header, walk_frames
+from goqueue.codec.frame import HEADER_BYTES, FrameDamage, parse_frame_header
 from goqueue.errors import CorruptFrame
 from goqueue.log.frame_reader import find_frame
+from goqueue.log.frame_spans import frame_spans
 from goqueue.log.segment import Segment
 from goqueue.log.segment_cache import SegmentFiles
 from goqueue.log.segment_list import Segments
@@ -32,7 +33,17 @@ class Read(NamedTuple):
 class Reader:
     """One read in the making."""
 
-    __slots__ = ("_batches", "_frames", "_max_bytes", "_next_offset", "_nowait", "_taken", "_upper")
+    __slots__ = (
+        "_batches",
+        "_frames",
+        "_last_bytes",
+        "_last_end",
+        "_max_bytes",
+        "_next_offset",
+        "_nowait",
+        "_taken",
+        "_upper",
+    )
 
     def __init__(self, offset: int, *, max_bytes: int, upper: int, frames: bool, nowait: bool) -> None:
         self._next_offset = offset
@@ -42,6 +53,9 @@ class Reader:
         self._nowait = nowait
         self._batches: list[memoryview] = []
         self._taken = 0
+        # Of the last frame taken from the last chunk: where it ended there, and its size.
+        self._last_end = 0
+        self._last_bytes = 0
 
     def read(self, segments: Segments) -> Read:
         """Collect from as many segments as it takes."""
@@ -63,72 +77,105 @@ class Reader:
     def _collect(self, segment: Segment, files: SegmentFiles) -> bool:
         """Take what this segment has; True when the read is complete."""
         end = segment.size_bytes
-        position = 0
-        if self._next_offset > segment.base_offset:
-            position = segment.position_before(self._next_offset, files, nowait=self._nowait)
-        indexed = position > 0
-        want = self._max_bytes - self._taken + _SLACK_BYTES
+        position, frame_bytes = self._find(segment, files)
+        is_hint = position > 0
         while position < end:
-            data = files.log.pread(min(want, _CHUNK_BYTES_MAX, end - position), position, nowait=self._nowait)
-            view = memoryview(data)
+            want = self._want(files, position, end, frame_bytes)
+            view = memoryview(files.log.pread(want, position, nowait=self._nowait))
+            frame_bytes = 0
             try:
-                if self._take(view, indexed=indexed):
-                    return True
+                is_complete = self._take(view, is_hint=is_hint)
                 if not view:
                     raise FrameDamage(0, f"{end - position} bytes are missing")
+                if self._last_end:
+                    # Where the next read in this segment begins, if it goes on from here.
+                    segment.resume = (self._next_offset, position + self._last_end, self._last_bytes)
+                # More may fit into what was asked for, but half of it is not worth another read.
+                if is_complete or 2 * self._taken >= self._max_bytes:
+                    return True
                 position += len(view)
             except _BadHint:
                 position = 0
             except FrameDamage as damage:
                 at = position + damage.position
                 if damage.is_short and position + len(view) < end:
-                    want = self._want_frame(view, damage.position)
-                    if not want:
+                    if 2 * self._taken >= self._max_bytes:
                         return True
                     position = at
                 elif self._batches:
                     return True
-                elif indexed and damage.position == 0:
+                elif is_hint and damage.position == 0 and not self._is_frame_of_hint(view):
                     position = 0
                 else:
                     position = self._behind_damage(segment, files, at, end, damage.reason)
-            indexed = False
+            is_hint = False
         return False
 
-    def _take(self, view: memoryview, *, indexed: bool) -> bool:
+    def _find(self, segment: Segment, files: SegmentFiles) -> tuple[int, int]:
+        """Where to start reading, and how large the frames there are, 0 if that is not known."""
+        offset = self._next_offset
+        if offset <= segment.base_offset:
+            return 0, 0
+        resume = segment.resume
+        if resume is not None and resume[0] == offset:
+            return resume[1], resume[2]
+        return segment.position_before(offset, files, nowait=self._nowait), 0
+
+    def _want(self, files: SegmentFiles, position: int, end: int, frame_bytes: int) -> int:
+        """How much to read at once: whole frames, since a part of one is read in vain."""
+        budget = min(self._max_bytes - self._taken, _CHUNK_BYTES_MAX)
+        left = end - position
+        if left <= budget or left <= HEADER_BYTES:
+            return left
+        slack = 0
+        if not frame_bytes:
+            try:
+                header = parse_frame_header(files.log.pread(HEADER_BYTES, position, nowait=self._nowait))
+            except FrameDamage:
+                return min(left, max(budget, _SLACK_BYTES))
+            frame_bytes = header.size
+            if header.offset != self._next_offset:
+                slack = _SLACK_BYTES  # frames between the index entry and the offset asked for
+        return min(left, max(budget - budget % frame_bytes, frame_bytes) + slack)
+
+    def _take(self, view: memoryview, *, is_hint: bool) -> bool:
         """Take the frames in `view`; True when no more are wanted."""
         batches, upper, max_bytes = self._batches, self._upper, self._max_bytes
-        next_offset, taken = self._next_offset, self._taken
+        next_offset, taken, frames = self._next_offset, self._taken, self._frames
+        last_end = last_size = 0
         try:
-            for position, end, header, batch in walk_frames(view):
-                if indexed:
-                    if batch[0] > next_offset:
-                        raise _BadHint
-                    indexed = False
-                last = batch[0] + batch[6]
+            for position, value_end, end, first, last in frame_spans(view):
                 if last < next_offset:
+                    is_hint = False
                     continue
+                if is_hint:
+                    if first > next_offset:
+                        raise _BadHint
+                    is_hint = False
                 if last >= upper:
                     return True
-                size = end - position if self._frames else header[6]
-                if batches and taken + size > max_bytes:
+                batch = view[position:end] if frames else view[position + HEADER_BYTES : value_end]
+                size = len(batch)
+                if taken + size > max_bytes and batches:
                     return True
-                start = position if self._frames else position + HEADER_BYTES
-                batches.append(view[start : start + size])
+                batches.append(batch)
                 taken += size
                 next_offset = last + 1
+                last_end = end
+                last_size = size
             return taken >= max_bytes
         finally:
             self._next_offset, self._taken = next_offset, taken
+            self._last_end = last_end
+            if last_end:
+                self._last_bytes = last_size if frames else last_size + HEADER_BYTES
 
-    def _want_frame(self, view: memoryview, position: int) -> int:
-        """How much to read for the frame that the chunk cuts off; 0 if it is not wanted."""
-        if len(view) - position < HEADER_BYTES:
-            return self._max_bytes - self._taken + _SLACK_BYTES if self._taken < self._max_bytes else 0
-        size = parse_frame_header(view, position).size
-        if self._batches and self._taken + size > self._max_bytes:
-            return 0
-        return max(size, self._max_bytes - self._taken) + HEADER_BYTES
+    def _is_frame_of_hint(self, view: memoryview) -> bool:
+        """Whether a damaged frame still shows that the index was right to lead here."""
+        try:
+            return parse_frame_header(view).offset <= self._next_offset
+        except FrameDamage:
+            return False
 
     def _behind_damage(self, segment: Segment, files: SegmentFiles, at: int, end: int, reason: str) -> int:
         """Where to go on when damage lies before the offset asked for; CorruptFrame when it lies there."""

@@ -55,6 +55,8 @@ def recover(
         Scan(state, checkpoint, report).run()
     state.start_offset = min(max(state.start_offset, state.segments.current.all[0].base_offset), state.end_offset)
     state.high_watermark = max(min(state.high_watermark, state.end_offset), state.start_offset)
+    # Markers that were replayed lie below a high watermark that does not move any more.
+    state.producers.settle(state.high_watermark)
     state.epochs.truncate_start(state.start_offset)
     drop_below_start(state)
     state.damage = tuple(report.damage)

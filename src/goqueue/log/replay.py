@@ -14,7 +14,7 @@ from goqueue.log.producer_state import ProducerState
 from goqueue.log.segment import Segment
 from goqueue.log.segment_names import ABORTED_INDEX, LANE_INDEX
 from goqueue.log.snapshots import load_snapshot
-from goqueue.log.state import LogState
+from goqueue.log.state import LogState, newest_ms
 
 OFFSET_MAX = 2**63 - 1
 
@@ -53,12 +53,6 @@ def recover_max_timestamp(segment: Segment) -> None:
     """See the frames again that came after the last entry of the time index."""
     for _, _, frame in sound_frames(segment, segment.times.last_offset):
         segment.times.see(newest_ms(frame), frame.header.offset)
-
-
-def newest_ms(frame: StoredFrame) -> int:
-    """The largest timestamp of a frame's records; without one, the time of the append."""
-    stamp_ms = frame.batch.max_timestamp_ms
-    return stamp_ms if stamp_ms >= 0 else frame.header.timestamp_ns // 1_000_000
 
 
 def restore_producers(state: LogState, end_offset: int) -> None:

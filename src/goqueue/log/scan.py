@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 
 from goqueue.codec.batch import HEADER_BYTES as BATCH_HEADER_BYTES
 from goqueue.codec.batch import parse_batch_header
-from goqueue.codec.frame import HEADER_BYTES, FrameDamage, parse_frame_header
+from goqueue.codec.frame import HEADER_BYTES, Flags, FrameDamage, parse_frame_header
 from goqueue.errors import CorruptFrame, DamagedIndex
 from goqueue.log.aborted_index import AbortedIndex
 from goqueue.log.checkpoint import Checkpoint, LogPoint
 from goqueue.log.frame_reader import find_frame, frames_in
 from goqueue.log.lane_index import LaneIndex
 from goqueue.log.producer_state import ProducerState
-from goqueue.log.replay import OFFSET_MAX, newest_ms, restore_producers
+from goqueue.log.replay import OFFSET_MAX, restore_producers
 from goqueue.log.segment import Segment
 from goqueue.log.state import LogState
 
@@ -32,6 +32,9 @@ class RecoveryReport:
     cut_where: str = ""
     segments_dropped: int = 0
     damage: list[CorruptFrame] = field(default_factory=list)
+
+
+_SPECIAL = int(Flags.CONTROL | Flags.MIXED_LANES)
 
 
 class Scan:
@@ -69,6 +72,8 @@ class Scan:
             point = self._open_whole(segments[number])
         if state.end_offset < self._producers_from:
             restore_producers(state, state.end_offset)
+            if segment.aborted is not None:
+                segment.aborted.truncate(state.end_offset)
         state.sync.synced = min(state.sync.synced, state.end_point())
         state.sync.change_names()
         state.is_checkpoint_due = self._checkpoint is None or number > first or first < len(segments) - 1
@@ -82,7 +87,9 @@ class Scan:
             restore_producers(state, segments[0].base_offset)
             return 0, self._open_whole(segments[0])
         recovery = checkpoint.recovery
-        number = state.segments.current.at(recovery.offset)
+        # The segment that held the point, though a roll may have put another at its offset since:
+        # its indexes were written by that roll and may not have reached the disk.
+        number = state.segments.current.at(recovery.base_offset)
         segment = segments[number]
         state.epochs.truncate_end(recovery.offset)
         if self._restore(segment, checkpoint):
@@ -108,6 +115,8 @@ class Scan:
         segment.begin()
         if not segment.restore_indexes(checkpoint.index_entries, checkpoint.time_entries, recovery):
             return False
+        # Like the producers, what they aborted is as of the checkpoint's end, not of its recovery point.
+        segment.aborted = AbortedIndex.decode(checkpoint.aborted)
         segment.times.see(checkpoint.max_timestamp_ms, segment.base_offset)
         self._state.producers = producers
         self._producers_from = checkpoint.end.offset
@@ -146,17 +155,27 @@ class Scan:
             resume = found
 
     def _take_frames(self, segment: Segment, resume: int, expected: int, position: int) -> tuple[int, int]:
-        apply_frame, note_frame = self._state.apply_frame, segment.note_frame
-        producers_from = self._producers_from
+        # The loop that decides how long a crash keeps a partition away: plain frames, which
+        # nothing but the indexes need to know of, are dealt with here and call nobody.
+        state, producers_from = self._state, self._producers_from
+        index, times, lanes = segment.index, segment.times, segment.lanes
         try:
             for chunk, view, frame in frames_in(segment.hold().log, resume, segment.size_bytes):
-                offset = frame.header.offset
+                at, end, header, batch = frame
+                offset = header[2]
                 if offset < expected:
-                    raise FrameDamage(chunk + frame.position, f"offset {offset} comes where {expected} is due")
-                note_frame(offset, chunk + frame.position, newest_ms(frame))
-                apply_frame(segment, frame, view, producers_from=producers_from)
-                expected = offset + frame.batch.last_offset_delta + 1
-                position = chunk + frame.end
+                    reason = f"offset {offset} comes where {expected} is due"
+                    raise FrameDamage(chunk + at, reason)
+                stamp_ms = batch[8] if batch[8] >= 0 else header[3] // 1_000_000
+                if stamp_ms > times.max_timestamp_ms or chunk + at >= index.next_position:
+                    segment.note_frame(offset, chunk + at, stamp_ms)
+                expected = offset + batch[6] + 1
+                if batch[9] < 0 and batch[2] == state.epochs.latest and lanes is not None and not header[0] & _SPECIAL:
+                    if batch[12]:
+                        lanes.append_run(header[4], offset, expected - offset)
+                else:
+                    state.apply_frame(segment, frame, view, producers_from=producers_from)
+                position = chunk + end
         except FrameDamage as damage:
             raise _Broken(expected, position, damage) from None
         return expected, position

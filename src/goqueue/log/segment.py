@@ -39,7 +39,6 @@ class Segment:
     __slots__ = (
         "_cache",
         "_files",
-        "_first_append_ms",
         "_held",
         "_index",
         "_interval_bytes",
@@ -47,7 +46,9 @@ class Segment:
         "aborted",
         "base_offset",
         "end_offset",
+        "first_append_ms",
         "lanes",
+        "resume",
         "size_bytes",
         "stem",
     )
@@ -74,7 +75,11 @@ class Segment:
         self._held: SegmentFiles | None = None
         self._index: OffsetIndex | None = None
         self._times: TimeIndex | None = None
-        self._first_append_ms: int | None = None
+        # When the first frame was written, by the leader's clock; not known before `begin`.
+        self.first_append_ms: int | None = None
+        # Where the last read ended: the next offset, its position, and the size of frames
+        # there. Readers mostly go on from there, and need not search then.
+        self.resume: tuple[int, int, int] | None = None
         # In memory while the segment grows; once it is sealed they are files.
         self.lanes: LaneIndex | None = None
         self.aborted: AbortedIndex | None = None
@@ -114,14 +119,17 @@ class Segment:
             held.retire()
         self._cache.discard(self)
 
-    def begin(self, *, create: bool = False) -> None:
-        """Take appends from now on."""
+    def begin(self, *, now_ms: int = 0, create: bool = False) -> None:
+        """Take appends from now on. `now_ms` is the age of an empty segment."""
         files = self.hold(create=create)
         self.index.resume(files.index(OFFSET_INDEX))
         if self.lanes is None:
             self.lanes = LaneIndex(self.base_offset)
         if self.aborted is None:
             self.aborted = AbortedIndex()
+        self.first_append_ms = now_ms
+        with suppress(FrameDamage):
+            self.first_append_ms = parse_frame_header(files.log.pread(HEADER_BYTES, 0)).timestamp_ns // 1_000_000
 
     def write_indexes(self) -> None:
         """Write every index out whole, as a sealed segment has them. May be done again."""
@@ -150,11 +158,9 @@ class Segment:
 
     # --- writing ----------------------------------------------------------------------
 
-    def append(self, parts: Sequence[Buffer], *, size: int, offset: int, end_offset: int, timestamp_ms: int) -> None:
-        """Write one frame. On an error nothing has changed."""
-        if self._held is None:
-            self.begin()
-        position = self.hold().log.append(parts)
+    def append(self, parts: Sequence[Buffer], size: int, offset: int, end_offset: int, timestamp_ms: int) -> None:
+        """Write one frame. On an error nothing has changed. The segment has begun."""
+        position = (self._held or self.hold()).log.append(parts)
         self.note_frame(offset, position, timestamp_ms)
         # Published last, and the size before the end: a reader that sees the end finds the bytes.
         self.size_bytes = position + size
@@ -162,11 +168,14 @@ class Segment:
 
     def note_frame(self, offset: int, position: int, timestamp_ms: int) -> None:
         """Keep the indexes up with a frame at `position`."""
-        index, times = self.index, self.times
-        times.see(timestamp_ms, offset)
-        if index.note(offset, position):
+        index, times = self._index, self._times
+        if index is None or times is None:
+            index, times = self.index, self.times
+        if timestamp_ms > times.max_timestamp_ms:
+            times.see(timestamp_ms, offset)
+        if position >= index.next_position:
             times.note()
-            if index.is_spill_due:
+            if index.note(offset, position):
                 # Without room on the disk the entries wait in memory: an index may not fail an append.
                 with suppress(OSError):
                     self.spill_indexes()
@@ -247,27 +256,6 @@ class Segment:
     def max_timestamp_ms(self) -> int:
         """The largest timestamp of any record; -1 if none has one."""
         return self.times.max_timestamp_ms
-
-    @property
-    def first_append_ms(self) -> int | None:
-        """When the first frame was written; None while there is none."""
-        if self._first_append_ms is None and self.size_bytes >= HEADER_BYTES:
-            files = self.pin()
-            try:
-                header = parse_frame_header(files.log.pread(HEADER_BYTES, 0))
-                self._first_append_ms = header.timestamp_ns // 1_000_000
-            except FrameDamage:
-                return None
-            finally:
-                files.unpin()
-        return self._first_append_ms
-
-    def age_ms(self, now_ms: int) -> int:
-        """How long ago the first frame was written."""
-        first_ms = self._first_append_ms
-        if first_ms is None:
-            first_ms = self.first_append_ms
-        return now_ms - first_ms if first_ms is not None else 0
 
     def position_before(self, offset: int, files: SegmentFiles, *, nowait: bool = False) -> int:
         """Where to start looking for `offset` in the pinned files."""

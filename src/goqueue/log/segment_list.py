@@ -36,19 +36,16 @@ class Segments:
 class SegmentList:
     """The segments of one log as they are now."""
 
-    __slots__ = ("current", "generation", "sealed_bytes")
+    __slots__ = ("active", "current", "generation", "sealed_bytes")
 
     def __init__(self, segments: Iterable[Segment] = ()) -> None:
         self.current = Segments(segments)
+        # The segment that takes appends; None before the first append.
+        self.active = self.current.all[-1] if self.current.all else None
         # Grows when bytes that a reader may be about to read go away, so that it can tell
         # a segment that left from one that is damaged.
         self.generation = 0
         self.sealed_bytes = sum(segment.size_bytes for segment in self.current.all[:-1])
-
-    @property
-    def active(self) -> Segment | None:
-        """The segment that takes appends; None before the first append."""
-        return self.current.all[-1] if self.current.all else None
 
     @property
     def sealed(self) -> tuple[Segment, ...]:
@@ -72,4 +69,5 @@ class SegmentList:
 
     def _publish(self, segments: tuple[Segment, ...]) -> None:
         self.current = Segments(segments)
+        self.active = segments[-1] if segments else None
         self.sealed_bytes = sum(segment.size_bytes for segment in segments[:-1])

@@ -44,22 +44,17 @@ class SparseIndex:
         return self._tail.spilled
 
     @property
-    def is_spill_due(self) -> bool:
-        """Whether a block's worth of entries waits in memory."""
-        waiting = len(self._tail.keys)
-        return waiting >= BLOCK_ENTRIES and waiting % BLOCK_ENTRIES == 0
-
-    @property
     def has_tail(self) -> bool:
         """Whether entries wait that the file does not have."""
         return bool(self._tail.keys)
 
-    def add(self, key: int, value: int) -> None:
-        """Put an entry behind all others."""
-        tail = self._tail
+    def add(self, key: int, value: int) -> bool:
+        """Put an entry behind all others; True if a block's worth of them waits in memory."""
+        _, keys, values = self._tail
         # Readers search the keys, so the value must be there first.
-        tail.values.append(value)
-        tail.keys.append(key)
+        values.append(value)
+        keys.append(key)
+        return not len(keys) % BLOCK_ENTRIES
 
     def spill(self, file: File) -> None:
         """Move the tail to the file. On an error nothing has moved."""

@@ -176,3 +176,9 @@ def coordinator_epoch_of(marker: Buffer) -> int:
     records = decode_records(marker)
     value = records[0].value if records else None
     return int.from_bytes(value[2:6], "big", signed=True) if value is not None and len(value) >= 6 else -1
+
+
+def newest_ms(frame: StoredFrame) -> int:
+    """The largest timestamp of a frame's records; without one, the time of the append."""
+    stamp_ms = frame.batch.max_timestamp_ms
+    return stamp_ms if stamp_ms >= 0 else frame.header.timestamp_ns // 1_000_000
