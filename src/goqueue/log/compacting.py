@@ -55,7 +55,12 @@ def finish(state: LogState, done: Compaction) -> CompactionReport | None:
         return None
     state.check_writable()
     try:
-        done.swap(lambda one: _replace(state, one))
+        # The same list once more: a read that opens a file just as its name changes hands finds
+        # that the log has changed, and looks again.
+        done.swap(
+            lambda one: _replace(state, one),
+            announce=lambda _: state.segments.replace(state.segments.current.all),
+        )
     except OSError as error:
         # The names on the disk may be ahead of the list in memory: only a recovery can say.
         state.sync.poison = f"a compaction could not be put in place: {error}"

@@ -127,11 +127,15 @@ class Compaction:
             raise
         return self.report
 
-    def swap(self, replace: Callable[[Replacement], None]) -> None:
-        """Put the new segments in place. `replace` is called as soon as the files of one are.
+    def swap(
+        self, replace: Callable[[Replacement], None], *, announce: Callable[[Replacement], None] | None = None
+    ) -> None:
+        """Put the new segments in place, one after the other.
 
-        If this fails, the log's names on disk and its list in memory may differ, so the log must
-        take no more reads or writes; opening it anew finishes the swap.
+        `announce` is called when the files of the old ones are held open and their names are
+        about to change; `replace` when the names are those of the new one. If this fails, the
+        names on disk and the list in memory may differ, so the log must take no more reads or
+        writes; opening it anew finishes the swap.
         """
         report = self.report
         if report is None:
@@ -142,6 +146,8 @@ class Compaction:
             for one in self.replacements:
                 for segment in one.old:
                     _hold_open(segment)
+                if announce is not None:
+                    announce(one)
                 install(self.files, self.directory, Swap(one.base_offset, one.end_offset))
                 replace(one)
         if self.files.exists(f"{self.directory}/{CLEANED}"):
@@ -168,8 +174,9 @@ class Compaction:
         )
         if newest.end_offset > cleaned_to:
             self.files.make_dirs(f"{self.directory}/{CLEANED}")
-            for group in self._write_groups(touched, filtering):
-                self.replacements.append(group)
+            self.replacements.extend(self._write_groups(touched, filtering))
+            # The names as well as the bytes: what is decided for must be there after a power cut.
+            self.files.sync_dir(f"{self.directory}/{CLEANED}")
         replaced = {id(segment) for one in self.replacements for segment in one.old}
         left = [segment for segment in touched if id(segment) not in replaced]
         return CompactionReport(

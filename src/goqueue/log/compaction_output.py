@@ -93,7 +93,10 @@ class CleanedSegment:
     def _note(self, frame: Buffer, position: int) -> None:
         header = parse_frame_header(frame)
         batch = parse_batch_header(frame, HEADER_BYTES)
-        self._segment.note_frame(header.offset, position, batch.max_timestamp_ms)
+        stamp_ms = batch.max_timestamp_ms
+        if stamp_ms < 0:  # no record has a time: that of the append must do
+            stamp_ms = header.timestamp_ns // 1_000_000
+        self._segment.note_frame(header.offset, position, stamp_ms)
         if not batch.attributes & CONTROL:
             value = memoryview(frame)[HEADER_BYTES : HEADER_BYTES + header.value_bytes]
             for run in frame_runs(header.flags, header.priority, batch, value):

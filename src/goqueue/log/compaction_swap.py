@@ -92,8 +92,7 @@ def finish_interrupted(files: Files, directory: str) -> bool:
 
 
 def publish(files: Files, directory: str, state: CompactionState) -> None:
-    """Decide for the new segments: they are the log from here on."""
-    files.sync_dir(f"{directory}/{CLEANED}")
+    """Decide for the new segments, which are on the disk whole: they are the log from here on."""
     files.replace(f"{directory}/{STATE}", state.encode())
 
 
@@ -123,7 +122,6 @@ def _is_superseded(name: str, swap: Swap) -> bool:
 def finish(files: Files, directory: str, cleaned_to: int) -> None:
     """All moves are done: make them durable, then forget that they were to be done."""
     files.sync_dir(directory)
-    files.sync_dir(f"{directory}/{CLEANED}")
     if load_state(files, directory) != CompactionState(cleaned_to):
         files.replace(f"{directory}/{STATE}", CompactionState(cleaned_to).encode())
     discard(files, directory)

@@ -142,6 +142,7 @@ class Bench:
         reports = [self.compact(**changes)]
         while not reports[-1].is_complete:
             reports.append(self.compact(**changes))
+            assert reports[-1].cleaned_to > reports[-2].cleaned_to, "a pass that got no further"
         return reports
 
     def reopened(self, files):
