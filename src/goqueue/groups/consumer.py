@@ -62,7 +62,6 @@ class ConsumerProtocol:
 
     def heartbeat(self, group: ConsumerGroup, command: ConsumerHeartbeat, now_ms: int, out: Outbox) -> ConsumerBeat:
         """Join, stay or leave, and take the next step towards the target."""
-        _check_request(command)
         if command.member_epoch in {LEAVE_EPOCH, STATIC_LEAVE_EPOCH}:
             return self._leave(group, command, now_ms, out)
         known = group.members.get(command.member_id)
@@ -195,7 +194,9 @@ class ConsumerProtocol:
         is_full = command.rebalance_timeout_ms is not None and command.owned is not None
         is_full = is_full and (command.topics is not None or command.regex is not None)
         changed = current.assigned != before.current.assigned
-        told = command.member_epoch == JOIN_EPOCH or is_full or changed
+        # A member that owns what it should not has perhaps not heard of it.
+        strays = command.owned is not None and not command.owned <= current.assigned
+        told = command.member_epoch == JOIN_EPOCH or is_full or changed or strays
         return ConsumerBeat(
             member_id=member.member_id,
             member_epoch=current.epoch,
@@ -258,8 +259,8 @@ class ConsumerProtocol:
             self.rebalances.complete(group_id, now_ms)
 
 
-def _check_request(command: ConsumerHeartbeat) -> None:
-    """What a heartbeat must say, whatever the group looks like."""
+def check_heartbeat(command: ConsumerHeartbeat) -> None:
+    """Raise unless a heartbeat says what it must, whatever the group looks like."""
     epoch = command.member_epoch
     if epoch < STATIC_LEAVE_EPOCH:
         raise InvalidRequest(f"{epoch} is no member epoch", field="member_epoch")

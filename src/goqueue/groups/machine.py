@@ -40,7 +40,7 @@ from goqueue.groups.commands import (
     ListGroups,
     SyncGroup,
 )
-from goqueue.groups.consumer import ConsumerProtocol
+from goqueue.groups.consumer import ConsumerProtocol, check_heartbeat
 from goqueue.groups.consumer_group import ConsumerGroup
 from goqueue.groups.deadlines import Deadlines
 from goqueue.groups.generations import Generations
@@ -83,7 +83,9 @@ class GroupMachine:
             self._HANDLERS[type(command)](self, ticket, command, now_ms, out)
         finally:
             self._tidy(group_id)
-        self._arm_offsets(now_ms)
+        if out.records:
+            # What they bring is in no slot yet.
+            self._arm_offsets(now_ms)
         return out.decision()
 
     def tick(self, now_ms: int) -> Decision:
@@ -106,7 +108,8 @@ class GroupMachine:
             group = self._slots[group_id].consumer
             if group is not None:
                 self._consumer.members_ended(group, members, now_ms, out)
-        self._arm_offsets(now_ms)
+        if self._slots:
+            self._arm_offsets(now_ms)
         return out.decision()
 
     def apply(self, key: bytes, value: bytes | None) -> None:
@@ -171,6 +174,7 @@ class GroupMachine:
     # --- the new protocol -------------------------------------------------------------
 
     def _consumer_heartbeat(self, ticket: int, command: ConsumerHeartbeat, now_ms: int, out: Outbox) -> None:
+        check_heartbeat(command)
         slot = self._slot(command.group)
         if slot.consumer is not None:
             out.reply(ticket, self._consumer.heartbeat(slot.consumer, command, now_ms, out))
@@ -227,10 +231,11 @@ class GroupMachine:
                 self._classic.arm_loaded(slot.classic, now_ms)
             if slot.consumer is not None:
                 self._consumer.arm_loaded(slot.consumer, now_ms)
-        self._arm_offsets(now_ms)
+        if self._slots:
+            self._arm_offsets(now_ms)
 
     def _arm_offsets(self, now_ms: int) -> None:
-        if self._slots and _OFFSETS not in self._alarms:
+        if _OFFSETS not in self._alarms:
             self._alarms.set(_OFFSETS, now_ms + OFFSETS_CHECK_MS)
 
     def _ring(self, group: ClassicGroup, key: AlarmKey, now_ms: int, out: Outbox) -> None:

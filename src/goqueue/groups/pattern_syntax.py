@@ -117,7 +117,7 @@ class _Parser:
         if max(least, most or 0) > _REPEAT_MAX or (most is not None and most < least):
             raise self._wrong("bad repetition")
         self._take("?")  # lazy or greedy: the same names match
-        if self._peek() in {"*", "+", "?"}:
+        if self._bounds() is not None:
             raise self._wrong("a repetition of a repetition")
         return Repeat(part, least, most)
 

@@ -148,7 +148,9 @@ class Bench:
 
     # --- the classic protocol -----------------------------------------------------------
 
-    def join(self, member_id: str, *, group: str = "g", new_id: str = "", topics: Sequence[str] = ("t",), **more: object) -> int:
+    def join(
+        self, member_id: str, *, group: str = "g", new_id: str = "", topics: Sequence[str] = ("t",), **more: object
+    ) -> int:
         """Ask to be in the next generation. Without a member id, `new_id` is what it will get."""
         settings: dict[str, object] = {
             "protocol_type": "consumer",
