@@ -79,7 +79,11 @@ async def _publish_plain(
         positions.append(index)
         records.append(record)
     for chosen, (positions, records) in groups.items():
-        results = await services.publish.publish_records(topic, records, acks=_ACKS[body.acks], partition=chosen)
+        try:
+            results = await services.publish.publish_records(topic, records, acks=_ACKS[body.acks], partition=chosen)
+        except GoQueueError as error:
+            # It concerns this partition's messages only; the others have their own fate.
+            results = [Outcome(partition=-1, offset=-1, timestamp_ms=-1, error=error)] * len(records)
         for index, outcome in zip(positions, results, strict=True):
             outcomes[index] = outcome
     return [outcome for outcome in outcomes if outcome is not None]

@@ -1,0 +1,270 @@
+"""Publishing and reading over HTTP."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import socket
+import time
+import urllib.request
+
+import pytest
+from tests.e2e.http import Http
+
+names = (f"topic-{number}" for number in itertools.count())
+
+
+@pytest.fixture
+def http(broker):
+    return Http(broker.http)
+
+
+@pytest.fixture
+def topic(http):
+    """A topic with one partition, since order counts within one (L53)."""
+    name = next(names)
+    http.post("/topics", {"name": name, "num_partitions": 1})
+    return name
+
+
+def read(http, topic, query="from=earliest"):
+    return http.get(f"/topics/{topic}/partitions/0/messages?{query}")
+
+
+def test_one_message_goes_in_and_comes_out(http, topic):
+    reply = http.post(f"/topics/{topic}/messages", {"value": "hello", "key": "k", "headers": {"trace": "7"}})
+
+    assert reply["results"] == [{"partition": 0, "offset": 0, "timestamp": reply["results"][0]["timestamp"]}]
+    (message,) = read(http, topic)["messages"]
+    assert (message["key"], message["value"], message["headers"]) == ("k", "hello", {"trace": "7"})
+
+
+def test_every_route_is_served_under_v1_too(http, topic):
+    http.post(f"/v1/topics/{topic}/messages", {"value": "hello"})
+
+    assert http.get(f"/v1/topics/{topic}/partitions/0/messages")["next_offset"] == 1
+
+
+def test_the_reply_names_the_level_of_safety_that_was_reached(http, topic):
+    for acks in ("none", "leader", "all"):
+        assert http.post(f"/topics/{topic}/messages", {"value": "x", "acks": acks})["acks"] == acks
+
+
+def test_any_bytes_survive_as_base64(http, topic):
+    every_byte = bytes(range(256))
+    encoded = base64.b64encode(every_byte).decode()
+
+    http.post(
+        f"/topics/{topic}/messages",
+        {"value": encoded, "key": encoded, "headers": {"h": encoded}, "encoding": "base64"},
+    )
+
+    (message,) = read(http, topic)["messages"]
+    assert message["encoding"] == "base64"
+    assert message["value"] == message["key"] == message["headers"]["h"] == encoded
+
+
+def test_json_values_are_stored_as_they_were_written(http, topic):
+    body = (
+        b'{"messages": [{"value": {"b": 1,  "a": [1.50, null]}}, {"value": 7}, {"value": null}, {"value": "\\u00e9"}]}'
+    )
+
+    answer = http.ask("POST", f"/topics/{topic}/messages", body)
+
+    assert answer.status == 200
+    values = [message["value"] for message in read(http, topic)["messages"]]
+    assert values == ['{"b": 1,  "a": [1.50, null]}', "7", None, "é"]
+
+
+def test_messages_that_fail_do_not_hide_behind_a_200(http, topic):
+    answer = http.ask(
+        "POST",
+        f"/topics/{topic}/messages",
+        {"messages": [{"value": "good"}, {"value": "x", "partition": 9}, {"value": "!", "encoding": "base64"}]},
+    )
+
+    assert answer.status == 207
+    good, unplaced, undecodable = answer.body["results"]
+    assert good["offset"] == 0
+    assert (unplaced["error"]["code"], unplaced["status"]) == ("partition_not_found", 404)
+    assert undecodable["error"]["field"] == "messages[2].value"
+    assert answer.body["count"] == 1
+
+
+def test_a_retry_with_its_sequence_is_stored_once_and_answers_the_first_offsets(http, topic):
+    producer = http.post("/producers/init")
+    body = {
+        "messages": [{"value": "a"}, {"value": "b"}],
+        "partition": 0,
+        "producer_id": producer["producer_id"],
+        "producer_epoch": producer["epoch"],
+        "sequence": 0,
+    }
+
+    first = http.post(f"/topics/{topic}/messages", body)
+    again = http.post(f"/topics/{topic}/messages", body)
+
+    assert [r["offset"] for r in again["results"]] == [r["offset"] for r in first["results"]] == [0, 1]
+    assert again["duplicate"] is True
+    assert "duplicate" not in first
+    assert read(http, topic)["next_offset"] == 2
+
+
+def test_a_gap_in_the_sequence_is_refused(http, topic):
+    producer_id = http.post("/producers/init")["producer_id"]
+    body = {"value": "a", "partition": 0, "producer_id": producer_id, "producer_epoch": 0}
+    http.post(f"/topics/{topic}/messages", {**body, "sequence": 0})
+
+    status, error = http.refused("POST", f"/topics/{topic}/messages", {**body, "sequence": 5})
+
+    assert (status, error["code"]) == (409, "out_of_order_sequence")
+
+
+def test_a_topic_is_made_by_its_first_message(http):
+    name = next(names)
+
+    http.publish(name, "hello")
+
+    assert http.get(f"/topics/{name}")["partitions"] == 3
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"valu": 1}, "valu"),
+        ({}, "value"),
+        ({"messages": []}, "messages"),
+        ({"messages": [{"value": 1}], "value": 2}, "messages"),
+        ({"value": 1, "key": 5}, "key"),
+        ({"value": 1, "acks": "some"}, "acks"),
+        ({"value": 1, "partition": -1}, "partition"),
+        ({"value": 1, "producer_id": 1}, "producer_epoch"),
+        ({"messages": [{"value": 1}, {"key": "k"}]}, "messages[1]"),
+    ],
+)
+def test_a_bad_publish_names_the_field_and_stores_nothing(http, topic, body, field):
+    status, error = http.refused("POST", f"/topics/{topic}/messages", body)
+
+    assert status == 400
+    assert error["field"].startswith(field)
+    assert read(http, topic)["next_offset"] == 0
+
+
+def test_a_body_that_is_not_json_is_refused_as_such(http, topic):
+    status, error = http.refused("POST", f"/topics/{topic}/messages", b"{not json")
+
+    assert (status, error["field"]) == (400, "body")
+
+
+def test_a_body_above_16_megabytes_is_refused(http, topic):
+    status, error = http.refused(
+        "POST", f"/topics/{topic}/messages", b'{"value": "' + b"x" * (17 * 1024 * 1024) + b'"}'
+    )
+
+    assert (status, error["field"]) == (413, "body")
+
+
+def test_reading_pages_through_a_partition_by_offset(http, topic):
+    http.publish(topic, *range(25))
+
+    values, offset = [], 0
+    while True:
+        page = read(http, topic, f"offset={offset}&limit=10")
+        if not page["messages"]:
+            break
+        values += [int(message["value"]) for message in page["messages"]]
+        offset = page["next_offset"]
+
+    assert values == list(range(25))
+    assert page["high_watermark"] == 25
+
+
+def test_reading_starts_at_a_time(http, topic):
+    stamped = [{"value": str(number), "timestamp": 1_700_000_000_000 + number} for number in range(10)]
+    http.post(f"/topics/{topic}/messages", {"messages": stamped})
+
+    page = read(http, topic, "timestamp=1700000000007")
+
+    assert [message["value"] for message in page["messages"]] == ["7", "8", "9"]
+
+
+def test_an_offset_beyond_the_end_is_out_of_range(http, topic):
+    status, error = http.refused("GET", f"/topics/{topic}/partitions/0/messages?offset=5")
+
+    assert (status, error["code"]) == (416, "offset_out_of_range")
+
+
+def test_a_topic_read_merges_its_partitions_by_time(http):
+    name = next(names)
+    http.post("/topics", {"name": name, "num_partitions": 3})
+    sent = [{"value": str(n), "partition": n % 3, "timestamp": 1_700_000_000_000 + n} for n in range(12)]
+    http.post(f"/topics/{name}/messages", {"messages": sent})
+
+    reply = http.get(f"/topics/{name}/messages")
+
+    assert [message["value"] for message in reply["messages"]] == [str(n) for n in range(12)]
+    assert reply["next_offsets"] == {"0": 4, "1": 4, "2": 4}
+
+
+def test_a_waiting_read_answers_as_soon_as_a_message_comes(http, topic):
+    with urllib.request.urlopen(f"{http.base}/topics/{topic}/messages/stream?from=latest&limit=1", timeout=30) as tail:
+        http.publish(topic, "now")
+        line = next(line for line in tail if line.strip())
+
+    assert json.loads(line)["value"] == "now"
+
+
+def test_server_sent_events_resume_where_they_were_cut(http, topic):
+    http.publish(topic, "a", "b", "c")
+    events = {"Accept": "text/event-stream", "Last-Event-ID": "0:1"}
+    request = urllib.request.Request(f"{http.base}/topics/{topic}/messages/stream?limit=1", headers=events)
+
+    with urllib.request.urlopen(request, timeout=30) as response:
+        text = response.read().decode()
+
+    assert response.headers["Content-Type"].startswith("text/event-stream")
+    event_id, data = text.strip().split("\n")
+    assert event_id == "id: 0:2"
+    assert json.loads(data.removeprefix("data: "))["value"] == "c"
+
+
+def test_a_client_that_hangs_up_ends_its_long_poll(broker, http, topic):
+    host, _, port = broker.http.rpartition(":")
+    before = len(open_sockets(broker.pid))
+    callers = []
+    for _ in range(20):
+        caller = socket.create_connection((host, int(port)))
+        caller.sendall(f"GET /topics/{topic}/messages?wait=60s HTTP/1.1\r\nHost: broker\r\n\r\n".encode())
+        callers.append(caller)
+    eventually(lambda: len(open_sockets(broker.pid)) >= before + 20)
+
+    for caller in callers:
+        caller.close()
+
+    eventually(lambda: len(open_sockets(broker.pid)) <= before)
+
+
+def open_sockets(pid):
+    import psutil
+
+    return psutil.Process(pid).net_connections(kind="tcp")
+
+
+def eventually(condition, seconds=15):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.02)
+
+
+def test_records_before_an_offset_can_be_deleted(http, topic):
+    http.publish(topic, *range(10))
+
+    assert http.post(f"/topics/{topic}/partitions/0/truncate", {"before_offset": 4})["earliest"] == 4
+    assert read(http, topic)["messages"][0]["offset"] == 4
+
+
+def test_a_request_id_is_echoed_or_made(http):
+    assert http.ask("GET", "/version", headers={"X-Request-Id": "mine"}).headers["X-Request-Id"] == "mine"
+    assert http.ask("GET", "/version").headers["X-Request-Id"]
