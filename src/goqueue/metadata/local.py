@@ -93,6 +93,11 @@ class LocalMetadata:
         """The id that the cluster got at its first start."""
         return self.image.cluster_id
 
+    @property
+    def poisoned(self) -> bool:
+        """Whether a sync has failed: no change is taken until the node is started again."""
+        return self._log.poisoned
+
     def subscribe(self, listener: Listener) -> None:
         """Call `listener` with every event, in order, right after the image took it in."""
         self._listeners.append(listener)

@@ -27,7 +27,7 @@ class HealthChecks:
         """Every check with its problem, if it has one."""
         return (
             Check("listeners", None if self.serving else "the node is starting or stopping"),
-            Check("metadata", None if self._metadata.cluster_id else "there is no cluster id"),
+            Check("metadata", "it takes no changes since a sync failed" if self._metadata.poisoned else None),
             Check("disk", self._disk_problem()),
             Check("logs", self._log_problem()),
         )

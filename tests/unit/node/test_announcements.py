@@ -1,0 +1,76 @@
+"""The banner and the ready file."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from goqueue.errors import ConfigError
+from goqueue.node.addresses import Address
+from goqueue.node.banner import show_banner
+from goqueue.node.node import Running
+from goqueue.node.ready_file import check_ready_file, ready_file
+
+SERVICES = SimpleNamespace(identity=SimpleNamespace(version="1.2.3", node_id=4))
+RUNNING = Running(SERVICES, "/var/lib/goqueue", Address("127.0.0.1", 9092), Address("::1", 8080))  # type: ignore[arg-type]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_the_banner_says_who_where_and_what_next() -> None:
+    out = io.StringIO()
+    show_banner(RUNNING, out)
+    lines = out.getvalue().splitlines()
+    assert lines[:4] == [
+        "GoQueue 1.2.3 is ready (node 4)",
+        "Kafka  127.0.0.1:9092",
+        "HTTP   http://[::1]:8080",
+        "Data   /var/lib/goqueue",
+    ]
+    assert "kcat -P -b 127.0.0.1:9092" in lines[4]
+
+
+def test_only_a_terminal_gets_colour(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    plain, terminal = io.StringIO(), Terminal()
+    show_banner(RUNNING, plain)
+    show_banner(RUNNING, terminal)
+    assert "\x1b" not in plain.getvalue()
+    assert "\x1b" in terminal.getvalue()
+    assert "127.0.0.1:9092" in terminal.getvalue()
+
+
+def test_the_ready_file_is_there_while_the_broker_serves(tmp_path: Path) -> None:
+    path = tmp_path / "ready.json"
+    with ready_file(str(path), RUNNING):
+        assert json.loads(path.read_text()) == {"pid": os.getpid(), "kafka": "127.0.0.1:9092", "http": "[::1]:8080"}
+        assert [one.name for one in tmp_path.iterdir()] == ["ready.json"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_ready_file_that_somebody_removed_is_no_problem_at_the_stop(tmp_path: Path) -> None:
+    path = tmp_path / "ready.json"
+    with ready_file(str(path), RUNNING):
+        path.unlink()
+
+
+def test_without_a_ready_file_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    check_ready_file(None)
+    with ready_file(None, RUNNING):
+        assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["", "missing/ready.json"])
+def test_a_ready_file_that_cannot_be_written_is_refused_beforehand(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match="--ready-file"):
+        check_ready_file(str(tmp_path / name))

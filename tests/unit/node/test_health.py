@@ -1,0 +1,68 @@
+"""Readiness that can fail: health checks that always pass are worse than none (W66)."""
+
+from __future__ import annotations
+
+import pytest
+
+from goqueue.broker.topics import NewTopic
+from goqueue.config import Config, DurabilityConfig
+from goqueue.errors import GoQueueError
+from goqueue.node.assemble import assemble
+from goqueue.records import Acks, NewRecord
+from goqueue.servers.services import Services
+from goqueue.testing.clock import ManualClock, seeded_rng
+from goqueue.testing.memory_files import MemoryFiles
+from goqueue.testing.sim_loop import InlineOffload, simulated
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+async def start(files: MemoryFiles, clock: ManualClock, config: Config | None = None) -> Services:
+    node = assemble(config or Config(), files=files, clock=clock, rng=seeded_rng(1), offload=InlineOffload())
+    return (await node.start()).services
+
+
+def problems(services: Services) -> dict[str, str]:
+    return {check.name: check.problem for check in services.checks() if check.problem is not None}
+
+
+@simulated
+async def test_a_sound_node_has_no_problem_until_it_stops(clock: ManualClock) -> None:
+    node = assemble(Config(), files=MemoryFiles(), clock=clock, rng=seeded_rng(1), offload=InlineOffload())
+    services = (await node.start()).services
+    assert problems(services) == {}
+    await node.stop()
+    assert "listeners" in problems(services)
+
+
+@simulated
+async def test_a_log_whose_sync_failed_is_named(clock: ManualClock) -> None:
+    files = MemoryFiles()
+    services = await start(files, clock)
+    await services.topics.create(NewTopic("orders", 1))
+    files.faults.fail("sync", "logs/orders/*.log")
+    result = await services.publish.publish_records("orders", [NewRecord(None, b"x")], acks=Acks.ALL)
+    assert result[0].error is not None
+    assert problems(services) == {"logs": "1 of them take no writes since a sync failed: orders-0"}
+
+
+@simulated
+async def test_metadata_that_cannot_be_changed_any_more_is_a_problem(clock: ManualClock) -> None:
+    files = MemoryFiles()
+    services = await start(files, clock)
+    files.faults.fail("sync", "metadata/*")
+    with pytest.raises(GoQueueError):
+        await services.topics.create(NewTopic("orders", 1))
+    assert "metadata" in problems(services)
+
+
+@simulated
+async def test_a_disk_that_is_nearly_full_is_a_problem_until_there_is_room(clock: ManualClock) -> None:
+    files = MemoryFiles(capacity_bytes=1 << 20)
+    services = await start(files, clock, Config(durability=DurabilityConfig(disk_free_bytes_min=1 << 21)))
+    assert "fewer than 2097152" in problems(services)["disk"]
+    files.faults.capacity_bytes = 1 << 22
+    assert problems(services) == {}
