@@ -8,6 +8,7 @@ task and a place in line, and the requests behind it are worked on meanwhile.
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections import deque
 from typing import TYPE_CHECKING, cast
 
@@ -78,6 +79,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client is here."""
         self._transport = cast("asyncio.Transport", transport)
+        _send_small_answers_at_once(transport)
         address = transport.get_extra_info("peername")
         self.peer = str(address[0]) if address else "?"
         self._transport.set_write_buffer_limits(high=UNSENT_NOTICE_BYTES, low=0)
@@ -226,6 +228,9 @@ class Connection(asyncio.BufferedProtocol):
             self._line.append(_Place(frame))
         else:
             self._outgoing.extend(frame)
+            # Small answers go out together; large ones must be seen by the limits at once.
+            if len(frame) > 1 or len(frame[0]) > UNSENT_NOTICE_BYTES:
+                self._flush()
 
     def _work_off_line(self) -> None:
         line = self._line
@@ -250,6 +255,7 @@ class Connection(asyncio.BufferedProtocol):
             self._budget.take(held - before)
         elif held < before:
             self._budget.give_back(before - held)
+            self._budget.leave_line(self)
 
     def _set_reading(self, *, wanted: bool) -> None:
         if wanted != self._is_reading and not self._is_closing:
@@ -258,3 +264,10 @@ class Connection(asyncio.BufferedProtocol):
                 self._transport.resume_reading()
             else:
                 self._transport.pause_reading()
+
+
+def _send_small_answers_at_once(transport: asyncio.BaseTransport) -> None:
+    # Without this, an answer waits for the client to acknowledge the one before it.
+    handle = transport.get_extra_info("socket")
+    if handle is not None:
+        handle.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

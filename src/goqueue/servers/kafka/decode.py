@@ -88,13 +88,12 @@ def decoder(api_key: int, version: int) -> Callable[[memoryview, int], Any]:
 
     def decode(data: memoryview, position: int) -> Any:
         cursor = Cursor(data, position)
+        # Bytes behind the request are let pass, as Kafka does: librdkafka asks for the metadata
+        # of all topics with three bytes too many.
         try:
-            request = read(cursor)
+            return read(cursor)
         except _BAD_BYTES as error:
             raise MalformedRequest(f"{shape.name} v{version} breaks off: {error}") from error
-        if cursor.position != cursor.size:
-            raise MalformedRequest(f"{shape.name} v{version} has {cursor.size - cursor.position} bytes too many")
-        return request
 
     return decode
 

@@ -64,6 +64,13 @@ class MemoryBudget:
         self._waiting.setdefault(holder)
         return next(iter(self._waiting)) is holder
 
+    def leave_line(self, holder: Holder) -> None:
+        """It has read a whole request: if it was the first in line, now the next one is."""
+        was_first = next(iter(self._waiting), None) is holder
+        self._waiting.pop(holder, None)
+        if was_first and self._waiting:
+            next(iter(self._waiting)).go_on()
+
     def set_unread(self, holder: Holder, size: int) -> None:
         """Note how much of its answers the holder has not taken yet."""
         self._unread_bytes += size - self._unread.get(holder, 0)
@@ -71,16 +78,15 @@ class MemoryBudget:
             self._unread[holder] = size
         else:
             self._unread.pop(holder, None)
-        if self._unread_bytes > self._bytes_max:
-            max(self._unread, key=self._unread.__getitem__).evict()
+        while self._unread_bytes > self._bytes_max:
+            slowest = max(self._unread, key=self._unread.__getitem__)
+            self._unread_bytes -= self._unread.pop(slowest)
+            slowest.evict()
 
     def forget(self, holder: Holder) -> None:
         """The connection is gone."""
         self._unread_bytes -= self._unread.pop(holder, 0)
-        was_first = next(iter(self._waiting), None) is holder
-        self._waiting.pop(holder, None)
-        if was_first and self._waiting:
-            next(iter(self._waiting)).go_on()
+        self.leave_line(holder)
 
     def _is_full(self) -> bool:
         return self._request_bytes >= self._bytes_max

@@ -28,10 +28,10 @@ REFUSALS_LOGGED_PER_SECOND = 10
 class KafkaServer:
     """Serves the Kafka protocol from `start` until `stop`; a second stop does no harm."""
 
-    def __init__(self, services: Services, listener: socket.socket) -> None:
+    def __init__(self, services: Services, listener: socket.socket, *, dispatcher: Dispatcher | None = None) -> None:
         self.limits = services.config.limits
         self.budget = MemoryBudget(self.limits.inflight_bytes_max)
-        self.dispatcher = Dispatcher(services)
+        self.dispatcher = dispatcher or Dispatcher(services)
         self.arena = memoryview(bytearray(ARENA_BYTES))
         self._listener = listener
         self._connections: set[Connection] = set()

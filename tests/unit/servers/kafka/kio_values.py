@@ -13,7 +13,7 @@ from kio.index import load_request_schema, load_response_schema
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
 
-from goqueue.servers.kafka.schema import FieldShape, MessageShape
+from goqueue.servers.kafka.schema import FieldShape, MessageShape, message_shape
 
 _INTS = {
     "int8": (-(2**7), 2**7 - 1),
@@ -59,6 +59,44 @@ def _item_value(one: FieldShape, version: int, chance: Random) -> Any:
         "uuid": chance.choice([None, UUID(int=chance.getrandbits(128) | 1)]),
         "error": chance.choice(_ERRORS),
     }[one.type]
+
+
+def filled(fields: tuple[FieldShape, ...], version: int, value: dict[str, Any]) -> dict[str, Any]:
+    """The value with Kafka's defaults for what it leaves out."""
+    known = {one.name for one in fields if version in one.versions}
+    assert value.keys() <= known, f"version {version} has no {sorted(value.keys() - known)}"
+    return {one.name: _filled_field(one, version, value) for one in fields if version in one.versions}
+
+
+def _filled_field(one: FieldShape, version: int, value: dict[str, Any]) -> Any:
+    if one.name not in value:
+        if one.type == "struct" and not one.is_array and not one.is_nullable(version):
+            return filled(one.children, version, {})
+        return b"" if one.type == "records" else one.default
+    given = value[one.name]
+    if one.type != "struct" or given is None:
+        return given
+    if one.is_array:
+        return [filled(one.children, version, item) for item in given]
+    return filled(one.children, version, given)
+
+
+def request_frame(
+    key: int, version: int, value: dict[str, Any], *, correlation_id: int = 1, client_id: str | None = "test"
+) -> bytes:
+    """A whole request without its length, as kio writes it."""
+    shape = message_shape(key, "request")
+    name = b"\xff\xff" if client_id is None else len(client_id).to_bytes(2, "big") + client_id.encode()
+    head = key.to_bytes(2, "big") + version.to_bytes(2, "big") + correlation_id.to_bytes(4, "big") + name
+    tags = b"\0" if shape.is_flexible(version) else b""
+    return head + tags + request_bytes(shape, version, filled(shape.fields, version, value))
+
+
+def read_response(key: int, version: int, frame: bytes, *, correlation_id: int = 1) -> dict[str, Any]:
+    """A whole response without its length, as kio reads it."""
+    shape = message_shape(key, "response")
+    assert int.from_bytes(frame[:4], "big") == correlation_id
+    return response_value(shape, version, frame[5:] if shape.is_flexible(version) and key != 18 else frame[4:])
 
 
 def request_bytes(shape: MessageShape, version: int, value: dict[str, Any]) -> bytes:

@@ -1,0 +1,55 @@
+"""A broker in memory, asked with the bytes of requests and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from goqueue.config import Config
+from goqueue.node.assemble import assemble
+from goqueue.servers.kafka.dispatch import Dispatcher, Later
+from goqueue.servers.services import Services
+from goqueue.testing.clock import ManualClock, seeded_rng
+from goqueue.testing.memory_files import MemoryFiles
+from goqueue.testing.sim_loop import InlineOffload
+
+from .kio_values import read_response, request_frame
+
+Call = Callable[..., Awaitable[dict[str, Any]]]
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def config() -> Config:
+    return Config()
+
+
+@pytest.fixture
+async def services(config: Config, clock: ManualClock) -> AsyncIterator[Services]:
+    node = assemble(config, files=MemoryFiles(), clock=clock, rng=seeded_rng(1), offload=InlineOffload())
+    running = await node.start()
+    identity = replace(running.services.identity, kafka_host="broker.test", kafka_port=9092)
+    yield replace(running.services, identity=identity)
+    await node.stop()
+
+
+@pytest.fixture
+def call(services: Services) -> Call:
+    """call(api key, version, **fields of the request) -> the response as kio reads it."""
+    dispatcher = Dispatcher(services)
+
+    async def ask(key: int, version: int, **fields: Any) -> dict[str, Any]:
+        answered = dispatcher.take(request_frame(key, version, fields), "127.0.0.1")
+        if isinstance(answered, Later):
+            answered = await answered.frame
+        assert answered is not None, "no answer was sent"
+        return read_response(key, version, b"".join(answered)[4:])
+
+    return ask
