@@ -23,7 +23,9 @@ from goqueue.records import TopicPartition
 RebalanceCallback = Callable[[frozenset[TopicPartition]], Awaitable[None] | None]
 
 # Answers that mean: you are no longer who you were in this group.
-_LOST_MEMBERSHIP = frozenset({"unknown_member", "fenced_member_epoch", "illegal_generation"})
+_LOST_MEMBERSHIP = frozenset({"unknown_member", "fenced_member_epoch", "illegal_generation", "group_not_found"})
+# The group has moved on and we have not heard yet: the next heartbeat tells.
+_STALE_EPOCH = "stale_member_epoch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +137,7 @@ class Consumer:
                 "POST", f"/groups/{self._group}/poll", PollReply, body=body, repeatable=True, wait_ms=timeout_ms
             )
         except RequestRefused as refused:
-            if refused.code not in _LOST_MEMBERSHIP:
-                raise
-            async with self._lock:
-                await self._rejoin()
+            await self._recover(refused)
             return
         owned = self._member.owned
         self._positions.take_in(
@@ -199,18 +198,28 @@ class Consumer:
     async def _beat(self) -> None:
         while True:
             await asyncio.sleep(self._member.heartbeat_ms / 1000)
-            try:
-                async with self._lock:
-                    changes = await self._member.heartbeat()
-                    if changes.revoked or changes.assigned:
-                        await self._apply(changes)
-            except RequestRefused as refused:
-                if refused.code in _LOST_MEMBERSHIP:
-                    async with self._lock:
-                        await self._rejoin()
-            except ClientError:
-                # The broker is away: keep beating, the session may outlive the gap.
-                continue
+            # While the broker is away we keep beating: the session may outlive the gap.
+            with suppress(ClientError):
+                await self._beat_once()
+
+    async def _beat_once(self) -> None:
+        try:
+            async with self._lock:
+                changes = await self._member.heartbeat()
+                if changes.revoked or changes.assigned:
+                    await self._apply(changes)
+        except RequestRefused as refused:
+            await self._recover(refused)
+
+    async def _recover(self, refused: RequestRefused) -> None:
+        """What a refusal calls for: a new membership, a heartbeat that brings our epoch up to date, or its report."""
+        if refused.code in _LOST_MEMBERSHIP:
+            async with self._lock:
+                await self._rejoin()
+        elif refused.code == _STALE_EPOCH:
+            await self._beat_once()
+        else:
+            raise refused
 
     async def _rejoin(self) -> None:
         changes = await self._member.join()

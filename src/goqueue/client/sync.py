@@ -38,8 +38,12 @@ class _Loop:
     def submit(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
+    @property
+    def closed(self) -> bool:
+        return self._loop.is_closed()
+
     def close(self) -> None:
-        if not self._loop.is_closed():
+        if not self.closed:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop.close()
@@ -110,7 +114,7 @@ class Client:
 
     def close(self) -> None:
         """Close connections and the background thread. A second close does no harm."""
-        if self._loop is not None:
+        if not self._loop.closed:
             self._loop.run(self._client.close())
             self._loop.close()
 

@@ -1,0 +1,240 @@
+"""The Python client against a real broker."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import signal
+
+import pytest
+from confluent_kafka import Consumer as KafkaConsumer
+
+from goqueue.client import BrokerUnreachable, DeliveryUnknown, RequestRefused, TopicPartition, connect, sync
+from goqueue.client.retry import RetryPolicy
+
+numbers = itertools.count()
+
+
+@pytest.fixture
+async def client(broker):
+    async with connect(f"http://{broker.http}") as connected:
+        yield connected
+
+
+@pytest.fixture
+async def topic(client):
+    name = f"client-{next(numbers)}"
+    await client.create_topic(name, partitions=3)
+    return name
+
+
+async def drain(consumer, count):
+    """Poll until `count` messages came; the test's own timeout ends a wait that is too long."""
+    messages = []
+    while len(messages) < count:
+        messages += await consumer.poll(timeout_ms=500)
+    return messages
+
+
+async def test_what_is_sent_is_read(client, topic):
+    async with client.producer() as producer:
+        sent = await producer.send_and_wait(topic, b"\x00\xff", key="k", headers={"h": b"\xfe"})
+
+    (message,), following = await client.read(topic, sent.partition)
+    assert (message.value, message.key, message.headers) == (b"\x00\xff", b"k", (("h", b"\xfe"),))
+    assert following == 1
+
+
+@pytest.mark.parametrize("how", ["flush", "close"])
+async def test_nothing_queued_is_lost_by_an_immediate_flush_or_close(client, topic, how):
+    for round_number in range(25):
+        producer = client.producer(linger_ms=1000)
+        futures = [await producer.send(topic, f"{how}-{round_number}-{n}") for n in range(7)]
+        await getattr(producer, how)()
+        assert all(future.done() for future in futures)
+        await producer.close()
+
+    assert (await client.topic(topic))["total_messages"] == 25 * 7
+
+
+async def test_every_send_is_answered_exactly_once_and_in_order_per_partition(client, topic):
+    async with client.producer(batch_records_max=10) as producer:
+        futures = [await producer.send(topic, str(n), partition=n % 3) for n in range(1000)]
+    delivered = [future.result() for future in futures]
+
+    for partition in range(3):
+        offsets = [one.offset for one in delivered if one.partition == partition]
+        assert offsets == list(range(len(offsets)))
+
+
+async def test_records_without_a_key_are_spread_evenly(client, topic):
+    async with client.producer() as producer:
+        for n in range(30):
+            await producer.send(topic, str(n))
+
+    offsets = (await client.topic(topic))["partition_offsets"]
+    assert [offsets[p]["latest"] for p in "012"] == [10, 10, 10]
+
+
+async def test_a_record_that_is_refused_fails_alone(client, topic):
+    async with client.producer() as producer:
+        bad = await producer.send(topic, "x", partition=9)
+        good = await producer.send(topic, "y", partition=0)
+
+    with pytest.raises(RequestRefused, match="no partition 9"):
+        bad.result()
+    assert good.result().offset == 0
+
+
+async def test_a_broker_that_restarts_in_the_middle_stores_everything_once(start_broker):
+    broker = start_broker()
+    patient = RetryPolicy(attempts_max=300, delay_ms_first=20, delay_ms_max=200)
+    async with connect(f"http://{broker.http}", retry=patient) as client:
+        await client.create_topic("steady", partitions=1)
+        async with client.producer(acks="all", batch_records_max=5) as producer:
+            futures = []
+            for n in range(300):
+                futures.append(await producer.send("steady", str(n)))
+                if n in {100, 200}:
+                    await asyncio.to_thread(broker.kill)
+                    await asyncio.to_thread(broker.start)
+        assert sorted(future.result().offset for future in futures) == list(range(300))
+        values = []
+        offset = 0
+        while len(values) < 300:
+            messages, offset = await client.read("steady", 0, offset=offset, limit=1000)
+            values += [int(message.text) for message in messages]
+    assert values == list(range(300))
+
+
+async def test_a_batch_whose_answer_never_came_is_called_unknown(start_broker):
+    broker = start_broker()
+    async with connect(f"http://{broker.http}", timeout_ms=300, retry=RetryPolicy(attempts_max=1)) as client:
+        await client.create_topic("doubt", partitions=1)
+        async with client.producer() as producer:
+            await producer.send_and_wait("doubt", "a")
+            broker.signal(signal.SIGSTOP)
+            future = await producer.send("doubt", "b")
+            await producer.flush()
+            broker.signal(signal.SIGCONT)
+            with pytest.raises(DeliveryUnknown):
+                future.result()
+
+
+async def test_no_broker_is_one_clear_error():
+    async with connect("http://127.0.0.1:9", retry=RetryPolicy(attempts_max=2, delay_ms_first=1)) as client:
+        with pytest.raises(BrokerUnreachable, match=r"127\.0\.0\.1:9"):
+            await client.topics()
+
+
+async def test_a_group_reads_every_message_and_goes_on_where_it_stopped(client, topic):
+    async with client.producer() as producer:
+        for n in range(50):
+            await producer.send(topic, str(n))
+    async with client.consumer(f"readers-of-{topic}", [topic]) as consumer:
+        first = await drain(consumer, 50)
+    async with client.producer() as producer:
+        await producer.send(topic, "late")
+    async with client.consumer(f"readers-of-{topic}", [topic]) as consumer:
+        second = await drain(consumer, 1)
+
+    assert sorted(int(message.text) for message in first) == list(range(50))
+    assert [message.text for message in second] == ["late"]
+
+
+async def test_iteration_commits_only_what_was_dealt_with(client, topic):
+    async with client.producer() as producer:
+        for n in range(5):
+            await producer.send(topic, str(n), partition=0)
+    group = f"careful-{topic}"
+    async with client.consumer(group, [topic], auto_commit=False) as consumer:
+        async for message in consumer:
+            if message.text == "3":
+                await consumer.commit()
+                break
+
+    offsets = await client.group_offsets(group)
+    assert offsets["topics"][topic]["0"]["offset"] == 3
+
+
+async def test_two_consumers_share_and_the_survivor_takes_over(client, topic):
+    group = f"pair-{topic}"
+    lost, gained = [], []
+    async with client.consumer(group, [topic], on_revoked=lost.append, on_assigned=gained.append) as first:
+        assert len(first.assignment) == 3
+        async with client.consumer(group, [topic]) as second:
+            while len(first.assignment) + len(second.assignment) != 3 or not second.assignment:
+                await first.poll(timeout_ms=50)
+            assert not first.assignment & second.assignment
+            assert frozenset().union(*lost) == second.assignment
+        while len(first.assignment) < 3:
+            await first.poll(timeout_ms=50)
+
+
+async def test_a_consumer_shares_its_group_with_a_kafka_client(client, broker, topic):
+    group = f"mixed-{topic}"
+    kafka = KafkaConsumer(
+        {
+            "bootstrap.servers": broker.kafka,
+            "group.id": group,
+            "group.protocol": "consumer",
+            "auto.offset.reset": "earliest",
+        }
+    )
+    kafka.subscribe([topic])
+    try:
+        async with client.consumer(group, [topic]) as ours:
+            while len(ours.assignment) + len(kafka.assignment()) != 3 or not kafka.assignment() or not ours.assignment:
+                await asyncio.to_thread(kafka.poll, 0.1)
+                await ours.poll(timeout_ms=50)
+            theirs = {TopicPartition(one.topic, one.partition) for one in kafka.assignment()}
+            assert not theirs & ours.assignment
+    finally:
+        await asyncio.to_thread(kafka.close)
+
+
+async def test_seek_pause_and_lag(client, topic):
+    async with client.producer() as producer:
+        for n in range(10):
+            await producer.send(topic, str(n), partition=n % 2)
+    async with client.consumer(f"seeker-{topic}", [topic], auto_commit=False) as consumer:
+        at = TopicPartition(topic, 0)
+        await drain(consumer, 10)
+        consumer.seek(at, 3)
+        assert [message.offset for message in await drain(consumer, 2)] == [3, 4]
+        await consumer.commit({at: 4})
+        assert (await consumer.lag())[at] == 1
+        consumer.pause(at)
+        consumer.seek(at, 0)
+        assert await consumer.poll(timeout_ms=100) == []
+        consumer.resume(at)
+        assert len(await drain(consumer, 5)) == 5
+
+
+async def test_a_tail_follows_the_topic(client, topic):
+    async def first_two():
+        return [message.text async for message in client.tail(topic, **{"from": "earliest", "limit": "2"})]
+
+    following = asyncio.create_task(first_two())
+    async with client.producer() as producer:
+        await producer.send_and_wait(topic, "a", partition=0)
+        await producer.send_and_wait(topic, "b", partition=0)
+
+    assert await following == ["a", "b"]
+
+
+def test_the_synchronous_client_does_the_same(broker):
+    with sync.connect(f"http://{broker.http}") as client:
+        client.create_topic("blocking", partitions=1)
+        with client.producer() as producer:
+            futures = [producer.send("blocking", str(n)) for n in range(10)]
+            producer.flush()
+            assert [future.result().offset for future in futures] == list(range(10))
+        with client.consumer("blockers", ["blocking"]) as consumer:
+            texts = []
+            for message in consumer:
+                texts.append(message.text)
+                if len(texts) == 10:
+                    break
+        assert texts == [str(n) for n in range(10)]
+        client.close()
