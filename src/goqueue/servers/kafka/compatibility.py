@@ -1,0 +1,48 @@
+"""Writes `docs/reference/kafka-compatibility.md` from the handlers themselves.
+
+Run `python -m goqueue.servers.kafka.compatibility docs/reference/kafka-compatibility.md`;
+a test fails while the page is not what this module would write.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from goqueue.servers.kafka.registry import MODULES
+
+PREAMBLE = """\
+# Kafka compatibility
+
+GoQueue speaks Kafka's protocol, so point any Kafka client at it. This page is written from the handlers that answer
+(`python -m goqueue.servers.kafka.compatibility`) and tested to be current. The end-to-end suite in `tests/e2e` drives
+these APIs with confluent-kafka (librdkafka), aiokafka, kafka-python and kcat; versions that none of them speaks are
+tested with raw requests.
+
+- Message format 2 only: older formats are answered UNSUPPORTED_FOR_MESSAGE_FORMAT.
+- Clients read internal topics (`__*`) and cannot write, change or delete them.
+- A request for an API or version that is not listed closes the connection, except for ApiVersions, which is answered
+  in version 0.
+
+| API | key | versions | gaps |
+|---|---|---|---|
+"""
+
+
+def render() -> str:
+    """The whole page."""
+    rows = []
+    for api in sorted((module.API for module in MODULES), key=lambda one: one.key):
+        low, high = api.versions
+        versions = f"{low}-{high}" if low != high else str(low)
+        rows.append(f"| {api.name} | {api.key} | {versions} | {' '.join(map(_sentence, api.gaps))} |")
+    return PREAMBLE + "\n".join(rows) + "\n"
+
+
+def _sentence(text: str) -> str:
+    plain = text[:1].upper() + text[1:]
+    return plain if plain.endswith(".") else plain + "."
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(render(), encoding="utf-8")
