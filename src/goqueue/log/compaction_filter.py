@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from goqueue.codec.batch import CONTROL, TRANSACTIONAL, decode_records, encode_sparse_batch, parse_batch_header
 from goqueue.codec.frame import HEADER_BYTES, Flags, decode_headers, encode_frame_header, encode_headers
+from goqueue.errors import InvalidRequest
 from goqueue.log.compaction_keys import AbortedRanges, NewestOffsets, key_hash
 from goqueue.log.lanes import record_runs
 
@@ -38,7 +39,7 @@ class FrameFilter:
         now_ms: int,
         tombstone_retention_ms: int,
     ) -> None:
-        self._newest = newest.offsets
+        self._newest = newest
         self._end_offset = newest.end_offset
         self._last_batches = last_batches
         self._now_ms = now_ms
@@ -98,11 +99,11 @@ class FrameFilter:
             return frame if is_kept else None
         horizon_ms = _horizon_of(header, frame)
         if batch.attributes & TRANSACTIONAL and self._aborted.covers(batch.producer_id, batch.base_offset):
-            kept: list[Record] = []
+            kept: Sequence[Record] | None = ()
         else:
-            tombstones_stay = horizon_ms is None or horizon_ms > self._now_ms
-            records = decode_records(_value(header, frame))
-            kept = [record for record in records if self._is_newest(record, tombstones_stay=tombstones_stay)]
+            kept = self._records_kept(header, frame, batch, horizon_ms)
+        if kept is None:
+            return frame
         self.records_dropped += batch.count - len(kept)
         if not kept and not is_kept:
             return None
@@ -116,16 +117,39 @@ class FrameFilter:
             return self._with_horizon(header, frame, value)
         return _build_frame(header, value, bytes(_headers(header, frame)))
 
+    def _records_kept(
+        self, header: FrameHeader, frame: memoryview, batch: BatchHeader, horizon_ms: int | None
+    ) -> Sequence[Record] | None:
+        """The records that stay; None if the frame stays as it is."""
+        marks, first, last = self._newest.marks, batch.base_offset, batch.last_offset
+        if marks is not None and first >= self._newest.from_offset and horizon_ms is None and _is_dense(batch):
+            superseded = marks.superseded.count(first, last)
+            if superseded == batch.count:
+                return ()
+            if not superseded and not marks.deletions.count(first, last):
+                return None
+        try:
+            records = decode_records(_value(header, frame))
+        except InvalidRequest:
+            return None  # what its producer sent: unreadable, and so without keys
+        stay = horizon_ms is None or horizon_ms > self._now_ms
+        return [record for record in records if self._is_newest(record, tombstones_stay=stay)]
+
     def _is_newest(self, record: Record, *, tombstones_stay: bool) -> bool:
         if record.key is None:
             return True
-        if record.offset < self._newest.get(key_hash(record.key), -1):
+        if record.offset < self._newest.offsets.get(key_hash(record.key), -1):
             return False
         return record.value is not None or tombstones_stay
 
     def _with_horizon(self, header: FrameHeader, frame: memoryview, value: bytes | memoryview) -> bytes:
         pairs = [*decode_headers(_headers(header, frame)), (HORIZON_HEADER, _HORIZON.pack(self._horizon_ms))]
         return _build_frame(header, value, encode_headers(pairs))
+
+
+def _is_dense(batch: BatchHeader) -> bool:
+    """Whether a record lies at every offset of the batch."""
+    return batch.count == batch.last_offset_delta + 1
 
 
 def _is_tombstone(record: Record) -> bool:
