@@ -145,6 +145,31 @@ def test_an_open_transaction_is_not_compacted():
     assert records(log) == [(0, "a", "1")]
 
 
+@pytest.mark.parametrize("spoil", ["lost", "damaged"])
+def test_a_spoilt_index_of_aborted_transactions_is_built_again_and_hides_no_committed_value_l10(spoil):
+    files = MemoryFiles()
+    log = opened(files)
+    append(log, ("a", "committed"))
+    append(log, ("a", "aborted"), producer_id=3, producer_epoch=0, base_sequence=0, transactional=True)
+    log.roll()  # the transaction begins in one segment and ends in another
+    marker = encode_marker(False, producer_id=3, producer_epoch=0, coordinator_epoch=0, now_ms=1000)
+    log.append_batch(marker, now_ms=1000, leader_epoch=0, marker=True)
+    append(log, ("b", "1"))
+    log.roll()
+    sync(log)
+    wanted = log.aborted_between(0, 4)
+    log.close()
+    for base in (0, 2):
+        path = f"{HERE}/{base:020d}.txnindex"
+        files.remove(path) if spoil == "lost" else files.flip_bit(path, 8)
+
+    log = opened(files)
+    assert [(one.first_offset, one.last_offset) for one in wanted] == [(1, 2)]
+    assert log.aborted_between(0, 4) == wanted
+    log.compact(1000)
+    assert records(log) == [(0, "a", "committed"), (3, "b", "1")]
+
+
 def test_a_pass_that_the_log_has_outrun_is_thrown_away():
     files = MemoryFiles()
     log = filled(files)
