@@ -42,7 +42,7 @@ def append_data(
     headers: bytes,
 ) -> Appended:
     """Write one batch of a client."""
-    if state.sync.poison is not None:
+    if state.sync.poison is not None or state.is_checkpoint_stale:
         state.check_writable()
     header = check_batch(batch)
     settings = state.settings

@@ -41,6 +41,8 @@ class Checkpoint:
     is_clean: bool
     # The end of the log at this moment; only a clean stop promises that it is still there.
     end: LogPoint
+    # Whatever lies behind `end` is being cut off: whoever finds this finishes it.
+    is_cut: bool = False
     # Entries that the active segment's index files had, so that a lost one is noticed.
     index_entries: int = 0
     time_entries: int = 0
@@ -57,6 +59,7 @@ class Checkpoint:
         fixed = _FIXED.pack(
             self.topic_id.bytes,
             self.is_clean,
+            self.is_cut,
             self.start_offset,
             *self.recovery,
             self.high_watermark,
@@ -113,12 +116,12 @@ def stored_topic_id(files: Files, directory: str) -> UUID | None:
 _MAGIC = b"GQCK"
 _VERSION = 1
 _HEAD = Struct(">4sHI")  # magic, version, crc of all that follows
-_FIXED = Struct(">16s?qqqqqqqqIIqIIII")
+_FIXED = Struct(">16s??qqqqqqqqIIqIIII")
 _EPOCH = Struct(">iq")
 
 
 def _parse(view: memoryview) -> Checkpoint:
-    topic_id, is_clean, start, *numbers = _FIXED.unpack_from(view)
+    topic_id, is_clean, is_cut, start, *numbers = _FIXED.unpack_from(view)
     index_entries, time_entries, max_timestamp_ms, epoch_count, *sizes = numbers[7:]
     position = _FIXED.size
     epochs = tuple(_EPOCH.unpack_from(view, position + at * _EPOCH.size) for at in range(epoch_count))
@@ -135,6 +138,7 @@ def _parse(view: memoryview) -> Checkpoint:
         high_watermark=numbers[3],
         is_clean=is_clean,
         end=LogPoint(*numbers[4:7]),
+        is_cut=is_cut,
         index_entries=index_entries,
         time_entries=time_entries,
         max_timestamp_ms=max_timestamp_ms,

@@ -24,11 +24,21 @@ from goqueue.log.lane_index import LaneIndex
 from goqueue.log.leader_epochs import LeaderEpochs
 from goqueue.log.producer_state import ProducerState
 from goqueue.log.removal import drop_below_start
+from goqueue.log.replay import empty_producers
 from goqueue.log.scan import RecoveryReport, Scan, decode_producers
 from goqueue.log.segment_cache import SegmentCache
 from goqueue.log.segment_list import SegmentList
-from goqueue.log.segment_names import LOG, TEMPORARY, file_name, offsets_of
+from goqueue.log.segment_names import (
+    LOG,
+    PRODUCER_SNAPSHOT,
+    SEGMENT_SUFFIXES,
+    TEMPORARY,
+    file_name,
+    offset_in,
+    offsets_of,
+)
 from goqueue.log.settings import LogSettings
+from goqueue.log.snapshots import snapshot_path
 from goqueue.log.state import LogState
 from goqueue.log.sync import SyncTracker
 from goqueue.ports import Files
@@ -46,14 +56,24 @@ def recover(
     checkpoint = read_checkpoint(files, directory)
     if checkpoint is not None and checkpoint.topic_id != topic_id:
         raise InconsistentTopicId(f"{directory} holds the log of topic {checkpoint.topic_id}, not of {topic_id}")
+    if checkpoint is not None and checkpoint.is_cut:
+        _finish_cut(files, directory, checkpoint.end)
+        names = files.list(directory)
     state = _assemble(files, directory, names, checkpoint, settings=settings, topic_id=topic_id, cache=cache)
     report = RecoveryReport()
     if state.segments.active is None:
+        # There is nothing that a sync could still lose.
+        state.sync.synced = state.end_point()
+        state.high_watermark = min(state.high_watermark, state.end_offset)
         return state, report
     if checkpoint is None or not _take_clean(state, checkpoint):
         report.is_clean = False
         Scan(state, checkpoint, report).run()
-    state.start_offset = min(max(state.start_offset, state.segments.current.all[0].base_offset), state.end_offset)
+        # It must not cut again what is written from now on.
+        state.is_checkpoint_stale |= checkpoint is not None and checkpoint.is_cut
+    state.start_offset = max(state.start_offset, state.segments.current.all[0].base_offset)
+    if state.start_offset > state.end_offset:
+        _start_anew(state)
     state.high_watermark = max(min(state.high_watermark, state.end_offset), state.start_offset)
     # Markers that were replayed lie below a high watermark that does not move any more.
     state.producers.settle(state.high_watermark)
@@ -61,6 +81,44 @@ def recover(
     drop_below_start(state)
     state.damage = tuple(report.damage)
     return state, report
+
+
+def _finish_cut(files: Files, directory: str, end: LogPoint) -> None:
+    """Complete a truncation that a crash interrupted; may be done again."""
+    for name in files.list(directory):
+        for suffix in SEGMENT_SUFFIXES:
+            base = offset_in(name, suffix)
+            if base is not None and (base > end.base_offset or (base == end.base_offset and not end.position)):
+                files.remove(f"{directory}/{name}")
+    # An empty last segment still says where the log goes on.
+    file = files.open(f"{directory}/{file_name(end.base_offset, LOG)}", create=True)
+    try:
+        if file.size() > end.position:
+            file.truncate(end.position)
+        file.sync()
+    finally:
+        file.close()
+    for taken in offsets_of(files.list(directory), PRODUCER_SNAPSHOT):
+        if taken > end.offset:
+            files.remove(snapshot_path(directory, taken))
+    files.sync_dir(directory)
+
+
+def _start_anew(state: LogState) -> None:
+    """All that is left was deleted by order, and what followed it was lost before it was synced.
+
+    The log goes on where it was told to start, for the offsets before that have been seen.
+    """
+    segments = state.segments.current.all
+    state.segments.replace(())
+    state.end_offset = state.start_offset
+    state.producers = empty_producers(state)
+    state.sync.drop()
+    state.sync.synced = state.end_point()
+    for segment in reversed(segments):
+        segment.remove_files()
+    # A segment that came back would lie in the middle of what is written from now on.
+    state.files.sync_dir(state.directory)
 
 
 def _assemble(

@@ -115,8 +115,8 @@ def _cut(state: LogState, offset: int) -> int:
     # Readers that come now see the shorter log; those under way notice that it changed.
     state.segments.replace(survivors)
     state.sync.cut(min(state.sync.synced, point))
-    # If the power goes before the cut is complete, the next start scans from here.
-    state.write_checkpoint(bare=True)
+    # If the power goes before the cut is complete, the next start completes it.
+    state.write_checkpoint(is_cut=True)
     for segment in reversed(former[len(kept) :]):
         segment.release()
         segment.remove_files()

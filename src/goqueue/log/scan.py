@@ -74,6 +74,8 @@ class Scan:
             restore_producers(state, state.end_offset)
             if segment.aborted is not None:
                 segment.aborted.truncate(state.end_offset)
+        known = self._checkpoint
+        state.is_checkpoint_stale = known is not None and (known.is_cut or known.end.offset > state.end_offset)
         state.sync.synced = min(state.sync.synced, state.end_point())
         state.sync.change_names()
         state.is_checkpoint_due = self._checkpoint is None or number > first or first < len(segments) - 1

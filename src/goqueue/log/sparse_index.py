@@ -99,8 +99,11 @@ class SparseIndex:
     def keep(self, count: int, file: File | None) -> None:
         """Forget all but the first `count` entries, in memory and in the file."""
         tail = self._tail
+        whole_bytes = min(count, tail.spilled) * self._entry.size
+        if file is not None and file.size() > whole_bytes:
+            # Not only whole entries: a torn one at the end would shift all that are written behind it.
+            file.truncate(whole_bytes)
         if count < tail.spilled and file is not None:
-            file.truncate(count * self._entry.size)
             self._tail = _Tail(count, [], [])
         else:
             left = max(count - tail.spilled, 0)

@@ -51,6 +51,9 @@ class LogState:
     damage: tuple[CorruptFrame, ...] = ()
     # Set by a roll: the recovery point must reach the new segment before anything in it is promised.
     is_checkpoint_due: bool = False
+    # A power cut took frames that the checkpoint knows of. Were others written in their place, the
+    # next start would believe it of those too, and take a producer's lost batch for a stored one.
+    is_checkpoint_stale: bool = False
     # Whether the checkpoint on the disk says "closed in order" of exactly this state.
     is_closed_clean: bool = False
     _compacted_to: int | None = None
@@ -116,12 +119,13 @@ class LogState:
             coordinator_epoch=coordinator_epoch_of(view[value : value + frame.header.value_bytes]) if is_marker else -1,
         )
 
-    def write_checkpoint(self, *, is_clean: bool = False, bare: bool = False) -> None:
+    def write_checkpoint(self, *, is_clean: bool = False, is_cut: bool = False) -> None:
         """Put on the disk what the segments do not say. The recovery point is what is synced by now.
 
-        `bare` says nothing of the active segment, which is therefore scanned at the next start.
+        `is_cut` says that the log is being cut here, and nothing of its last segment, which
+        is therefore scanned at the next start.
         """
-        active = self.segments.active if not bare else None
+        active = self.segments.active if not is_cut else None
         if active is not None and not is_clean:
             # A lost index is noticed by its length, and is a hint in any case.
             with suppress(OSError):
@@ -136,22 +140,29 @@ class LogState:
                 high_watermark=self.high_watermark,
                 is_clean=is_clean,
                 end=self.end_point(),
+                is_cut=is_cut,
                 index_entries=active.index.spilled if active is not None else 0,
                 time_entries=active.times.spilled if active is not None else 0,
                 max_timestamp_ms=active.times.max_timestamp_ms if active is not None else -1,
                 epochs=tuple(self.epochs.entries()),
-                producers=self.producers.encode() if not bare else b"",
+                producers=self.producers.encode() if not is_cut else b"",
                 lanes=active.lanes.encode() if active is not None and active.lanes is not None else b"",
                 aborted=active.aborted.encode() if active is not None and active.aborted is not None else b"",
             ),
         )
         self.is_checkpoint_due = False
+        self.is_checkpoint_stale = False
         self.is_closed_clean = is_clean
 
     def check_writable(self) -> None:
         """A log whose sync failed takes no more writes."""
         if self.sync.poison is not None:
             raise LogPoisoned(self.directory, self.sync.poison)
+        if self.is_checkpoint_stale:
+            try:
+                self.write_checkpoint()
+            except OSError as error:
+                raise self.storage_error(error) from error
 
     def storage_error(self, error: OSError) -> StorageError:
         """What the disk said, in our words."""
