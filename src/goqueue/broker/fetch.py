@@ -13,6 +13,7 @@ from functools import partial
 from typing import NamedTuple
 
 from goqueue.broker.partitions import Partition, Partitions
+from goqueue.broker.traffic import TopicTraffic
 from goqueue.broker.waiters import Waiter, Waiters
 from goqueue.config import LimitsConfig
 from goqueue.errors import (
@@ -78,7 +79,7 @@ class FetchService:
                 self._read(read, answer)
         except ColdRead:
             return None
-        return answer.partitions if query.max_wait_ms <= 0 or answer.is_enough() else None
+        return answer.given() if query.max_wait_ms <= 0 or answer.is_enough() else None
 
     async def fetch(self, query: FetchQuery) -> list[FetchedPartition]:
         """The answer, once there is enough of it or the time is up."""
@@ -93,7 +94,7 @@ class FetchService:
                     await self._read_cold(read, answer)
             seconds_left = deadline - loop.time()
             if seconds_left <= 0 or answer.is_enough():
-                return answer.partitions
+                return answer.given()
             # A cold read lets others write meanwhile; what came then must not be slept over.
             if answer.is_current():
                 await Waiter(answer.missing_bytes()).wait(answer.places(), seconds_left)
@@ -151,10 +152,10 @@ class _Step(NamedTuple):
 class _Answer:
     """An answer as it grows, and the rules for its size."""
 
-    __slots__ = ("_committed", "_failed", "_limit", "_min_bytes", "_seen", "_size", "partitions")
+    __slots__ = ("_committed", "_failed", "_limit", "_min_bytes", "_partitions", "_seen", "_size", "_taken")
 
     def __init__(self, query: FetchQuery, bytes_max: int) -> None:
-        self.partitions: list[FetchedPartition] = []
+        self._partitions: list[FetchedPartition] = []
         self._committed = query.isolation == Isolation.READ_COMMITTED
         self._limit = min(query.max_bytes, bytes_max)
         self._min_bytes = query.min_bytes if query.reads else 0
@@ -162,6 +163,14 @@ class _Answer:
         self._failed = False
         # Which partitions are behind the answer, and how far they could be read at that moment.
         self._seen: list[tuple[Partition, int]] = []
+        self._taken: list[tuple[TopicTraffic, int, int]] = []
+
+    def given(self) -> list[FetchedPartition]:
+        """The answer, counted: what was read for an answer that is not given went to nobody."""
+        for traffic, size, messages in self._taken:
+            traffic.bytes_out += size
+            traffic.messages_out += messages
+        return self._partitions
 
     def begin(self, read: PartitionRead, place: Partition) -> _Step | None:
         """How much of the partition may be read; an empty part is added when that is nothing."""
@@ -184,6 +193,7 @@ class _Answer:
             self._add(read, place.log, (), ())
             return
         self._size += data.bytes
+        self._taken.append((place.traffic, data.bytes, data.next_offset - read[2]))
         aborted: Sequence[AbortedTransaction] = ()
         if self._committed and data.batches:
             aborted = place.log.aborted_between(read.offset, data.next_offset)
@@ -193,7 +203,7 @@ class _Answer:
         """Add an error in the partition's place."""
         self._failed = True
         value = error if isinstance(error, GoQueueError) else StorageError(f"{read.topic}-{read.partition}: {error}")
-        self.partitions.append(FetchedPartition(read.topic, read.partition, value, -1, -1, -1, (), ()))
+        self._partitions.append(FetchedPartition(read.topic, read.partition, value, -1, -1, -1, (), ()))
 
     def is_enough(self) -> bool:
         """Whether there is a reason to answer before the time is up."""
@@ -221,7 +231,7 @@ class _Answer:
         aborted: Sequence[AbortedTransaction],
         batches: Sequence[memoryview],
     ) -> None:
-        self.partitions.append(
+        self._partitions.append(
             FetchedPartition(
                 read[0],
                 read[1],

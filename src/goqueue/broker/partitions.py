@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from goqueue.broker.local_writer import LocalWriter, Syncer
 from goqueue.broker.partition_files import PartitionFiles
 from goqueue.broker.partitioner import RoundRobin
+from goqueue.broker.traffic import TopicTraffic, Traffic
 from goqueue.broker.waiters import Waiters
 from goqueue.clock import Clock
 from goqueue.config import LogConfig
@@ -43,11 +44,20 @@ class Partition:
         "opens_batches",
         "topic_id",
         "topic_name",
+        "traffic",
         "waiters",
         "writer",
     )
 
-    def __init__(self, topic: Topic, partition: int, log: PartitionLog, config: TopicConfig, syncer: Syncer) -> None:
+    def __init__(
+        self,
+        topic: Topic,
+        partition: int,
+        log: PartitionLog,
+        config: TopicConfig,
+        syncer: Syncer,
+        traffic: TopicTraffic,
+    ) -> None:
         assignment = topic.partitions[partition]
         self.topic_name = topic.name
         self.topic_id = topic.topic_id
@@ -60,6 +70,7 @@ class Partition:
         self.opens_batches = config.is_compacted or config.stamps_records
         self.leader_epoch = assignment.leader_epoch
         self.in_sync_replicas = len(assignment.isr)
+        self.traffic = traffic
         self.waiters = Waiters()
         self.writer = LocalWriter(
             log,
@@ -100,6 +111,7 @@ class Partitions:
         self._configs: dict[UUID, tuple[Topic, TopicConfig]] = {}
         self._turns: dict[UUID, RoundRobin] = {}
         self._removals: set[asyncio.Task[None]] = set()
+        self.traffic = Traffic()
         # One bound on open segments for all partitions together.
         self._segments = SegmentCache(log_config.open_segments_max)
         self._closed = False
@@ -193,7 +205,8 @@ class Partitions:
         )
         # There is no other copy to wait for: what was recovered may be read.
         log.high_watermark = log.end_offset
-        opened = self._open[name, partition] = Partition(topic, partition, log, config, self._syncer)
+        opened = Partition(topic, partition, log, config, self._syncer, self.traffic.of(name))
+        self._open[name, partition] = opened
         return opened
 
     def _on_event(self, event: Event) -> None:
@@ -210,6 +223,7 @@ class Partitions:
             del self._open[partition.key]
             partition.log.abandon()
             partition.waiters.wake_all()
+        self.traffic.forget(name)
         self._configs.pop(topic_id, None)
         self._turns.pop(topic_id, None)
         try:

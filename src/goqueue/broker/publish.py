@@ -16,7 +16,7 @@ from goqueue.broker.placement import Share, place_records, split_share
 from goqueue.broker.stages import AfterAppend, PublishStage
 from goqueue.clock import Clock
 from goqueue.codec.batch import TRANSACTIONAL, check_batch, encode_batch, stamped
-from goqueue.errors import GoQueueError, InternalTopic, InvalidRequest, InvalidTransactionState
+from goqueue.errors import GoQueueError, InternalTopic, InvalidRequest, InvalidTransactionState, wire_of
 from goqueue.ports import Buffer
 from goqueue.records import Acks, Appended, NewRecord
 
@@ -75,8 +75,15 @@ class PublishService:
     def append(self, topic: str, partition: int, batch: Buffer, *, acks: Acks, internal: bool = False) -> Pending:
         """Check and write one closed batch, and say what is left to wait for."""
         place = self._partitions.get(topic, partition)
+        try:
+            return self._append(place, batch, acks, internal=internal)
+        except GoQueueError as error:
+            place.traffic.failures[wire_of(error).code] += 1
+            raise
+
+    def _append(self, place: Partition, batch: Buffer, acks: Acks, *, internal: bool) -> Pending:
         if place.internal and not internal:
-            raise InternalTopic(topic)
+            raise InternalTopic(place.topic_name)
         if acks != Acks.LEADER:
             check_acks(acks, place.in_sync_replicas, place.config.min_insync_replicas)
         now_ms = self._clock.now_ms()
@@ -91,9 +98,12 @@ class PublishService:
             batch = _opened(place, batch, now_ms)
         writer = place.writer
         appended = writer.append(batch, now_ms=now_ms)
-        if self._after_append and not appended.duplicate:
+        if not appended.duplicate:
+            traffic = place.traffic
+            traffic.bytes_in += len(batch)
+            traffic.messages_in += appended.last_offset - appended.base_offset + 1
             for hook in self._after_append:
-                hook(topic, partition, appended.base_offset, appended.last_offset)
+                hook(place.topic_name, place.id, appended.base_offset, appended.last_offset)
         return Pending(appended, writer.reached(appended.last_offset + 1, acks) if acks else None)
 
     async def publish_records(

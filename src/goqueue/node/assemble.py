@@ -30,6 +30,7 @@ from goqueue.node.claims import LOCK_FILE, Listener, claim_directory, claim_list
 from goqueue.node.flusher import Flusher
 from goqueue.node.health import HealthChecks
 from goqueue.node.housekeeping import Housekeeping
+from goqueue.node.metrics import Metrics
 from goqueue.node.node import Node, Running
 from goqueue.node.offload import ThreadOffload
 from goqueue.node.system_clock import SystemClock
@@ -37,6 +38,7 @@ from goqueue.node.version import version
 from goqueue.ports import Files, Offload
 from goqueue.servers.http.server import HttpServer
 from goqueue.servers.kafka.server import KafkaServer
+from goqueue.servers.request_times import RequestTimes
 from goqueue.servers.services import NodeIdentity, Services
 
 _log = logging.getLogger("goqueue.node")
@@ -122,6 +124,15 @@ async def _wire(
     )
     housekeeping.start()
     stack.push_async_callback(housekeeping.close)
+    request_times = RequestTimes()
+    metrics = Metrics(
+        topics=topics,
+        partitions=partitions,
+        groups=groups,
+        flusher=flusher.stats,
+        request_times=request_times,
+        free_bytes=files.free_bytes,
+    )
     health = HealthChecks(files, metadata, partitions, config.durability)
     services = Services(
         identity=NodeIdentity(
@@ -145,19 +156,23 @@ async def _wire(
         group_polls=GroupPolls(groups, topics, queries, reads, clock),
         group_progress=GroupProgress(groups, topics, queries, reads, clock),
         checks=health,
+        metrics=metrics,
+        request_times=request_times,
     )
-    await _serve(world, services, stack)
+    await _serve(world, services, metrics, stack)
     health.serving = True
     stack.callback(setattr, health, "serving", False)
     return Running(services, world.data_dir, world.kafka, world.http)
 
 
-async def _serve(world: _World, services: Services, stack: AsyncExitStack) -> None:
+async def _serve(world: _World, services: Services, metrics: Metrics, stack: AsyncExitStack) -> None:
     """Accept clients, now that everything behind the front-ends is there."""
     if world.listeners is None:
         return
     kafka_listener, http_listener = world.listeners
-    for server in (KafkaServer(services, kafka_listener.socket), HttpServer(services, http_listener.socket)):
+    kafka = KafkaServer(services, kafka_listener.socket)
+    metrics.connections = lambda: kafka.connection_count
+    for server in (kafka, HttpServer(services, http_listener.socket)):
         await server.start()
         stack.push_async_callback(server.stop)
 

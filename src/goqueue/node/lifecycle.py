@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import resource
@@ -35,6 +36,9 @@ async def serve(node: Node, *, ready_path: str | None) -> None:
     _stop_on_signals(stopping)
     running = await node.start()
     try:
+        # What is there by now stays for good: the collector need not look at it again and again.
+        gc.collect()
+        gc.freeze()
         with ready_file(ready_path, running):
             show_banner(running, sys.stdout)
             await stopping.wait()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from goqueue.servers.request_times import RequestTimes
 
 if TYPE_CHECKING:
     from goqueue.broker.fetch import FetchService
@@ -60,3 +62,6 @@ class Services:
     group_progress: GroupProgress
     # Whether the node can serve, asked anew each time.
     checks: Callable[[], Sequence[Check]] = tuple
+    # The metrics page, made anew each time.
+    metrics: Callable[[], Awaitable[bytes]] | None = None
+    request_times: RequestTimes = field(default_factory=RequestTimes)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import msgspec
+from aiohttp import web
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from goqueue.servers.http.route import Call, Route
 from goqueue.servers.http.types import Reply
@@ -93,7 +95,14 @@ async def cluster(services: Services, _call: Call) -> Cluster:
     return Cluster(cluster_id=identity.cluster_id, controller=identity.node_id, nodes=[node])
 
 
+async def metrics(services: Services, _call: Call) -> web.Response:
+    """Every series, for Prometheus."""
+    body = b"" if services.metrics is None else await services.metrics()
+    return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+
 ROUTES = (
     Route("GET", "/stats", stats, "Figures of this node", {200: Stats}, query=StatsQuery),
+    Route("GET", "/metrics", metrics, "Metrics for Prometheus", {200: "text/plain"}),
     Route("GET", "/cluster", cluster, "The nodes", {200: Cluster}),
 )

@@ -1,0 +1,211 @@
+"""The metrics page: every series with its help, filled from the parts that count.
+
+A series exists only if something feeds it. What can be asked for is asked for when the page
+is read; nothing on the way of a message does more than add to an integer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.exposition import generate_latest
+from prometheus_client.registry import Collector, CollectorRegistry
+
+from goqueue.broker.partitions import Partitions
+from goqueue.broker.topics import TopicService
+from goqueue.errors import GroupNotFound, PartitionNotFound, TopicNotFound
+from goqueue.groups.commands import ClassicDescription
+from goqueue.groups.service import GroupService
+from goqueue.groups.statistics import DURATION_BUCKETS_MS
+from goqueue.node.flusher import FlusherStats
+from goqueue.servers.request_times import BUCKETS_SECONDS, RequestTimes
+
+_PREFIX = "goqueue_"
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One series: its name without prefix, what it means, its labels."""
+
+    name: str
+    help: str
+    labels: tuple[str, ...] = ()
+
+    def counter(self, rows: Iterable[tuple[Sequence[str], float]]) -> CounterMetricFamily:
+        """The series as a counter with these rows of label values and value."""
+        family = CounterMetricFamily(_PREFIX + self.name, self.help, labels=self.labels)
+        for values, value in rows:
+            family.add_metric(values, value)
+        return family
+
+    def gauge(self, rows: Iterable[tuple[Sequence[str], float]]) -> GaugeMetricFamily:
+        """The series as a gauge with these rows of label values and value."""
+        family = GaugeMetricFamily(_PREFIX + self.name, self.help, labels=self.labels)
+        for values, value in rows:
+            family.add_metric(values, value)
+        return family
+
+
+_TOPIC = ("topic",)
+_GROUP = ("consumer_group",)
+_PARTITION = ("topic", "partition")
+_POSITION = ("topic", "partition", "consumer_group")
+
+PUBLISHED = Series("broker_messages_published", "Messages stored.", _TOPIC)
+BYTES_PUBLISHED = Series("broker_bytes_published", "Bytes of the batches stored.", _TOPIC)
+CONSUMED = Series("broker_messages_consumed", "Messages given to readers.", _TOPIC)
+BYTES_CONSUMED = Series("broker_bytes_consumed", "Bytes of the batches given to readers.", _TOPIC)
+FAILED = Series("broker_messages_failed", "Batches refused, by the code of the error.", ("topic", "error_type"))
+TOPICS = Series("broker_topic_count", "Topics, the broker's own included.")
+TOPIC_PARTITIONS = Series("broker_topic_partitions", "Partitions of a topic.", _TOPIC)
+REQUEST_SECONDS = Series("broker_request_latency_seconds", "From a request to its answer.", ("server", "api"))
+CONNECTIONS = Series("broker_active_connections", "Open connections of Kafka clients.")
+LOG_SIZE = Series("storage_log_size_bytes", "Bytes on disk.", _TOPIC)
+SEGMENTS = Series("storage_segments", "Segments of the partitions in use.", _TOPIC)
+LOG_START = Series("storage_log_start_offset", "First offset held, of partitions in use.", _PARTITION)
+LOG_END = Series("storage_log_end_offset", "Offset of the next record, of partitions in use.", _PARTITION)
+FSYNCS = Series("storage_fsync", "Logs brought to the disk.")
+FSYNC_ROUNDS = Series("storage_fsync_rounds", "Rounds of syncs, each for everyone who waited.")
+FSYNC_SECONDS = Series("storage_fsync_seconds", "Time spent in rounds of syncs.")
+FSYNC_ERRORS = Series("storage_fsync_errors", "Syncs that failed.")
+DISK_FREE = Series("storage_disk_free_bytes", "Space left on the data directory's disk.")
+COMMITTED = Series("consumer_committed_offset", "Offset that a group has committed.", _POSITION)
+LAG = Series("consumer_lag", "Messages between a group's commit and the end.", _POSITION)
+MEMBERS = Series("consumer_group_members", "Members of a group.", _GROUP)
+GENERATION = Series("consumer_group_generation", "Generation or epoch of a group.", _GROUP)
+STATE = Series("consumer_group_state", "1 for the state that a group is in.", ("consumer_group", "state"))
+REBALANCES = Series("consumer_rebalances", "Rebalances, by what set them off.", ("trigger",))
+MOVED = Series("consumer_partitions_moved", "Partitions given to another member.")
+REVOCATION_TIMEOUTS = Series("consumer_revocation_timeouts", "Members fenced for not giving partitions up in time.")
+REBALANCE_SECONDS = Series("consumer_rebalance_latency_seconds", "How long rebalances took.")
+
+
+class Metrics:
+    """Collects every series of the node when asked."""
+
+    def __init__(
+        self,
+        *,
+        topics: TopicService,
+        partitions: Partitions,
+        groups: GroupService,
+        flusher: FlusherStats,
+        request_times: RequestTimes,
+        free_bytes: Callable[[], int],
+    ) -> None:
+        self._topics = topics
+        self._partitions = partitions
+        self._groups = groups
+        self._flusher = flusher
+        self._request_times = request_times
+        self._free_bytes = free_bytes
+        # Set once there is a server whose connections can be counted.
+        self.connections: Callable[[], int] = int
+
+    async def __call__(self) -> bytes:
+        """The page, in Prometheus' text format."""
+        return page([*self._broker(), *self._storage(), *await self._consumers()])
+
+    def _broker(self) -> Iterator[Metric]:
+        traffic = self._partitions.traffic.items()
+        yield PUBLISHED.counter(((topic,), one.messages_in) for topic, one in traffic)
+        yield BYTES_PUBLISHED.counter(((topic,), one.bytes_in) for topic, one in traffic)
+        yield CONSUMED.counter(((topic,), one.messages_out) for topic, one in traffic)
+        yield BYTES_CONSUMED.counter(((topic,), one.bytes_out) for topic, one in traffic)
+        yield FAILED.counter(
+            ((topic, code), count) for topic, one in traffic for code, count in sorted(one.failures.items())
+        )
+        topics = self._topics.list()
+        yield TOPICS.gauge([((), len(topics))])
+        yield TOPIC_PARTITIONS.gauge(((topic.name,), len(topic.partitions)) for topic in topics)
+        yield CONNECTIONS.gauge([((), self.connections())])
+        family = HistogramMetricFamily(
+            _PREFIX + REQUEST_SECONDS.name, REQUEST_SECONDS.help, labels=REQUEST_SECONDS.labels
+        )
+        for labels, histogram in self._request_times.items():
+            family.add_metric(labels, _buckets(BUCKETS_SECONDS, histogram.counts), histogram.seconds)
+        yield family
+
+    def _storage(self) -> Iterator[Metric]:
+        sizes = {
+            topic.name: sum(self._partitions.size_bytes(topic.name, one) for one in range(len(topic.partitions)))
+            for topic in self._topics.list()
+        }
+        yield LOG_SIZE.gauge(((topic,), size) for topic, size in sizes.items())
+        in_use = sorted(self._partitions.all_open(), key=lambda one: one.key)
+        segments: dict[str, int] = {}
+        for place in in_use:
+            segments[place.topic_name] = segments.get(place.topic_name, 0) + len(place.log.segments)
+        yield SEGMENTS.gauge(((topic,), count) for topic, count in segments.items())
+        yield LOG_START.gauge(((one.topic_name, str(one.id)), one.log.start_offset) for one in in_use)
+        yield LOG_END.gauge(((one.topic_name, str(one.id)), one.log.end_offset) for one in in_use)
+        yield FSYNCS.counter([((), self._flusher.logs_synced)])
+        yield FSYNC_ROUNDS.counter([((), self._flusher.rounds)])
+        yield FSYNC_SECONDS.counter([((), self._flusher.seconds)])
+        yield FSYNC_ERRORS.counter([((), self._flusher.failures)])
+        yield DISK_FREE.gauge([((), self._free_bytes())])
+
+    async def _consumers(self) -> list[Metric]:
+        members, generations, states = [], [], []
+        committed, lags = [], []
+        for listed in await self._groups.list():
+            try:
+                described = await self._groups.describe(listed.group)
+            except GroupNotFound:
+                continue
+            generation = described.generation if isinstance(described, ClassicDescription) else described.epoch
+            members.append(((listed.group,), len(described.members)))
+            generations.append(((listed.group,), generation))
+            states.append(((listed.group, str(described.state)), 1))
+            for at, one in sorted((await self._groups.fetch_offsets(listed.group)).items()):
+                labels = (at.topic, str(at.partition), listed.group)
+                committed.append((labels, one.offset))
+                try:
+                    end = self._partitions.get(at.topic, at.partition).log.last_stable_offset
+                except (TopicNotFound, PartitionNotFound):
+                    continue
+                lags.append((labels, max(0, end - one.offset)))
+        rebalances = self._groups.rebalance_statistics()
+        durations = HistogramMetricFamily(_PREFIX + REBALANCE_SECONDS.name, REBALANCE_SECONDS.help, labels=())
+        bounds = [bound / 1000 for bound in DURATION_BUCKETS_MS]
+        durations.add_metric((), _buckets(bounds, rebalances.durations), rebalances.duration_ms_total / 1000)
+        return [
+            COMMITTED.gauge(committed),
+            LAG.gauge(lags),
+            MEMBERS.gauge(members),
+            GENERATION.gauge(generations),
+            STATE.gauge(states),
+            REBALANCES.counter(((str(reason),), count) for reason, count in sorted(rebalances.by_reason.items())),
+            MOVED.counter([((), rebalances.partitions_moved)]),
+            REVOCATION_TIMEOUTS.counter([((), rebalances.revocation_timeouts)]),
+            durations,
+        ]
+
+
+def page(families: list[Metric]) -> bytes:
+    """Metric families as Prometheus reads them."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Collected(families))
+    return generate_latest(registry)
+
+
+class _Collected(Collector):
+    """Families that are there already, for a library that wants to ask for them."""
+
+    def __init__(self, families: list[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> list[Metric]:
+        return self._families
+
+
+def _buckets(bounds: Sequence[float], counts: Sequence[int]) -> list[tuple[str, float]]:
+    """Counts per bucket as the cumulative ones that Prometheus wants."""
+    total = 0
+    rows = []
+    for bound, count in zip([*map(str, bounds), "+Inf"], counts, strict=True):
+        total += count
+        rows.append((bound, float(total)))
+    return rows

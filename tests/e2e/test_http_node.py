@@ -1,0 +1,120 @@
+"""What the node says of itself: health, figures, metrics, its own description."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from prometheus_client.parser import text_string_to_metric_families
+from tests.e2e.http import Http
+
+from goqueue.node import metrics
+
+
+@pytest.fixture
+def http(broker):
+    return Http(broker.http)
+
+
+def families(http):
+    text = http.get("/metrics").decode()
+    return {family.name: family for family in text_string_to_metric_families(text)}
+
+
+def test_a_healthy_broker_says_so_and_names_its_checks(http):
+    for path in ("/health", "/readyz"):
+        found = http.get(path)
+        assert found["status"] == "ok"
+        assert {"listeners", "metadata", "disk", "logs"} <= {check["name"] for check in found["checks"]}
+    assert http.get("/livez")["status"] == http.get("/healthz")["status"] == "ok"
+
+
+def test_a_full_disk_makes_it_not_ready_but_alive(start_broker):
+    http = Http(start_broker(GOQUEUE_DURABILITY_DISK_FREE_BYTES_MIN=2**62).http)
+
+    answer = http.ask("GET", "/readyz")
+
+    assert answer.status == 503
+    assert [check["name"] for check in answer.body["checks"] if not check["ok"]] == ["disk"]
+    assert http.get("/livez")["status"] == "ok"
+    http.post("/topics", {"name": "refusing"})
+    assert http.refused("POST", "/topics/refusing/messages", {"value": "x"})[0] == 507
+
+
+def test_version_and_figures(http):
+    http.publish("counted", 1, 2, 3)
+
+    assert re.fullmatch(r"\d+\.\d+\.\d+.*", http.get("/version")["version"])
+    stats = http.get("/stats")
+    assert stats["topic_stats"]["counted"]["messages"] == 3
+    assert stats["total_size_bytes"] > 0
+
+
+def test_every_series_that_is_declared_is_fed(http, broker):
+    connected = exercise(http, broker)
+
+    found = families(http)
+    for consumer in connected:
+        consumer.close()
+
+    declared = [one for one in vars(metrics).values() if isinstance(one, metrics.Series)]
+    assert len(declared) > 20
+    for series in declared:
+        family = found.get(f"goqueue_{series.name}")
+        assert family is not None, series.name
+        assert any(sample.value != 0 for sample in family.samples) or series.name in QUIET, series.name
+
+
+# Series that stay at nought as long as nothing goes wrong; each has its own test where it does.
+QUIET = {"storage_fsync_errors", "consumer_revocation_timeouts"}
+
+
+def exercise(http, broker):
+    """Everything that a series counts, once; returns the clients that are still connected."""
+    http.post("/topics", {"name": "metered", "num_partitions": 2})
+    http.publish("metered", *range(20))
+    http.ask(
+        "POST",
+        "/topics/metered/messages",
+        {"value": "x", "producer_id": 1, "producer_epoch": 0, "sequence": 5, "partition": 0},
+    )
+    http.ask(
+        "POST",
+        "/topics/metered/messages",
+        {"value": "x", "producer_id": 1, "producer_epoch": 0, "sequence": 9, "partition": 0},
+    )
+    http.post("/topics/metered/partitions/0/truncate", {"before_offset": 1})
+    producer = Producer({"bootstrap.servers": broker.kafka, "acks": "all"})
+    producer.produce("metered", b"over the wire")
+    assert producer.flush(30) == 0
+    consumers = [
+        Consumer(
+            {
+                "bootstrap.servers": broker.kafka,
+                "group.id": "metered-readers",
+                "group.protocol": "consumer",
+                "auto.offset.reset": "earliest",
+            }
+        )
+        for _ in range(2)
+    ]
+    for consumer in consumers:
+        consumer.subscribe(["metered"])
+    read = 0
+    while read < 20 or not all(consumer.assignment() for consumer in consumers):
+        for consumer in consumers:
+            message = consumer.poll(0.1)
+            if message is not None and message.error() is None:
+                read += 1
+                consumer.commit(message, asynchronous=False)
+    http.publish("metered", "behind")
+    return consumers
+
+
+def test_the_description_covers_every_route_and_can_be_read(http):
+    document = http.get("/openapi.json")
+
+    assert document["openapi"] == "3.1.0"
+    assert "/topics/{topic}/messages" in document["paths"]
+    assert "POST" in http.get("/docs").decode()
