@@ -45,6 +45,7 @@ fmt: $(READY) ## format and sort imports
 
 docs: $(READY) ## write the reference pages that are made from the code
 	$(BIN)/python -m goqueue.node.settings_page > docs/reference/settings.md
+	$(BIN)/python -m goqueue.servers.kafka.compatibility docs/reference/kafka-compatibility.md
 
 constraints: $(READY) ## write the lock again from what is installed
 	$(BIN)/python -m pip freeze --exclude-editable > constraints.txt
