@@ -75,7 +75,7 @@ class Dispatcher:
         if answer is None:
             return None
         if isinstance(answer, Mapping):
-            return encoder(header.api_key, header.api_version)(header.correlation_id, answer)
+            return _encoded(handler.API, header, answer)
         return Later(_await(handler.API, header, answer), handler.API.ends_with_client)
 
     def _context(self, header: RequestHeader, client_host: str) -> Context:
@@ -98,7 +98,15 @@ async def _await(api: Api, header: RequestHeader, answer: Awaitable[Reply | None
         reply = await answer
     except Exception as error:  # noqa: BLE001 - a failing handler costs its request, never the broker
         return _failure(api, header, error)
-    return None if reply is None else encoder(header.api_key, header.api_version)(header.correlation_id, reply)
+    return None if reply is None else _encoded(api, header, reply)
+
+
+def _encoded(api: Api, header: RequestHeader, reply: Reply) -> Frame:
+    try:
+        return encoder(header.api_key, header.api_version)(header.correlation_id, reply)
+    except Exception as error:
+        logger.exception("the answer of %s v%d cannot be written", api.name, header.api_version)
+        raise MalformedRequest(f"{api.name} v{header.api_version} cannot be answered") from error
 
 
 def _failure(api: Api, header: RequestHeader, error: Exception) -> Frame:
@@ -113,7 +121,7 @@ def _failure(api: Api, header: RequestHeader, error: Exception) -> Frame:
     }
     if "error_message" in fields:
         reply["error_message"] = error_message(error)
-    return encoder(api.key, header.api_version)(header.correlation_id, reply)
+    return _encoded(api, header, reply)
 
 
 def _unknown_version(api: Api, header: RequestHeader) -> Frame:

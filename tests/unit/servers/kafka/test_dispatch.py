@@ -93,6 +93,15 @@ def test_an_error_for_which_the_response_has_no_room_closes_the_connection() -> 
         dispatcher(METADATA, (0, 12), handle).take(request_frame(METADATA, 1, {}), "h")
 
 
+def test_an_answer_that_cannot_be_written_closes_the_connection_and_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    one = dispatcher(HEARTBEAT, (0, 4), lambda *_: {"error_kode": 1})
+    with caplog.at_level(logging.ERROR), pytest.raises(MalformedRequest, match="cannot be answered"):
+        one.take(request_frame(HEARTBEAT, 0, {}), "h")
+    assert "error_kode" in caplog.text
+
+
 @pytest.mark.parametrize(("key", "version"), [(4711, 0), (-1, 0), (10_000, 0), (HEARTBEAT, 5), (HEARTBEAT, -1)])
 def test_what_was_never_advertised_closes_the_connection(key: int, version: int) -> None:
     frame = key.to_bytes(2, "big", signed=True) + version.to_bytes(2, "big", signed=True) + bytes(6)
