@@ -10,21 +10,18 @@ Markdown table; exit code 1 if a bar was not met.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from uuid import UUID
 
 from crc32c import crc32c
+from tests.bench.log_in_node import bench_commit, bench_start
+from tests.bench.log_workload import FULL, NOW_MS, QUICK, READ_BYTES, SEGMENT_BYTES, Scale, a_batch, empty, open_log
 from tests.bench.measure import (
     MIB,
     Bar,
@@ -39,53 +36,11 @@ from tests.bench.measure import (
     told,
 )
 
-from goqueue.codec.batch import encode_batch
 from goqueue.codec.frame import walk_frames
-from goqueue.config import DurabilityConfig
 from goqueue.log.partition_log import PartitionLog
-from goqueue.log.settings import LogSettings
-from goqueue.node.flusher import Flusher
-from goqueue.node.offload import ThreadOffload
 from goqueue.node.os_files import OsFiles
-from goqueue.ports import Files
-from goqueue.records import NewRecord
-from goqueue.testing.memory_files import MemoryFiles
-
-TOPIC_ID = UUID(int=7)
-NOW_MS = 1_700_000_000_000
-SEGMENT_BYTES = 64 * MIB
-READ_BYTES = MIB
-SETTINGS = LogSettings(segment_bytes=SEGMENT_BYTES, max_message_bytes=4 * MIB, retention_ms=-1)
-
-
-@dataclass(frozen=True, slots=True)
-class Scale:
-    """How much work the figures rest on."""
-
-    rounds: int
-    round_bytes: int
-    small_frames_bytes: int
-    partitions: int
-    growth_bytes: int
-    commit_seconds: float
-
-
-FULL = Scale(9, 256 * MIB, SEGMENT_BYTES, 1000, 4096 * MIB, 3.0)
-QUICK = Scale(3, 64 * MIB, 8 * MIB, 100, 256 * MIB, 0.5)
-
 
 # --- the log and the bare loops -----------------------------------------------------------
-
-
-def a_batch(size: int) -> bytes:
-    """One batch of about `size` bytes, of records of about 1 KB or less."""
-    record = min(1000, size - 110) if size > 300 else size - 61 - 34 - 9
-    count = max(1, size // (record + 12))
-    return encode_batch([NewRecord(None, os.urandom(record)) for _ in range(count)], now_ms=NOW_MS)
-
-
-def open_log(files: Files, directory: str) -> PartitionLog:
-    return PartitionLog.open(files, directory, settings=SETTINGS, topic_id=TOPIC_ID, now_ms=NOW_MS)
 
 
 def append_with_log(root: str, batch: bytes, count: int) -> float:
@@ -145,17 +100,6 @@ def roll(root: str, descriptor: int, offset: int) -> int:
     if descriptor >= 0:
         os.close(descriptor)
     return os.open(f"{root}/{offset:020d}.bare", os.O_RDWR | os.O_CREAT, 0o600)
-
-
-@contextmanager
-def empty(root: str) -> Iterator[None]:
-    """A directory that is empty before and gone after."""
-    shutil.rmtree(root, ignore_errors=True)
-    Path(root).mkdir(parents=True)
-    try:
-        yield
-    finally:
-        shutil.rmtree(root, ignore_errors=True)
 
 
 # --- the bars -----------------------------------------------------------------------------
@@ -251,30 +195,6 @@ def clear_derived_files(root: str) -> None:
             path.unlink()
 
 
-def bench_start(root: str, scale: Scale) -> Iterator[Bar]:
-    with empty(root):
-        files, batch = OsFiles(root), a_batch(4096)
-        for number in range(scale.partitions):
-            log = open_log(files, f"logs/t/{number}")
-            log.append_batch(batch, now_ms=NOW_MS, leader_epoch=0)
-            log.close()
-
-        def start() -> float:
-            logs: list[PartitionLog] = []
-            seconds = seconds_of(
-                lambda: logs.extend(open_log(files, f"logs/t/{number}") for number in range(scale.partitions))
-            )
-            for log in logs:
-                if log.end_offset == 0:
-                    raise SystemExit("a partition came up empty")
-                log.abandon()
-            return seconds
-
-        seconds = [start() for _ in range(min(5, scale.rounds))]
-        files.close()
-    yield at_most(f"clean start, {scale.partitions:,} partitions opened", median(seconds), 3, unit=" s")
-
-
 def bench_memory(root: str, scale: Scale) -> Iterator[Bar]:
     # A process of its own, for nothing else shall have left memory behind.
     parent = str(Path(root).parent)
@@ -304,65 +224,6 @@ def grow(root: str, total: int) -> int:
         before = rss_bytes()
         write(total)
         return rss_bytes() - before
-
-
-# --- group commit -------------------------------------------------------------------------
-
-
-async def commits(files: Files, writers: int, seconds: float) -> tuple[float, float]:
-    """Appends per second with that many writers who wait for the disk, and sync rounds per append."""
-    offload = ThreadOffload("bench", threads_max=4)
-    flusher = Flusher(files, offload, DurabilityConfig())
-    log = open_log(files, f"logs/t/{writers}")
-    batch, done, deadline = a_batch(1000), 0, time.perf_counter() + seconds
-
-    async def writer() -> None:
-        nonlocal done
-        while time.perf_counter() < deadline:
-            appended = log.append_batch(batch, now_ms=NOW_MS, leader_epoch=0)
-            await flusher.synced(log, appended.end_offset)
-            done += 1
-
-    started = time.perf_counter()
-    await asyncio.gather(*(writer() for _ in range(writers)))
-    elapsed = time.perf_counter() - started
-    rounds = flusher.stats.rounds
-    await flusher.close()
-    log.abandon()
-    offload.close()
-    return done / elapsed, rounds / done
-
-
-def bench_commit(root: str, scale: Scale) -> Iterator[Bar]:
-    files = MemoryFiles()
-    files.faults.on_sync = lambda _: time.sleep(0.005)
-    one, _ = asyncio.run(commits(files, 1, scale.commit_seconds))
-    many, _ = asyncio.run(commits(files, 64, scale.commit_seconds))
-    yield at_least("group commit, sync of 5 ms: 64 writers against one", many / one, 20, unit="x", digits=1)
-    with empty(root):
-        disk = OsFiles(root)
-        before = fdatasync_ms(root)
-        one, _ = asyncio.run(commits(disk, 1, scale.commit_seconds))
-        many, rounds = asyncio.run(commits(disk, 64, scale.commit_seconds))
-        after = fdatasync_ms(root)
-        disk.close()
-    yield at_most("group commit on disk, 64 writers: sync rounds per append", rounds, 0.05, digits=4)
-    yield told("group commit on disk: acks=all per second, one writer", one, digits=0)
-    yield told("group commit on disk: acks=all per second, 64 writers", many, digits=0)
-    yield told("bare append of 1 KB + fdatasync, before", before, unit=" ms")
-    yield told("bare append of 1 KB + fdatasync, after", after, unit=" ms")
-
-
-def fdatasync_ms(root: str, times: int = 100) -> float:
-    descriptor = os.open(f"{root}/bare", os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-    data, took = bytes(1000), []
-    for _ in range(times):
-        os.write(descriptor, data)
-        started = time.perf_counter()
-        os.fdatasync(descriptor)
-        took.append(time.perf_counter() - started)
-    os.close(descriptor)
-    return median(took) * 1000
 
 
 BENCHES: dict[str, Callable[[str, Scale], Iterator[Bar]]] = {

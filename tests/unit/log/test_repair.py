@@ -90,6 +90,17 @@ def test_every_derived_file_can_be_lost_or_rotten_and_comes_back() -> None:
     assert {path: data for path, data in files.tree().items() if "index" in path} == whole
 
 
+def test_a_rotten_snapshot_goes_and_sound_ones_stay() -> None:
+    files = a_log()
+    snapshots = sorted(path for path in files.tree() if path.endswith(".snapshot"))
+    assert len(snapshots) == 2
+    files.flip_bit(snapshots[1], 8)
+    repair(files)
+    assert verify_partition(files, DIRECTORY).is_sound
+    assert files.exists(snapshots[0])
+    assert not files.exists(snapshots[1])
+
+
 def test_start_topic_and_epochs_of_the_log_survive() -> None:
     files = a_log()
     log = opened(files)

@@ -89,6 +89,15 @@ def test_a_damaged_header_still_says_what_it_held_when_it_can_be_believed() -> N
     assert (damage.claimed.count, damage.claimed.last_offset) == (3, 29)
 
 
+def test_a_damaged_header_that_names_another_offset_is_not_believed() -> None:
+    frames = ten_frames()
+    astray = bytearray(framed(some_batch(3), offset=99))
+    astray[-1] ^= 1
+    damage = found_in(segment_of([*frames, bytes(astray)]))[-1]
+    assert isinstance(damage, Damage)
+    assert damage.claimed is None
+
+
 def test_a_hole_of_zeros_is_one_damage_however_many_frames_it_swallowed() -> None:
     frames = ten_frames()
     found = found_in(segment_of([*frames[:2], bytes(sum(map(len, frames[2:8]))), *frames[8:]]))
