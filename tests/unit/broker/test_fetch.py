@@ -115,6 +115,9 @@ async def test_the_first_batch_comes_whatever_its_size() -> None:
     reads = [at(partition, max_bytes=1) for partition in range(3)]
     answers = stack.fetch.fetch_now(query(*reads, max_bytes=1)) or []
     assert [len(one.batches) for one in answers] == [1, 0, 0]
+    nothing_wanted = [at(partition, max_bytes=0) for partition in range(3)]
+    answers = stack.fetch.fetch_now(query(*nothing_wanted, max_bytes=0)) or []
+    assert [len(one.batches) for one in answers] == [1, 0, 0]
 
 
 async def test_the_whole_answer_stays_below_its_limit() -> None:
@@ -361,6 +364,19 @@ async def test_readers_of_committed_records_stop_at_the_first_open_transaction(c
     assert clock.monotonic_ms() == before_ms
     assert values_in(shown)[:2] == [b"open", b"after"]
     assert shown.aborted == []
+
+
+@simulated
+async def test_a_marker_uncovers_more_than_its_own_size(clock: ManualClock) -> None:
+    stack = Stack(clock=clock, transactions=True)
+    await stack.topic()
+    stack.publish.append("t", 0, transactional(stack, 1, 0, bytes(5000)), acks=Acks.LEADER)
+    waiting = asyncio.create_task(stack.read(isolation=Isolation.READ_COMMITTED, min_bytes=4000, max_wait_ms=10_000))
+    await asyncio.sleep(1)
+    before_ms = clock.monotonic_ms()
+    end(stack, 1, commit=True)
+    assert len((await waiting).batches) == 2
+    assert clock.monotonic_ms() == before_ms
 
 
 async def test_readers_of_committed_records_are_told_what_was_aborted() -> None:

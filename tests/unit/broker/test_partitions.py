@@ -12,7 +12,7 @@ from tests.unit.broker.stack import Stack, values_in
 from goqueue.broker.topics import NewTopic
 from goqueue.errors import PartitionNotFound, ShuttingDown, TopicNotFound
 from goqueue.log.checkpoint import stored_topic_id
-from goqueue.records import TopicPartition
+from goqueue.records import Acks, NewRecord, TopicPartition
 from goqueue.testing.disk import Survival
 from goqueue.testing.faults import Crash
 from goqueue.testing.memory_files import MemoryFiles
@@ -112,6 +112,17 @@ async def test_a_deleted_topic_leaves_nothing_and_its_name_starts_clean() -> Non
         again.partitions.get("t", 1)
 
 
+async def test_a_deleted_topic_leaves_nothing_in_memory() -> None:
+    """L27: whatever is kept per topic goes with it."""
+    stack = Stack()
+    for number in range(3):
+        await stack.topic(f"t{number}", 2)
+        await stack.publish.publish_records(f"t{number}", [NewRecord(None, b"v")] * 2, acks=Acks.LEADER)
+        await stack.topics.delete(f"t{number}")
+    partitions = stack.partitions
+    assert (partitions._open, partitions._configs, partitions._turns) == ({}, {}, {})
+
+
 async def test_deleting_wakes_those_who_wait_for_records() -> None:
     stack = Stack()
     await stack.topic()
@@ -175,7 +186,8 @@ async def test_a_deletion_that_cannot_move_its_files_is_finished_at_the_next_sta
     assert [record.value for record in await final.read_all()] == [b"new"]
 
 
-def test_a_crash_at_any_step_of_delete_and_recreate_never_mixes_the_two() -> None:
+@pytest.mark.parametrize("survival", list(Survival))
+def test_a_crash_at_any_step_of_delete_and_recreate_never_mixes_the_two(survival: Survival) -> None:
     """W31, with the plug pulled at every change to the disk."""
     crashes = 0
     for step in range(1, 1000):
@@ -187,7 +199,7 @@ def test_a_crash_at_any_step_of_delete_and_recreate_never_mixes_the_two() -> Non
         if "stopped" in life.reached:
             break
         crashes += 1
-        run(_check_survivor(files.crash(Survival.SOME), life.reached, life.ids, step))
+        run(_check_survivor(files.crash(survival), life.reached, life.ids, step))
     assert crashes > 10
 
 

@@ -14,6 +14,11 @@ async def turn_the_loop() -> None:
         await asyncio.sleep(0)
 
 
+def timers_left() -> int:
+    scheduled = asyncio.get_running_loop()._scheduled  # type: ignore[attr-defined]
+    return sum(1 for timer in scheduled if not timer.cancelled())
+
+
 def waiting(waiter: Waiter, *places: Waiters, timeout_s: float = 60) -> asyncio.Task[None]:
     return asyncio.create_task(waiter.wait(places, timeout_s))
 
@@ -28,6 +33,7 @@ async def test_enough_bytes_wake_a_waiter_and_fewer_do_not() -> None:
     place.grew(40)
     await task
     assert len(place) == 0
+    assert timers_left() == 0
 
 
 async def test_bytes_of_all_places_count_together() -> None:
@@ -65,6 +71,7 @@ async def test_a_reader_that_goes_away_leaves_nothing_behind() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert (len(left), len(right)) == (0, 0)
+    assert timers_left() == 0
 
 
 async def test_a_place_named_twice_is_left_once() -> None:
