@@ -6,6 +6,7 @@ Read from top to bottom it is the order of the start; the stack closes in the re
 from __future__ import annotations
 
 import logging
+import os
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
 from random import SystemRandom
@@ -30,6 +31,7 @@ from goqueue.node.claims import LOCK_FILE, Listener, claim_directory, claim_list
 from goqueue.node.flusher import Flusher
 from goqueue.node.health import HealthChecks
 from goqueue.node.housekeeping import Housekeeping
+from goqueue.node.listening import CannotListen
 from goqueue.node.metrics import Metrics
 from goqueue.node.node import Node, Running
 from goqueue.node.offload import ThreadOffload
@@ -172,8 +174,13 @@ async def _serve(world: _World, services: Services, metrics: Metrics, stack: Asy
     kafka_listener, http_listener = world.listeners
     kafka = KafkaServer(services, kafka_listener.socket)
     metrics.connections = lambda: kafka.connection_count
-    for server in (kafka, HttpServer(services, http_listener.socket)):
-        await server.start()
+    http = HttpServer(services, http_listener.socket)
+    for server, address in ((kafka, world.kafka), (http, world.http)):
+        try:
+            await server.start()
+        except OSError as error:
+            # Two processes may bind one address at the same moment; only one of them gets to listen.
+            raise CannotListen(f"cannot listen on {address}: {os.strerror(error.errno or 0)}") from error
         stack.push_async_callback(server.stop)
 
 
