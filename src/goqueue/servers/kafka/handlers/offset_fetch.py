@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import NamedTuple
 from uuid import UUID
 
 from goqueue.errors import GoQueueError, TopicIdNotFound
@@ -22,19 +23,38 @@ _MANY_GROUPS_FROM = 8
 _TOPIC_IDS_FROM = 10
 
 
+class _Answer(NamedTuple):
+    """What one group has to say."""
+
+    topics: list[dict[str, object]]
+    error_code: int
+
+
 async def handle(context: Context, request: Message) -> Reply:
     """Partitions without an offset are answered with -1."""
     if context.api_version < _MANY_GROUPS_FROM:
-        return await _of_group(context, request.group_id, request.topics, None, -1)
-    groups = await asyncio.gather(
+        answer = await _of_group(context, request.group_id, request.topics)
+        # Topics of the older form have no id, in no version.
+        topics = [{"name": one["name"], "partitions": one["partitions"]} for one in answer.topics]
+        return {"topics": topics, "error_code": answer.error_code}
+    answers = await asyncio.gather(
         *(_of_group(context, one.group_id, one.topics, one.member_id, one.member_epoch) for one in request.groups)
     )
-    return {"groups": groups}
+    return {
+        "groups": [
+            {"group_id": one.group_id, "topics": answer.topics, "error_code": answer.error_code}
+            for one, answer in zip(request.groups, answers, strict=True)
+        ]
+    }
 
 
 async def _of_group(
-    context: Context, group: str, topics: Sequence[Message] | None, member_id: str | None, member_epoch: int
-) -> dict[str, object]:
+    context: Context,
+    group: str,
+    topics: Sequence[Message] | None,
+    member_id: str | None = None,
+    member_epoch: int = -1,
+) -> _Answer:
     named = None if topics is None else [(_name(context, topic), topic) for topic in topics]
     wanted = None
     if named is not None:
@@ -49,9 +69,9 @@ async def _of_group(
             group, wanted, member_id=member_id, member_epoch=member_epoch
         )
     except GoQueueError as error:
-        return {"group_id": group, "topics": [], "error_code": error_code(error)}
+        return _Answer([], error_code(error))
     answered = _all_topics(found) if named is None else [_topic(name, topic, found) for name, topic in named]
-    return {"group_id": group, "topics": answered, "error_code": NONE}
+    return _Answer(answered, NONE)
 
 
 def _name(context: Context, topic: Message) -> str | None:
@@ -70,7 +90,7 @@ def _topic(name: str | None, topic: Message, found: CommittedOffsets) -> dict[st
         else {**_partition(partition, None), "error_code": error_code(TopicIdNotFound())}
         for partition in topic.partition_indexes
     ]
-    return {"topic_id": topic.topic_id, "name": name or "", "partitions": partitions}
+    return {"topic_id": getattr(topic, "topic_id", None), "name": name or "", "partitions": partitions}
 
 
 def _all_topics(found: CommittedOffsets) -> list[dict[str, object]]:
