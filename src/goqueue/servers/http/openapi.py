@@ -12,7 +12,11 @@ from goqueue.servers.http.route import Route
 from goqueue.servers.http.types import ErrorReply
 
 _PATH_PARAMETER = re.compile(r"{(\w+)}")
-_INTEGER_PARAMETERS = {"partition"}
+_PATH_SCHEMAS = {
+    "topic": {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,249}$"},
+    "partition": {"type": "integer", "minimum": 0, "maximum": 2**31 - 1},
+    "group": {"type": "string", "minLength": 1, "maxLength": 255},
+}
 _REF = "#/components/schemas/{name}"
 
 
@@ -75,7 +79,7 @@ def _path_parameters(route: Route) -> list[dict[str, Any]]:
             "name": name,
             "in": "path",
             "required": True,
-            "schema": {"type": "integer", "minimum": 0} if name in _INTEGER_PARAMETERS else {"type": "string"},
+            "schema": _PATH_SCHEMAS[name],
         }
         for name in _PATH_PARAMETER.findall(route.path)
     ]
