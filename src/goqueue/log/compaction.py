@@ -172,7 +172,8 @@ class Compaction:
             now_ms=self.now_ms,
             tombstone_retention_ms=self.tombstone_retention_ms,
         )
-        if newest.end_offset > cleaned_to:
+        # A topic deleted meanwhile must not get its directory back.
+        if newest.end_offset > cleaned_to and self.files.exists(self.directory):
             self.files.make_dirs(f"{self.directory}/{CLEANED}")
             self.replacements.extend(self._write_groups(touched, filtering))
             # The names as well as the bytes: what is decided for must be there after a power cut.

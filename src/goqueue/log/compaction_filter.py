@@ -122,7 +122,7 @@ class FrameFilter:
     ) -> Sequence[Record] | None:
         """The records that stay; None if the frame stays as it is."""
         marks, first, last = self._newest.marks, batch.base_offset, batch.last_offset
-        if marks is not None and first >= self._newest.from_offset and horizon_ms is None and _is_dense(batch):
+        if marks is not None and first >= self._newest.from_offset and horizon_ms is None:
             superseded = marks.superseded.count(first, last)
             if superseded == batch.count:
                 return ()
@@ -145,11 +145,6 @@ class FrameFilter:
     def _with_horizon(self, header: FrameHeader, frame: memoryview, value: bytes | memoryview) -> bytes:
         pairs = [*decode_headers(_headers(header, frame)), (HORIZON_HEADER, _HORIZON.pack(self._horizon_ms))]
         return _build_frame(header, value, encode_headers(pairs))
-
-
-def _is_dense(batch: BatchHeader) -> bool:
-    """Whether a record lies at every offset of the batch."""
-    return batch.count == batch.last_offset_delta + 1
 
 
 def _is_tombstone(record: Record) -> bool:

@@ -121,6 +121,7 @@ def _is_superseded(name: str, swap: Swap) -> bool:
 
 def finish(files: Files, directory: str, cleaned_to: int) -> None:
     """All moves are done: make them durable, then forget that they were to be done."""
+    # Before the word goes: a file system need not store the names in the order they changed.
     files.sync_dir(directory)
     if load_state(files, directory) != CompactionState(cleaned_to):
         files.replace(f"{directory}/{STATE}", CompactionState(cleaned_to).encode())

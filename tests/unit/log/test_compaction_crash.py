@@ -10,13 +10,14 @@ from goqueue.log.compaction import finish_interrupted, load_state
 from goqueue.log.segment_names import PRODUCER_SNAPSHOT, offsets_of
 from goqueue.testing.disk import Survival
 from goqueue.testing.faults import Crash
+from goqueue.testing.memory_files import MemoryFiles
 
 HERE = "topic/0"
 
 
 @pytest.fixture(scope="module")
 def keyed_log(make_bench):
-    return lambda: build_keyed_log(make_bench())
+    return lambda seed=0: build_keyed_log(make_bench(MemoryFiles(seed=seed)))
 
 
 def build_keyed_log(bench):
@@ -33,13 +34,14 @@ def build_keyed_log(bench):
     return bench
 
 
-def every_crash(build, act):
-    """Run `act` on a fresh log and cut the power at each of its steps in turn, in three ways."""
-    for survival in Survival:
+def every_crash(build, act, seeds=1):
+    """Run `act` on a fresh log and cut the power at each of its steps in turn, in several ways."""
+    ways = [(Survival.NOTHING, 0), (Survival.EVERYTHING, 0), *((Survival.SOME, seed) for seed in range(seeds))]
+    for survival, seed in ways:
         step = 0
         while True:
             step += 1
-            bench = build()
+            bench = build(seed)
             before = bench.records()
             bench.files.faults.crash_at_step = bench.files.faults.steps + step
             try:
@@ -57,7 +59,7 @@ def test_a_crash_at_any_step_leaves_the_old_log_or_the_new_one_never_a_mixture(k
     done.compact(segment_bytes=segment_bytes)
     after = done.records()
     outcomes = set()
-    for step, before, bench, files in every_crash(keyed_log, lambda b: b.compact(segment_bytes=segment_bytes)):
+    for step, before, bench, files in every_crash(keyed_log, lambda b: b.compact(segment_bytes=segment_bytes), seeds=2):
         again = bench.reopened(files)
         found = again.records()
         assert found in (before, after), f"step {step}"

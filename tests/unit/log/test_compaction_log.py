@@ -261,7 +261,7 @@ def test_readers_on_other_threads_never_notice_a_compaction(tmp_path):
 
     with ThreadPoolExecutor(3) as pool:
         readers = [pool.submit(read_over_and_over) for _ in range(3)]
-        for i in range(12):
+        for i in range(6):
             for j in range(6):
                 done = append(log, (f"k{j}", "x" * 150), ("same", f"{i}"))
                 expected[f"k{j}"], expected["same"] = done.base_offset, done.last_offset
