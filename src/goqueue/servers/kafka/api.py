@@ -89,7 +89,9 @@ def error_message(error: BaseException | None) -> str | None:
     """The text that goes beside the number. What is not ours to tell stays in the log."""
     if error is None:
         return None
-    return str(error) if isinstance(error, GoQueueError) else "the broker failed to answer; its log says why"
+    if not isinstance(error, GoQueueError):
+        return "the broker failed to answer; its log says why"
+    return f"{error}: {error.hint}" if error.hint else str(error)
 
 
 def failed(error: BaseException) -> dict[str, object]:

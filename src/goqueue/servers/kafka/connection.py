@@ -177,7 +177,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _must_wait(self) -> bool:
         limits = self._server.limits
-        if len(self._line) >= limits.inflight_requests_per_connection_max:
+        if len(self._line) >= limits.inflight_requests_per_connection_max or not self._budget.may_answer(self):
             return True
         return self._is_unsent and self._transport.get_write_buffer_size() > limits.unsent_bytes_max
 

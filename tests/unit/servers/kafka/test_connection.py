@@ -250,7 +250,7 @@ async def test_when_unread_answers_fill_the_memory_the_slowest_reader_is_closed(
         for client in clients:
             client.send(*(request_frame(METADATA, 4, {}, correlation_id=one) for one in range(9)))
         await until(lambda: server.connection_count < 4)
-    assert server.budget.unread_bytes <= 8 * MIB
+    assert server.budget.unread_bytes <= 8 * MIB + 3_100_000, "the limit, and the one answer that passed it"
     assert "unread" in caplog.text
 
 

@@ -16,7 +16,6 @@ class Holder:
 
     def evict(self) -> None:
         self.evicted = True
-        self.budget.forget(self)
 
 
 def test_reading_goes_on_while_there_is_room() -> None:
@@ -67,9 +66,22 @@ def test_the_one_who_leaves_most_unread_is_closed_when_too_much_is() -> None:
     budget.set_unread(slower, 60)
     assert not slower.evicted
     budget.set_unread(slow, 50)
-    assert slower.evicted
-    assert not slow.evicted
-    assert budget.unread_bytes == 50
+    assert (slow.evicted, slower.evicted) == (False, True)
+
+
+def test_nobody_is_answered_until_the_bytes_of_the_closed_one_are_gone() -> None:
+    budget = MemoryBudget(100)
+    slow, other = Holder(budget), Holder(budget)
+    assert budget.may_answer(other)
+    budget.set_unread(slow, 120)
+    assert slow.evicted
+    assert not budget.may_answer(other)
+    budget.set_unread(slow, 130)
+    assert budget.unread_bytes == 120
+    budget.forget(slow)
+    assert other.woken == 1
+    assert budget.may_answer(other)
+    assert budget.unread_bytes == 0
 
 
 def test_what_is_read_is_forgotten() -> None:
