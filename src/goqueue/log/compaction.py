@@ -23,6 +23,7 @@ from goqueue.log.compaction_swap import (
     discard,
     finish,
     finish_interrupted,
+    forget_from,
     install,
     load_state,
     publish,
@@ -45,6 +46,7 @@ __all__ = [
     "compactable",
     "dirty_ratio",
     "finish_interrupted",
+    "forget_from",
     "load_state",
 ]
 

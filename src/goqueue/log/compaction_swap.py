@@ -70,6 +70,18 @@ def load_state(files: Files, directory: str) -> CompactionState:
         return CompactionState()
 
 
+def forget_from(files: Files, directory: str, offset: int) -> int:
+    """The log is about to be cut at `offset`: what will lie there afterwards no pass has seen.
+
+    Returns how far it is compacted now. To be called before the cut, for it must not be forgotten.
+    """
+    state = load_state(files, directory)
+    if state.cleaned_to <= offset:
+        return state.cleaned_to
+    files.replace(f"{directory}/{STATE}", CompactionState(offset).encode())
+    return offset
+
+
 def finish_interrupted(files: Files, directory: str) -> bool:
     """Bring a compaction that a crash interrupted to its end, or undo it. True if there was one.
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 from goqueue.errors import OffsetOutOfRange, StorageError
 from goqueue.log.appends import roll
 from goqueue.log.checkpoint import LogPoint
+from goqueue.log.compaction import forget_from
 from goqueue.log.replay import cut_point, load_segment_indexes, recover_max_timestamp, restore_producers
 from goqueue.log.retention import expired_count
 from goqueue.log.segment import Segment
@@ -109,6 +110,7 @@ def _cut(state: LogState, offset: int) -> int:
         point = LogPoint(offset, offset, 0)
         last = state.new_segment(offset)
         survivors = [last]
+    state.note_compacted(forget_from(state.files, state.directory, point.offset))
     state.end_offset = point.offset
     state.start_offset = min(state.start_offset, point.offset)
     state.high_watermark = min(state.high_watermark, point.offset)

@@ -182,6 +182,21 @@ def test_a_pass_that_the_log_has_outrun_is_thrown_away():
     assert not files.exists(f"{HERE}/cleaned")
 
 
+def test_what_comes_after_a_truncation_is_compacted_like_anything_new():
+    log = opened(MemoryFiles())
+    append(log, ("a", "1"), ("b", "1"))
+    append(log, ("c", "1"))
+    log.roll()
+    sync(log)
+    assert log.compact(1000).cleaned_to == 3
+    log.truncate_to(2)
+    append(log, ("b", "2"))
+    log.roll()
+    sync(log)
+    log.compact(1000)
+    assert records(log) == [(0, "a", "1"), (2, "b", "2")]
+
+
 def test_appends_during_a_pass_stay():
     log = filled(MemoryFiles())
     compaction = log.begin_compaction(1000)
