@@ -119,8 +119,8 @@ class Segment:
             held.retire()
         self._cache.discard(self)
 
-    def begin(self, *, now_ms: int = 0, create: bool = False) -> None:
-        """Take appends from now on. `now_ms` is the age of an empty segment."""
+    def begin(self, *, now_ms: int | None = None, create: bool = False) -> None:
+        """Take appends from now on. `now_ms` is when an empty segment gets its first frame, if that is known."""
         files = self.hold(create=create)
         self.index.resume(files.index(OFFSET_INDEX))
         if self.lanes is None:
