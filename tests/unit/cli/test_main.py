@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
-import time
 from importlib.metadata import version
 from pathlib import Path
 
@@ -30,13 +30,19 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_help_lists_every_command_and_comes_quickly() -> None:
     seconds = []
     for _ in range(5):
-        started = time.perf_counter()
+        started = processor_seconds()
         result = run("--help")
-        seconds.append(time.perf_counter() - started)
+        seconds.append(processor_seconds() - started)
         assert result.returncode == 0
     assert all(f"  {name} " in result.stdout for name in COMMANDS)
-    # The bar is 0.3 s on an idle machine: the best of five shows it on a busy one.
-    assert min(seconds) < 0.3
+    # The bar is 0.3 s on the clock of an idle machine; processor time does not count the waiting
+    # for a busy one.
+    assert min(seconds) < 0.3, seconds
+
+
+def processor_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def test_help_imports_no_command() -> None:
