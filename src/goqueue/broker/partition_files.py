@@ -72,14 +72,12 @@ class PartitionFiles:
 
     def remove_discarded(self, names: Sequence[str]) -> None:
         """Remove these deleted topics for good. Blocks for as long as that takes."""
-        # The moves must be on the disk before the deletions are reported as finished.
+        for name in names:
+            self.files.remove_tree(f"{DELETED}/{name}")
+        # Both ends of the moves must be on the disk before the deletions are reported as finished.
         for place in (LOGS, DELETED):
             if self.files.exists(place):
                 self.files.sync_dir(place)
-        for name in names:
-            self.files.remove_tree(f"{DELETED}/{name}")
-        if names:
-            self.files.sync_dir(DELETED)
 
     def _discard(self, directory: str, topic_id: UUID) -> str:
         self.files.make_dirs(DELETED)

@@ -112,6 +112,19 @@ async def test_a_deleted_topic_leaves_nothing_and_its_name_starts_clean() -> Non
         again.partitions.get("t", 1)
 
 
+async def test_a_deletion_that_is_reported_as_finished_stays_finished_after_a_power_cut() -> None:
+    files = MemoryFiles()
+    stack = Stack(files)
+    await stack.topic("t")
+    await stack.write(b"old")
+    await stack.topics.delete("t")
+    await stack.stop()
+    assert stack.metadata.image.deletions() == {}
+    survivor = files.crash(Survival.NOTHING)
+    assert survivor.list("logs") == []
+    assert survivor.list("deleted") == []
+
+
 async def test_a_deleted_topic_leaves_nothing_in_memory() -> None:
     """L27: whatever is kept per topic goes with it."""
     stack = Stack()

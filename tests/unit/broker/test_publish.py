@@ -9,7 +9,7 @@ import pytest
 from tests.unit.broker.stack import Stack, records_in, values_in
 
 from goqueue.codec.batch import encode_batch, parse_batch_header
-from goqueue.config import Config, DurabilityConfig
+from goqueue.config import Config, DurabilityConfig, LogConfig
 from goqueue.errors import (
     CorruptBatch,
     DiskFull,
@@ -63,6 +63,20 @@ async def test_acks_all_means_disk_and_not_page_cache() -> None:
     stack.publish.append("t", 0, stack.batch(b"not yet"), acks=Acks.LEADER)
     again = Stack(files.crash(Survival.NOTHING))
     assert [record.value for record in await again.read_all()] == [b"safe"]
+
+
+async def test_one_sync_covers_every_segment_that_was_sealed_before_it() -> None:
+    """W21: more segments are sealed between two syncs than the node keeps open."""
+    files = MemoryFiles()
+    # One sync per file, so that each of them counts.
+    durability = DurabilityConfig(syncfs_files_min=10**6)
+    stack = Stack(files, config=Config(log=LogConfig(open_segments_max=8), durability=durability))
+    await stack.topic("t", segment_bytes="1024")
+    for _ in range(30):
+        stack.publish.append("t", 0, stack.batch(bytes(600)), acks=Acks.LEADER)
+    await stack.write(b"last")
+    again = Stack(files.crash(Survival.NOTHING))
+    assert [record.offset for record in await again.read_all()] == list(range(31))
 
 
 async def test_acks_all_of_what_is_on_the_disk_already_waits_for_nothing() -> None:
