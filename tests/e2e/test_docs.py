@@ -1,0 +1,33 @@
+"""What the documentation shows is run as it stands, block by block."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+BLOCK = re.compile(r"^```(bash|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def run(language: str, code: str, broker) -> str:
+    """Run a block against this broker instead of the one on the default ports."""
+    code = code.replace("127.0.0.1:8080", broker.http).replace("127.0.0.1:9092", broker.kafka)
+    command = ["bash", "-euo", "pipefail", "-c", code] if language == "bash" else [sys.executable, "-c", code]
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "GOQUEUE_SERVER": f"http://{broker.http}"}
+    finished = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=90, check=False)
+    assert finished.returncode == 0, f"{code}\n{finished.stdout}\n{finished.stderr}"
+    return finished.stdout
+
+
+def test_the_first_hour_works_from_top_to_bottom(broker):
+    page = (ROOT / "docs" / "tutorial" / "first-hour.md").read_text()
+
+    outputs = [run(language, code, broker) for language, code in BLOCK.findall(page)]
+
+    shown = "\n".join(outputs)
+    for expected in ("created topic payments with 2 partitions", "nothing was changed", '"acks":"all"', "refund of 4"):
+        assert expected in shown
