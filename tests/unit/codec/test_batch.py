@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.codec.builders import NOW_MS, new_records, raw_batch, some_batch, timestamps_ms, with_fields
 
@@ -27,6 +27,7 @@ from goqueue.records import NewRecord, Record, TimestampType
 
 
 @given(records=st.lists(new_records, min_size=1, max_size=12), codec=st.sampled_from(Codec))
+@settings(deadline=None)
 def test_records_come_back_as_they_went_in(records: list[NewRecord], codec: Codec) -> None:
     batch = encode_batch(records, codec=codec, now_ms=NOW_MS)
     header = check_batch(batch)
@@ -136,6 +137,7 @@ def test_a_split_that_does_not_come_out_even_is_corrupt() -> None:
 
 
 @given(data=st.data(), codec=st.sampled_from(Codec), base=st.integers(0, 2**40))
+@settings(deadline=None)
 def test_a_thinned_batch_keeps_place_range_producer_and_the_records_left(
     data: st.DataObject, codec: Codec, base: int
 ) -> None:
@@ -193,6 +195,7 @@ def test_what_is_no_marker_is_not_taken_for_one() -> None:
 
 
 @given(codec=st.sampled_from(Codec), now_ms=timestamps_ms)
+@settings(deadline=None)
 def test_a_stamped_batch_shows_the_brokers_time_on_every_record(codec: Codec, now_ms: int) -> None:
     batch = encode_batch(
         [NewRecord(b"k", b"v", timestamp_ms=5), NewRecord(b"l", b"w", timestamp_ms=9)], codec=codec, now_ms=1

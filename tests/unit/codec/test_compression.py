@@ -18,7 +18,7 @@ ROOM = 1 << 20
 
 
 @given(codec=st.sampled_from(Codec), data=st.binary(max_size=3000), repeat=st.integers(1, 60))
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 def test_what_is_packed_comes_back(codec: Codec, data: bytes, repeat: int) -> None:
     plain = data * repeat
     assert decompress(codec, compress(codec, memoryview(plain)), ROOM) == plain
@@ -57,7 +57,7 @@ def test_every_shortened_input_is_corrupt_or_shorter(codec: Codec) -> None:
 
 
 @given(codec=st.sampled_from(PACKERS), junk=st.binary(max_size=300))
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 def test_junk_never_raises_anything_but_corrupt_batch(codec: Codec, junk: bytes) -> None:
     try:
         decompress(codec, junk, ROOM)
@@ -66,7 +66,7 @@ def test_junk_never_raises_anything_but_corrupt_batch(codec: Codec, junk: bytes)
 
 
 @given(codec=st.sampled_from(PACKERS), at=st.integers(0, 10_000), bit=st.integers(0, 7))
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 def test_a_flipped_bit_never_raises_anything_but_corrupt_batch(codec: Codec, at: int, bit: int) -> None:
     packed = bytearray(compress(codec, b"0123456789" * 50))
     packed[at % len(packed)] ^= 1 << bit

@@ -88,7 +88,7 @@ def test_a_length_that_is_not_the_size_is_corrupt() -> None:
 
 
 @given(section=st.binary(max_size=120), count=st.integers(-2, 6), codec=st.sampled_from(Codec))
-@settings(max_examples=400)
+@settings(max_examples=400, deadline=None)
 def test_junk_opens_to_records_or_to_a_corrupt_batch(section: bytes, count: int, codec: Codec) -> None:
     for inside in (section, compress(codec, section)):
         try:
@@ -101,7 +101,7 @@ def test_junk_opens_to_records_or_to_a_corrupt_batch(section: bytes, count: int,
     edits=st.lists(st.tuples(st.integers(0, 200), st.integers(0, 255)), min_size=1, max_size=4),
     cut=st.integers(0, 60),
 )
-@settings(max_examples=400)
+@settings(max_examples=400, deadline=None)
 def test_a_good_section_with_bytes_changed_opens_or_is_a_corrupt_batch(edits: list[tuple[int, int]], cut: int) -> None:
     section = bytearray(some_batch(4)[61:])
     for at, value in edits:

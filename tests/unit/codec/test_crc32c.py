@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goqueue.codec.crc32c import crc32c
@@ -24,6 +24,7 @@ def test_it_is_not_the_checksum_of_zlib() -> None:
 
 
 @given(data=st.binary(max_size=200), cut=st.integers(0, 200))
+@settings(deadline=None)
 def test_pieces_give_the_checksum_of_the_whole_for_every_kind_of_buffer(data: bytes, cut: int) -> None:
     whole = crc32c(data)
     assert crc32c(memoryview(data)[cut:], crc32c(bytearray(data[:cut]))) == whole

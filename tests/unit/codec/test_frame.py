@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.codec.builders import NOW_MS, framed, some_batch
 
@@ -78,6 +78,7 @@ def test_every_cut_of_a_frame_is_short_and_no_cut_is_sound() -> None:
     lead=st.binary(max_size=40),
     pairs=st.lists(st.tuples(st.text(st.characters(codec="utf-8"), max_size=9), st.binary(max_size=9)), max_size=3),
 )
+@settings(deadline=None)
 def test_a_frame_anywhere_in_a_buffer_reads_as_it_was_written(
     offset: int, flags: int, priority: int, count: int, lead: bytes, pairs: list[tuple[str, bytes]]
 ) -> None:
@@ -147,6 +148,7 @@ def test_a_value_too_small_for_a_batch_is_damage() -> None:
 
 
 @given(junk=st.binary(max_size=200))
+@settings(deadline=None)
 def test_junk_is_damage_and_nothing_else(junk: bytes) -> None:
     for data in (junk, b"GQ\x01" + junk, framed(some_batch(1))[:34] + junk):
         try:
@@ -165,6 +167,7 @@ def test_headers_that_do_not_fit_their_block_are_refused() -> None:
 
 
 @given(block=st.binary(min_size=1, max_size=40))
+@settings(deadline=None)
 def test_a_junk_headers_block_is_damage_or_reads_to_the_same_bytes(block: bytes) -> None:
     try:
         pairs = decode_headers(block)
