@@ -23,7 +23,6 @@ class Survival(Enum):
 
     NOTHING = "nothing"
     SOME = "some"
-    # What `kill -9` does: the process is gone, the page cache is not.
     EVERYTHING = "everything"
 
 

@@ -51,6 +51,12 @@ class MemoryFiles:
         reopened._power = self._power.crash(survival, holes=holes)
         return reopened
 
+    def kill(self) -> MemoryFiles:
+        """End the process, as `kill -9` does: nothing written is lost, and nothing more of it is synced."""
+        reopened = MemoryFiles()
+        reopened._power = self._power.kill()
+        return reopened
+
     def flip_bit(self, path: str, position: int, bit: int = 0) -> None:
         """Damage one bit of a file, in the cache and on the platter."""
         with self._power.guard:

@@ -31,6 +31,13 @@ class PoweredDisk:
             disk.crash(self.rng, survival, holes=holes)
             return PoweredDisk(disk, self.faults.restarted(), self.rng)
 
+    def kill(self) -> PoweredDisk:
+        """End the process, not the power: the page cache stays, unsynced as it is."""
+        with self.guard:
+            self.is_down = True
+            disk, self.disk = self.disk, MemoryDisk()
+            return PoweredDisk(disk, self.faults.restarted(), self.rng)
+
     def change(self, operation: str, path: str, act: Callable[[], None]) -> None:
         """Do something that waits for a sync; if the power goes now, the crash decides if it happened."""
         with self.guard:

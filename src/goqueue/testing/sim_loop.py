@@ -58,9 +58,13 @@ def simulated(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., N
 class SimLoop(BaseEventLoop):
     """The library's loop on a clock that only the loop and the test move."""
 
-    def __init__(self, clock: ManualClock, *, order: Random | None = None) -> None:
+    def __init__(
+        self, clock: ManualClock, *, order: Random | None = None, halts: Callable[[], bool] | None = None
+    ) -> None:
+        """`halts` is asked before every pass; once it says yes, the run ends with `Crash`."""
         super().__init__()
         self.clock = clock
+        self._halts = halts
         self.unhandled: list[BaseException] = []
         self._order = order
         self._selector = _ClockSelector(self)
@@ -92,6 +96,10 @@ class SimLoop(BaseEventLoop):
     # --- what the library's loop asks of its kind -------------------------------------------
 
     def _run_once(self) -> None:
+        if self._halts is not None and self._halts():
+            # Once only: the tasks that are left get a chance to end.
+            self._halts = None
+            raise Crash
         ready = self._ready  # type: ignore[attr-defined]
         if self._order is not None and len(ready) > 1:
             handles = list(ready)

@@ -1,0 +1,233 @@
+"""The whole node in simulation: clients at work, the power cut at any step of the disk, and no promise broken.
+
+One seed decides everything: `GOQUEUE_SIM_SEED=7 pytest tests/sim/test_node_crashes.py` plays seed 7 alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from random import Random
+
+import pytest
+
+from goqueue.broker.topics import NewTopic
+from goqueue.config import BrokerConfig, Config, DurabilityConfig, GroupsConfig, LogConfig
+from goqueue.groups.service import NewOffset
+from goqueue.records import Acks, NewRecord, TopicPartition
+from goqueue.servers.services import Services
+from goqueue.testing.clock import seeded_rng
+from goqueue.testing.history import History
+from goqueue.testing.sim_node import SimNode
+
+CONFIG = Config(
+    broker=BrokerConfig(default_partitions=2),
+    log=LogConfig(segment_bytes=1024, index_interval_bytes=128, retention_check_ms=100),
+    durability=DurabilityConfig(flush_interval_ms=40, checkpoint_interval_ms=150, syncfs_files_min=6),
+    groups=GroupsConfig(offsets_partitions=2),
+)
+ORDERS = "orders"
+PASSING = "passing"
+RETENTION_MS = 2_000
+
+
+@dataclass
+class Producer:
+    """An idempotent producer that sends a batch again until it knows what became of it."""
+
+    producer_id: int | None = None
+    sequence: int = 0
+    unanswered: list[NewRecord] = field(default_factory=list)
+
+
+class World:
+    """A node, its clients and what they were promised, over all lives."""
+
+    def __init__(self, seed: int) -> None:
+        self.node = SimNode(seed, CONFIG)
+        self.history = History()
+        self.producer = Producer()
+        self.values = 0
+
+    async def work(self, services: Services) -> None:
+        """First see that every promise is kept, then make new ones."""
+        await self.check(services)
+        rng = seeded_rng(self.node.seed, self.node.lives, "clients")
+        await self.create_topics(services)
+        await asyncio.gather(
+            self.write(services, Random(rng.getrandbits(64)), ORDERS),
+            self.write(services, Random(rng.getrandbits(64)), ORDERS),
+            self.write(services, Random(rng.getrandbits(64)), PASSING),
+            self.write_in_sequence(services, Random(rng.getrandbits(64))),
+            self.commit(services, Random(rng.getrandbits(64))),
+            self.administer(services, Random(rng.getrandbits(64))),
+        )
+
+    async def check(self, services: Services) -> None:
+        await self.history.check(services)
+
+    async def create_topics(self, services: Services) -> None:
+        for name, config in ((ORDERS, {}), (PASSING, {"retention.ms": str(RETENTION_MS)})):
+            if services.topics.find(name) is None:
+                assert name not in self.history.topics
+                await services.topics.create(NewTopic(name, config=config))
+            self.history.topics.add(name)
+
+    async def write(self, services: Services, rng: Random, topic: str) -> None:
+        for _ in range(6):
+            await asyncio.sleep(rng.random() * 0.05)
+            at = TopicPartition(topic, rng.randrange(2))
+            acks = rng.choice(list(Acks))
+            await self.send(services, at, [self.record(rng) for _ in range(rng.randrange(1, 4))], acks)
+
+    async def write_in_sequence(self, services: Services, rng: Random) -> None:
+        producer = self.producer
+        if producer.producer_id is None:
+            producer.producer_id = await services.producer_ids.allocate()
+            self.history.producer_ids.append(producer.producer_id)
+        for _ in range(5):
+            producer.unanswered = producer.unanswered or [self.record(rng) for _ in range(rng.randrange(1, 4))]
+            records, at = producer.unanswered, TopicPartition(ORDERS, 0)
+            await self.send(
+                services,
+                at,
+                records,
+                Acks.ALL,
+                producer_id=producer.producer_id,
+                producer_epoch=0,
+                sequence=producer.sequence,
+            )
+            producer.sequence += len(records)
+            producer.unanswered = []
+            await asyncio.sleep(rng.random() * 0.05)
+
+    async def send(
+        self, services: Services, at: TopicPartition, records: list[NewRecord], acks: Acks, **producer: int
+    ) -> None:
+        self.history.sent[at] |= {record.value for record in records if record.value}
+        results = await services.publish.publish_records(
+            at.topic, records, acks=acks, partition=at.partition, **producer
+        )
+        for record, result in zip(records, results, strict=True):
+            assert result.error is None, result.error
+            if acks is Acks.ALL and record.value:
+                self.history.acknowledged[at][result.offset] = record.value
+
+    async def commit(self, services: Services, rng: Random) -> None:
+        for offset in range(5):
+            group, at = rng.choice(["alpha", "beta"]), TopicPartition(ORDERS, rng.randrange(2))
+            self.history.try_commit(group, at, offset)
+            assert await services.groups.commit(group, [NewOffset(at.topic, at.partition, offset)]) == (None,)
+            self.history.committed(group, at)
+            await asyncio.sleep(rng.random() * 0.05)
+
+    async def administer(self, services: Services, rng: Random) -> None:
+        name = f"passing-by-{self.node.lives}"
+        await services.topics.create(NewTopic(name))
+        self.history.topics.add(name)
+        await self.send(services, TopicPartition(name, 0), [self.record(rng)], Acks.ALL)
+        self.history.producer_ids.append(await services.producer_ids.allocate())
+        await asyncio.sleep(rng.random() * 3)
+        self.history.topics.discard(name)
+        await services.topics.delete(name)
+        self.history.topics_deleted.add(name)
+        # Long enough for old segments of the topic with retention to go.
+        await asyncio.sleep(RETENTION_MS / 1000)
+
+    def record(self, rng: Random) -> NewRecord:
+        self.values += 1
+        return NewRecord(b"key", f"value {self.values} ".encode() + b"." * rng.randrange(200))
+
+
+@contextmanager
+def named(seed: int, **details: object) -> Iterator[None]:
+    """Say with every failure how to see it again."""
+    try:
+        yield
+    except BaseException as error:
+        error.add_note(f"GOQUEUE_SIM_SEED={seed} {details}")
+        raise
+
+
+def seeds(count: int) -> range | list[int]:
+    chosen = os.environ.get("GOQUEUE_SIM_SEED")
+    return [int(chosen)] if chosen else range(count)
+
+
+def crash_once(seed: int, step: int) -> bool:
+    """A life that ends at this step of the disk, one that works on, one that looks. False: no such step."""
+    with named(seed, step=step):
+        world = World(seed)
+        crashed = not world.node.live(world.work, crash_at_step=step)
+        assert world.node.live(world.work)
+        assert world.node.live(world.check)
+        return crashed
+
+
+def live_many_lives(seed: int, lives: int) -> None:
+    with named(seed):
+        world = World(seed)
+        rng = seeded_rng(seed, "ends")
+        for _ in range(lives):
+            end = rng.choice(["stop", "kill", "crash", "crash", "crash at start"])
+            steps = {"crash": rng.randrange(1, 500), "crash at start": rng.randrange(1, 25)}.get(end)
+            world.node.live(world.work, crash_at_step=steps, is_killed=end == "kill")
+        assert world.node.live(world.check)
+
+
+def steps_of_a_life(seed: int) -> int:
+    world = World(seed)
+    assert world.node.live(world.work)
+    return world.node.files.faults.steps
+
+
+def test_a_life_without_a_crash_keeps_every_promise() -> None:
+    for seed in seeds(3):
+        with named(seed):
+            world = World(seed)
+            for _ in range(3):
+                assert world.node.live(world.work)
+            assert world.node.live(world.check)
+
+
+def test_one_seed_plays_the_same_life_again() -> None:
+    def play() -> tuple[dict[str, bytes], dict[TopicPartition, dict[int, bytes]]]:
+        world = World(11)
+        world.node.live(world.work, crash_at_step=200)
+        world.node.live(world.work)
+        return world.node.files.tree(), dict(world.history.acknowledged)
+
+    assert play() == play()
+
+
+def test_a_power_cut_at_any_step_breaks_no_promise() -> None:
+    for seed in seeds(1):
+        steps = steps_of_a_life(seed)
+        assert steps > 100
+        # Every start-up step, then every seventh; the slow suite takes them all.
+        chosen = [*range(1, 20), *range(20, steps, 7)]
+        crashed = sum(crash_once(seed, step) for step in chosen)
+        assert crashed >= len(chosen) * 0.9
+
+
+def test_many_lives_in_a_row_break_no_promise() -> None:
+    for seed in seeds(6):
+        live_many_lives(seed, lives=5)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+def test_a_power_cut_at_every_step_of_many_lives_breaks_no_promise() -> None:
+    for seed in seeds(8):
+        for step in range(1, steps_of_a_life(seed)):
+            crash_once(seed, step)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+def test_very_many_lives_break_no_promise() -> None:
+    for seed in seeds(400):
+        live_many_lives(seed, lives=10)
