@@ -21,7 +21,7 @@ from goqueue.log.segment import Segment
 from goqueue.log.segment_cache import SegmentCache
 from goqueue.log.settings import LogSettings
 from goqueue.log.state import LogState
-from goqueue.log.sync import SyncRound
+from goqueue.log.sync import CLOSED, SyncRound
 from goqueue.log.timestamps import TimestampOffset
 from goqueue.ports import Buffer, Files
 from goqueue.records import AbortedTransaction, Appended
@@ -115,7 +115,8 @@ class PartitionLog:
         """Everything below may be read by those who want only what is decided."""
         state = self._state
         first = state.producers.first_unstable_offset()
-        return state.high_watermark if first is None else min(first, state.high_watermark)
+        # What an open transaction wrote before the start is deleted, and holds up nobody.
+        return state.high_watermark if first is None else max(min(first, state.high_watermark), state.start_offset)
 
     @property
     def leader_epoch(self) -> int:
@@ -266,7 +267,7 @@ class PartitionLog:
     def checkpoint(self) -> None:
         """Write down how far the log is safe, so that less is scanned after a crash."""
         state = self._state
-        if state.segments.active is None or state.is_closed_clean:
+        if state.segments.active is None or state.is_closed_clean or state.sync.poison == CLOSED:
             return
         try:
             state.write_checkpoint()

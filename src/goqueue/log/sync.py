@@ -78,6 +78,10 @@ class SyncRound:
             file.close()
 
 
+# Not damage: the log has let go of its files, and whoever still holds it may write no more.
+CLOSED = "the log is closed"
+
+
 class SyncTracker:
     """How far one log is synced, and what has been written since."""
 
@@ -158,7 +162,11 @@ class SyncTracker:
         self.synced = synced
 
     def drop(self) -> None:
-        """Let go of what waits for a sync, without syncing it."""
+        """Let go of what waits for a sync, without syncing it, and have nothing more to do with the directory.
+
+        A round under way may end after the directory has become another log's: it must not write there.
+        """
+        self.poison = self.poison or CLOSED
         sealed, self._sealed = self._sealed, []
         self._paths.clear()
         for files in sealed:
