@@ -24,7 +24,6 @@ from goqueue.log.lane_index import LaneIndex
 from goqueue.log.leader_epochs import LeaderEpochs
 from goqueue.log.producer_state import ProducerState
 from goqueue.log.removal import drop_below_start
-from goqueue.log.replay import empty_producers
 from goqueue.log.scan import RecoveryReport, Scan, decode_producers
 from goqueue.log.segment_cache import SegmentCache
 from goqueue.log.segment_list import SegmentList
@@ -112,9 +111,7 @@ def _start_anew(state: LogState) -> None:
     segments = state.segments.current.all
     state.segments.replace(())
     state.end_offset = state.start_offset
-    state.producers = empty_producers(state)
-    state.sync.drop()
-    state.sync.synced = state.end_point()
+    state.sync = SyncTracker(state.files, state.directory, state.end_point())
     for segment in reversed(segments):
         segment.remove_files()
     # A segment that came back would lie in the middle of what is written from now on.

@@ -60,6 +60,8 @@ def restore_producers(state: LogState, end_offset: int) -> None:
     found = load_snapshot(state.files, state.directory, at_most=end_offset, settings=state.settings)
     first, state.producers = found if found is not None else (0, empty_producers(state))
     replay_producers(state, first, end_offset)
+    # Markers that were replayed may lie below a high watermark that does not move any more.
+    state.producers.settle(state.high_watermark)
 
 
 def empty_producers(state: LogState) -> ProducerState:

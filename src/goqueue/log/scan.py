@@ -18,6 +18,7 @@ from goqueue.log.lane_index import LaneIndex
 from goqueue.log.producer_state import ProducerState
 from goqueue.log.replay import OFFSET_MAX, restore_producers
 from goqueue.log.segment import Segment
+from goqueue.log.snapshots import forget_snapshots
 from goqueue.log.state import LogState
 
 
@@ -70,6 +71,7 @@ class Scan:
             segment.write_indexes()
             state.sync.add_sealed(segment.seal())
             point = self._open_whole(segments[number])
+        forget_snapshots(state.files, state.directory, behind=state.end_offset)
         if state.end_offset < self._producers_from:
             restore_producers(state, state.end_offset)
             if segment.aborted is not None:
@@ -186,7 +188,6 @@ class Scan:
 
     def _finish_last(self, segment: Segment, end: LogPoint, reason: str) -> int:
         """Cut the torn tail of the last segment, and let it take appends; returns the log's end."""
-        surplus = segment.size_bytes - end.position
         promised = self._promised(segment)
         if promised is not None and promised.position > end.position:
             # These bytes were synced once, so this is no torn write: it is damage, and it stays.
@@ -194,11 +195,8 @@ class Scan:
             self._report.damage.append(CorruptFrame(segment.path, where, reason or "synced bytes are missing"))
             segment.end_offset = max(end.offset, promised.offset)
         else:
-            if surplus:
-                self._report.cut_bytes = surplus
-                self._report.cut_where = f"{segment.path} at byte {end.position}: {reason}"
-                segment.hold().log.truncate(end.position)
-                segment.size_bytes = end.position
+            if segment.size_bytes > end.position:
+                self._cut(segment, end, reason)
             segment.end_offset = end.offset
         return segment.end_offset
 
@@ -212,7 +210,11 @@ class Scan:
             return False
         promised = self._promised(segment)
         unpromised = self._checkpoint is not None and (promised is None or promised.position <= end.position)
-        if end.offset < next_base and unpromised and not self._fills_gap(segment, end, next_base):
+        if unpromised and end.offset >= next_base:
+            # No offset is missing: an earlier torn tail, whose cutting the power cut undid.
+            self._cut(segment, end, reason)
+            return False
+        if unpromised and not self._fills_gap(segment, end, next_base):
             return True
         if reason:
             self._report.damage.append(CorruptFrame(segment.path, end.position, reason))
@@ -220,6 +222,13 @@ class Scan:
             missing = f"offsets {end.offset} to {next_base - 1} are missing"
             self._report.damage.append(CorruptFrame(segment.path, end.position, missing))
         return False
+
+    def _cut(self, segment: Segment, end: LogPoint, reason: str) -> None:
+        """Cut a torn tail."""
+        self._report.cut_bytes += segment.size_bytes - end.position
+        self._report.cut_where = f"{segment.path} at byte {end.position}: {reason}"
+        segment.hold().log.truncate(end.position)
+        segment.size_bytes = end.position
 
     def _fills_gap(self, segment: Segment, end: LogPoint, next_base: int) -> bool:
         """Whether a damaged frame of exactly the missing offsets reaches exactly to the segment's end.

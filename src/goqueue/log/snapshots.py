@@ -49,8 +49,14 @@ def load_snapshot(
     return None
 
 
-def prune_snapshots(files: Files, directory: str, keep: set[int]) -> None:
-    """Remove every snapshot but those taken at these offsets."""
-    for offset in offsets_of(files.list(directory), PRODUCER_SNAPSHOT):
-        if offset not in keep:
-            files.remove(snapshot_path(directory, offset))
+def forget_snapshots(files: Files, directory: str, *, behind: int) -> None:
+    """Remove, durably, every snapshot taken behind the end of a log that a crash has shortened.
+
+    Other frames will be written in the place of those it speaks of: left there, it would take a
+    producer's lost batch for a stored one.
+    """
+    lost = [offset for offset in offsets_of(files.list(directory), PRODUCER_SNAPSHOT) if offset > behind]
+    for offset in lost:
+        files.remove(snapshot_path(directory, offset))
+    if lost:
+        files.sync_dir(directory)
