@@ -33,6 +33,8 @@ async def test_the_disk_is_asked_once_per_block() -> None:
     for _ in range(999):
         await stack.producer_ids.allocate()
     assert files.faults.counts["sync"] == before
+    await asyncio.gather(*(stack.producer_ids.allocate() for _ in range(500)))
+    assert stack.metadata.image.next_producer_id == 2000
 
 
 async def test_an_id_that_is_not_durable_is_not_given_out() -> None:
