@@ -119,7 +119,11 @@ def _struct_reader(fields: tuple[FieldShape, ...], version: int, shape: MessageS
         for name, read_field in steps:
             values[name] = read_field(cursor)
         if flexible:
-            values.update(_read_tags(cursor, tagged))
+            # Almost always there are no tags at all.
+            if cursor.data[cursor.position]:
+                values.update(_read_tags(cursor, tagged))
+            else:
+                cursor.position += 1
         return SimpleNamespace(**values)
 
     return read

@@ -82,16 +82,19 @@ def _struct_writer(fields: tuple[FieldShape, ...], version: int, shape: MessageS
         for one in here
         if one.tag is not None
     )
+    tagged_names = frozenset(name for _, name, _, _ in tagged)
     flexible = shape.is_flexible(version)
 
     def write(parts: Parts, value: Mapping[str, Any]) -> None:
         assert value.keys() <= known, f"{shape.name} {shape.kind} knows no {sorted(value.keys() - known)}"  # noqa: S101
         for name, default, write_field in steps:
             write_field(parts, value.get(name, default))
-        if tagged:
-            _write_tags(parts, value, tagged)
-        elif flexible:
-            parts.tail.append(0)
+        if flexible:
+            # Almost always there are no tags at all.
+            if tagged_names.isdisjoint(value):
+                parts.tail.append(0)
+            else:
+                _write_tags(parts, value, tagged)
 
     return write
 
