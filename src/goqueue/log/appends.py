@@ -141,7 +141,6 @@ def roll(state: LogState) -> Segment | None:
     state.sync.add_sealed(active.seal())
     state.sync.change_names()
     state.segments.add(fresh)
-    state.is_checkpoint_due = True
     return fresh
 
 

@@ -73,11 +73,10 @@ def _candidates(state: LogState, now_ms: int) -> list[Segment]:
     synced = state.sync.synced
     stable = state.producers.first_unstable_offset()
     upper = min(state.high_watermark, synced.offset, synced.offset if stable is None else stable)
-    if state.is_checkpoint_due:
-        # A recovery that begins inside a segment must find it as the checkpoint describes it.
-        return []
+    # A recovery that begins inside a segment must find it as the checkpoint describes it.
+    recorded_base = state.recorded.base_offset if state.recorded is not None else 0
     return compactable(
-        [segment for segment in state.segments.sealed if segment.end_offset <= synced.base_offset],
+        [segment for segment in state.segments.sealed if segment.end_offset <= recorded_base],
         upper=upper,
         now_ms=now_ms,
         min_lag_ms=state.settings.min_compaction_lag_ms,

@@ -19,6 +19,7 @@ from goqueue.log.recovery import recover
 from goqueue.log.scan import RecoveryReport
 from goqueue.log.segment import Segment
 from goqueue.log.segment_cache import SegmentCache
+from goqueue.log.segment_list import Segments
 from goqueue.log.settings import LogSettings
 from goqueue.log.state import LogState
 from goqueue.log.sync import CLOSED, SyncRound
@@ -30,8 +31,6 @@ __all__ = ["PartitionLog", "Read", "TimestampOffset"]
 
 # A log that was handed no cache shares none: a few open segments of its own are enough.
 _OWN_OPEN_SEGMENTS = 8
-# How often a read begins again because the log was cut under it.
-_READ_ATTEMPTS = 10
 
 
 class PartitionLog:
@@ -55,7 +54,8 @@ class PartitionLog:
         cache: SegmentCache | None = None,
     ) -> PartitionLog:
         """Open what is there, recovered if need be. A log without a directory is empty, and none is made."""
-        cache = cache or SegmentCache(_OWN_OPEN_SEGMENTS)
+        # Not `or`: an empty cache is a cache.
+        cache = cache if cache is not None else SegmentCache(_OWN_OPEN_SEGMENTS)
         state, report = recover(files, directory, settings=settings, topic_id=topic_id, cache=cache)
         state.producers.expire(now_ms)
         return cls(state, report)
@@ -137,7 +137,7 @@ class PartitionLog:
     def is_dirty(self) -> bool:
         """Whether a sync round has something to do."""
         state = self._state
-        return state.end_offset > state.sync.synced.offset or state.sync.has_leftovers or state.is_checkpoint_due
+        return state.end_offset > state.sync.synced.offset or state.sync.has_leftovers
 
     @property
     def poisoned(self) -> bool:
@@ -190,12 +190,16 @@ class PartitionLog:
     def offset_for_timestamp(self, timestamp_ms: int, *, upper: int) -> TimestampOffset | None:
         """The first record below `upper` at or after a time."""
         state = self._state
-        return timestamps.first_at_or_after(state.segments.current, timestamp_ms, start=state.start_offset, upper=upper)
+        return state.segments.search(
+            lambda segments: timestamps.first_at_or_after(segments, timestamp_ms, start=state.start_offset, upper=upper)
+        )
 
     def offset_of_max_timestamp(self, upper: int) -> TimestampOffset | None:
         """The first record with the largest timestamp below `upper`."""
         state = self._state
-        return timestamps.newest(state.segments.current, start=state.start_offset, upper=upper)
+        return state.segments.search(
+            lambda segments: timestamps.newest(segments, start=state.start_offset, upper=upper)
+        )
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """The largest epoch not above `epoch`, and the first offset behind it."""
@@ -257,12 +261,13 @@ class PartitionLog:
         if not state.sync.end(round_, error):
             return
         former, state.sync.synced = state.sync.synced, max(state.sync.synced, round_.end)
-        if state.is_checkpoint_due:
+        if state.recorded is None or state.recorded.base_offset != state.sync.synced.base_offset:
             try:
                 state.write_checkpoint()
             except OSError:
-                # Not promised without a checkpoint; the next round tries again.
+                # Nothing in a new segment is promised before; the next round tries again.
                 state.sync.synced = former
+                state.sync.change_names()
 
     def checkpoint(self) -> None:
         """Write down how far the log is safe, so that less is scanned after a crash."""
@@ -277,22 +282,14 @@ class PartitionLog:
     def close(self) -> None:
         """Sync everything and say so on the disk, so that nothing is scanned at the next start."""
         state = self._state
-        active = state.segments.active
-        if active is not None and not state.is_closed_clean and state.sync.poison is None:
-            round_ = self.begin_sync()
-            try:
-                active.spill_indexes(whole=True)
-                active.sync()
-                if round_ is not None:
-                    round_.run()
-            except OSError as error:
-                if round_ is not None:
-                    state.sync.end(round_, error)
-                raise state.storage_error(error) from error
-            if round_ is not None:
-                self.end_sync(round_, None)
-            state.write_checkpoint(is_clean=True)
-        self.abandon()
+        try:
+            if state.segments.active is not None and not state.is_closed_clean and state.sync.poison is None:
+                self._close_clean(state.segments.active)
+        except OSError as error:
+            # Not lost, only not clean: the next start looks through what was not synced.
+            raise state.storage_error(error) from error
+        finally:
+            self.abandon()
 
     def abandon(self) -> None:
         """Let go of every file without writing anything."""
@@ -300,18 +297,29 @@ class PartitionLog:
         for segment in self._state.segments.current.all:
             segment.release()
 
+    def _close_clean(self, active: Segment) -> None:
+        round_ = self.begin_sync()
+        try:
+            active.spill_indexes(whole=True)
+            active.sync()
+            if round_ is not None:
+                round_.run()
+        except OSError as error:
+            if round_ is not None:
+                self.end_sync(round_, error)
+            raise
+        if round_ is not None:
+            self.end_sync(round_, None)
+        self._state.write_checkpoint(is_clean=True)
+
     def _read(self, offset: int, max_bytes: int, upper: int, *, frames: bool, nowait: bool) -> Read:
         state = self._state
-        for _ in range(_READ_ATTEMPTS):
-            generation = state.segments.generation
-            end = state.end_offset
-            if not state.start_offset <= offset <= end:
-                raise OffsetOutOfRange(offset, state.start_offset, end)
+
+        def look(segments: Segments) -> Read:
+            start, end = state.start_offset, state.end_offset
+            if not start <= offset <= end:
+                raise OffsetOutOfRange(offset, start, end)
             reader = Reader(offset, max_bytes=max_bytes, upper=min(upper, end), frames=frames, nowait=nowait)
-            try:
-                return reader.read(state.segments.current)
-            except (CorruptFrame, FileNotFoundError):
-                # The bytes may have gone from under the read: then look again.
-                if generation == state.segments.generation:
-                    raise
-        raise OffsetOutOfRange(offset, state.start_offset, state.end_offset)
+            return reader.read(segments, state.segments.gaps)
+
+        return state.segments.search(look)

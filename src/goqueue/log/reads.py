@@ -6,6 +6,7 @@ returned: what lies before it is, and a read that begins at it raises CorruptFra
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from goqueue.codec.frame import HEADER_BYTES, FrameDamage, parse_frame_header
@@ -14,7 +15,7 @@ from goqueue.log.frame_reader import find_frame
 from goqueue.log.frame_spans import frame_spans
 from goqueue.log.segment import Segment
 from goqueue.log.segment_cache import SegmentFiles
-from goqueue.log.segment_list import Segments
+from goqueue.log.segment_list import Gap, Segments
 from goqueue.ports import ColdRead
 
 # Room for the frames between an index entry and the offset asked for.
@@ -57,10 +58,12 @@ class Reader:
         self._last_end = 0
         self._last_bytes = 0
 
-    def read(self, segments: Segments) -> Read:
+    def read(self, segments: Segments, gaps: Sequence[Gap] = ()) -> Read:
         """Collect from as many segments as it takes."""
         for segment in segments.from_offset(self._next_offset):
             if segment.base_offset >= self._upper:
+                break
+            if gaps and self._meets(gaps, segment):
                 break
             files = segment.pin()
             try:
@@ -73,6 +76,15 @@ class Reader:
             finally:
                 files.unpin()
         return Read(self._batches, self._next_offset, self._taken)
+
+    def _meets(self, gaps: Sequence[Gap], segment: Segment) -> bool:
+        """Whether offsets are missing before this segment: then the read ends, or raises if it begins there."""
+        for gap in gaps:
+            if gap.first_offset <= self._next_offset < gap.end_offset <= segment.base_offset:
+                if not self._batches:
+                    raise CorruptFrame(gap.where, gap.position, gap.reason)
+                return True
+        return False
 
     def _collect(self, segment: Segment, files: SegmentFiles) -> bool:
         """Take what this segment has; True when the read is complete."""

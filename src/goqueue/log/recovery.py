@@ -144,6 +144,7 @@ def _assemble(
         start_offset=start,
         end_offset=max(start, recovery.offset),
         high_watermark=checkpoint.high_watermark if checkpoint is not None else 0,
+        recorded=checkpoint.recovery if checkpoint is not None else None,
     )
     bases = offsets_of(names, LOG)
     ends = [*bases[1:], bases[-1]] if bases else []
@@ -166,6 +167,7 @@ def _take_clean(state: LogState, checkpoint: Checkpoint) -> bool:
         state.producers = decode_producers(state, checkpoint)
     except DamagedIndex:
         return False
+    active.expect_indexes(checkpoint.index_entries, checkpoint.time_entries, checkpoint.max_timestamp_ms)
     active.end_offset = state.end_offset = end.offset
     state.sync.synced = end
     state.is_closed_clean = True

@@ -39,6 +39,10 @@ def drop_below_start(state: LogState) -> int:
     """Delete the sealed segments that end at or before the log's start; returns how many."""
     gone = [segment for segment in state.segments.sealed if segment.end_offset <= state.start_offset]
     if gone:
+        # Without the frames, only this says which producers wrote them.
+        first = state.segments.current.all[len(gone)].base_offset
+        with suppress(OSError):
+            state.sync.sync_path(snapshot_path(state.directory, first))
         state.segments.replace(state.segments.current.all[len(gone) :])
         for segment in gone:
             remove_segment(state, segment)
@@ -105,6 +109,7 @@ def _cut(state: LogState, offset: int) -> int:
         point = cut_point(kept[-1], offset)
         last = state.new_segment(point.base_offset, size_bytes=point.position, end_offset=point.offset)
         load_segment_indexes(state, kept[-1], last)
+        last.load_indexes()
         survivors = [*kept[:-1], last]
     else:
         point = LogPoint(offset, offset, 0)

@@ -43,7 +43,9 @@ def expired_count(
             break
         is_active = number == len(segments) - 1
         below_start = segment.end_offset <= start_offset and not is_active
-        old = settings.retention_ms >= 0 and now_ms - segment.max_timestamp_ms > settings.retention_ms
+        newest_ms = segment.max_timestamp_ms
+        # -1: its time index is lost, and what is not known to be old stays.
+        old = 0 <= settings.retention_ms < now_ms - newest_ms and newest_ms >= 0
         surplus = settings.retention_bytes >= 0 and segment.size_bytes <= surplus_bytes and not is_active
         if not below_start and not (settings.cleanup_delete and (old or surplus)):
             break

@@ -18,6 +18,7 @@ from goqueue.log.lane_index import LaneIndex
 from goqueue.log.producer_state import ProducerState
 from goqueue.log.replay import OFFSET_MAX, restore_producers
 from goqueue.log.segment import Segment
+from goqueue.log.segment_list import Gap
 from goqueue.log.snapshots import forget_snapshots
 from goqueue.log.state import LogState
 
@@ -53,7 +54,6 @@ class Scan:
         state = self._state
         segments = state.segments.current.all
         number, point = self._begin(segments)
-        first = number
         while True:
             segment = segments[number]
             next_base = segments[number + 1].base_offset if number + 1 < len(segments) else None
@@ -80,7 +80,6 @@ class Scan:
         state.is_checkpoint_stale = known is not None and (known.is_cut or known.end.offset > state.end_offset)
         state.sync.synced = min(state.sync.synced, state.end_point())
         state.sync.change_names()
-        state.is_checkpoint_due = self._checkpoint is None or number > first or first < len(segments) - 1
 
     # --- where to begin ---------------------------------------------------------------
 
@@ -221,6 +220,8 @@ class Scan:
         elif not self._state.settings.cleanup_compact:
             missing = f"offsets {end.offset} to {next_base - 1} are missing"
             self._report.damage.append(CorruptFrame(segment.path, end.position, missing))
+            # Nothing in the bytes tells a reader of this: it must be told.
+            self._state.segments.gaps += (Gap(end.offset, next_base, segment.path, end.position, missing),)
         return False
 
     def _cut(self, segment: Segment, end: LogPoint, reason: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from errno import ENOENT
 
 from goqueue.codec.frame import HEADER_BYTES, FrameDamage, FrameHeader, parse_frame_header
 from goqueue.errors import CorruptFrame
@@ -42,6 +43,7 @@ class Segment:
         "_held",
         "_index",
         "_interval_bytes",
+        "_released",
         "_times",
         "aborted",
         "base_offset",
@@ -73,6 +75,7 @@ class Segment:
         self._interval_bytes = interval_bytes
         # Kept open while active; sealed segments are open only while the cache says so.
         self._held: SegmentFiles | None = None
+        self._released = False
         self._index: OffsetIndex | None = None
         self._times: TimeIndex | None = None
         # When the first frame was written, by the leader's clock; not known before `begin`.
@@ -100,20 +103,29 @@ class Segment:
 
     def pin(self) -> SegmentFiles:
         """The open files, which stay open until `unpin`."""
-        while True:
+        while not self._released:
             files = self._held or self._cache.get(self)
+            self._forget_if_released()
             if files.pin():
                 return files
+        raise FileNotFoundError(ENOENT, "the segment is gone", self.path)
+
+    def _forget_if_released(self) -> None:
+        # Released while it was opened: the cache must not keep what nobody will ask for again.
+        if self._released:
+            self._cache.discard(self)
 
     def hold(self, *, create: bool = False) -> SegmentFiles:
         """Keep the files open until `release`, whatever the cache does."""
         if self._held is None:
+            self._released = False
             self._held = self.open_files(create=create)
             self._cache.discard(self)
         return self._held
 
     def release(self) -> None:
         """Close the files once nobody reads them: the segment is deleted, or its log closed."""
+        self._released = True
         held, self._held = self._held, None
         if held is not None:
             held.retire()
@@ -142,8 +154,10 @@ class Segment:
                 file.append([index.encode()])
 
     def seal(self) -> SegmentFiles:
-        """Take no more appends: the files are the cache's from now on."""
+        """Take no more appends: the files are the cache's from now on. They are returned pinned."""
         files = self.hold()
+        # Before the cache has them: it may retire them at once, and they are not synced yet.
+        files.share()
         self._cache.put(self, files)
         self._held = None
         self.lanes = None
@@ -210,6 +224,16 @@ class Segment:
         if self.aborted is not None:
             self.aborted.truncate(end_offset)
         return is_sound
+
+    def load_indexes(self) -> None:
+        """Look at the index files now: once others can see the segment, only one thread may."""
+        self._index, self._times = self.index, self.times
+
+    def expect_indexes(self, index_entries: int, time_entries: int, max_timestamp_ms: int) -> None:
+        """Take a checkpoint's word for what the index files hold, without opening them."""
+        self._index = OffsetIndex(self.base_offset, self._interval_bytes, spilled=index_entries)
+        self._times = TimeIndex(self.base_offset, spilled=time_entries)
+        self._times.see(max_timestamp_ms, self.base_offset)
 
     def restore_indexes(self, index_entries: int, time_entries: int, point: LogPoint) -> bool:
         """Believe the first entries of the index files up to `point`; False if some are lost or unsound."""

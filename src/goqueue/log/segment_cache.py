@@ -39,6 +39,10 @@ class SegmentFiles:
             return False
         return True
 
+    def share(self) -> None:
+        """One more pin for somebody who has one: the files are open, retired or not."""
+        self._pins.append(None)
+
     def unpin(self) -> None:
         """Give up one pin."""
         self._pins.pop()

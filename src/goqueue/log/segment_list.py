@@ -7,9 +7,26 @@ list in its place and never change one that somebody may be reading.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple, TypeVar
 
+from goqueue.errors import CorruptFrame, StorageError
 from goqueue.log.segment import Segment
+
+T = TypeVar("T")
+
+# How often a search begins again because segments left under it.
+_ATTEMPTS = 10
+
+
+class Gap(NamedTuple):
+    """Offsets that are missing between two segments, which nothing in their bytes shows."""
+
+    first_offset: int
+    end_offset: int
+    where: str
+    position: int
+    reason: str
 
 
 class Segments:
@@ -36,7 +53,7 @@ class Segments:
 class SegmentList:
     """The segments of one log as they are now."""
 
-    __slots__ = ("active", "current", "generation", "sealed_bytes")
+    __slots__ = ("active", "current", "gaps", "generation", "sealed_bytes")
 
     def __init__(self, segments: Iterable[Segment] = ()) -> None:
         self.current = Segments(segments)
@@ -45,6 +62,8 @@ class SegmentList:
         # Grows when bytes that a reader may be about to read go away, so that it can tell
         # a segment that left from one that is damaged.
         self.generation = 0
+        # What recovery found missing.
+        self.gaps: tuple[Gap, ...] = ()
         self.sealed_bytes = sum(segment.size_bytes for segment in self.current.all[:-1])
 
     @property
@@ -66,6 +85,19 @@ class SegmentList:
         """Put another list in place: segments were deleted, cut or compacted."""
         self.generation += 1
         self._publish(tuple(segments))
+
+    def search(self, look: Callable[[Segments], T]) -> T:
+        """Look something up in the segments, on any thread; again, if what failed was that they changed meanwhile."""
+        for _ in range(_ATTEMPTS):
+            generation = self.generation
+            try:
+                return look(self.current)
+            except (CorruptFrame, FileNotFoundError) as error:
+                if generation == self.generation:
+                    if isinstance(error, FileNotFoundError):
+                        raise StorageError(f"{error.filename} is gone") from error
+                    raise
+        return look(self.current)
 
     def _publish(self, segments: tuple[Segment, ...]) -> None:
         self.current = Segments(segments)

@@ -49,8 +49,8 @@ class LogState:
     end_offset: int
     high_watermark: int
     damage: tuple[CorruptFrame, ...] = ()
-    # Set by a roll: the recovery point must reach the new segment before anything in it is promised.
-    is_checkpoint_due: bool = False
+    # The recovery point on the disk. It must reach a segment before anything in that is promised.
+    recorded: LogPoint | None = None
     # A power cut took frames that the checkpoint knows of. Were others written in their place, the
     # next start would believe it of those too, and take a producer's lost batch for a stored one.
     is_checkpoint_stale: bool = False
@@ -150,7 +150,7 @@ class LogState:
                 aborted=active.aborted.encode() if active is not None and active.aborted is not None else b"",
             ),
         )
-        self.is_checkpoint_due = False
+        self.recorded = self.sync.synced
         self.is_checkpoint_stale = False
         self.is_closed_clean = is_clean
 

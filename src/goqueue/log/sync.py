@@ -36,7 +36,10 @@ class SyncRound:
         self._files = files
         self._directory = directory
         # Pinned here too: the log may be cut, closed or deleted while the round runs.
-        self.sealed = [each for each in sealed if each.pin()]
+        # The log's own pin keeps open even what the cache has retired since it was sealed.
+        self.sealed = list(sealed)
+        for each in self.sealed:
+            each.share()
         self._active = active if active is not None and active.pin() else None
         self.paths = list(paths)
         # 0: no name has changed.
@@ -57,7 +60,7 @@ class SyncRound:
         for path in self.paths:
             # A derived file that is gone again needs no sync.
             with suppress(FileNotFoundError):
-                self._sync_path(path)
+                sync_file(self._files, path)
         if self._active is not None:
             self._active.log.sync()
         if self.names_version:
@@ -70,12 +73,14 @@ class SyncRound:
         if self._active is not None:
             self._active.unpin()
 
-    def _sync_path(self, path: str) -> None:
-        file = self._files.open(path)
-        try:
-            file.sync()
-        finally:
-            file.close()
+
+def sync_file(files: Files, path: str) -> None:
+    """Sync a file that is not open."""
+    file = files.open(path)
+    try:
+        file.sync()
+    finally:
+        file.close()
 
 
 # Not damage: the log has let go of its files, and whoever still holds it may write no more.
@@ -117,13 +122,18 @@ class SyncTracker:
         return bool(self._sealed or self._paths) or self._names_version > self._names_synced
 
     def add_sealed(self, files: SegmentFiles) -> None:
-        """A segment was sealed: the next round syncs it and its indexes."""
-        if files.pin():
-            self._sealed.append(files)
+        """A segment was sealed: the next round syncs it and its indexes. The pin on its files is ours now."""
+        self._sealed.append(files)
 
     def add_path(self, path: str) -> None:
         """A file was written beside the segments."""
         self._paths.append(path)
+
+    def sync_path(self, path: str) -> None:
+        """Sync a file here and now, if it still waits for it."""
+        if path in self._paths:
+            self._paths.remove(path)
+            sync_file(self._files, path)
 
     def change_names(self) -> None:
         """Files were created or removed: the next round syncs the directory."""
