@@ -43,6 +43,15 @@ lint: $(READY) ## ruff, mypy --strict, import contract, spelling
 fmt: $(READY) ## format and sort imports
 	$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
+bench-log: $(READY) ## the partition log against bare system calls
+	$(BIN)/python -m tests.bench.bench_log
+
+bench-kafka: $(READY) ## Kafka clients against us and against a broker that stores nothing
+	$(BIN)/python -m tests.bench.bench_kafka
+
+bench-http: $(READY) ## the HTTP API and the Python client
+	$(BIN)/python -m tests.bench.bench_http
+
 docs: $(READY) ## write the reference pages that are made from the code
 	$(BIN)/python -m goqueue.node.settings_page > docs/reference/settings.md
 	$(BIN)/python -m goqueue.servers.kafka.compatibility docs/reference/kafka-compatibility.md
@@ -53,4 +62,4 @@ constraints: $(READY) ## write the lock again from what is installed
 clean: ## remove what the verbs made, keep ./data
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .hypothesis bench-results
 
-.PHONY: help install run test test-unit test-cover test-slow lint fmt docs constraints clean
+.PHONY: help install run test test-unit test-cover test-slow bench-log bench-kafka bench-http lint fmt docs constraints clean

@@ -132,7 +132,7 @@ def test_a_topic_is_made_by_its_first_message(http):
 @pytest.mark.parametrize(
     ("body", "field"),
     [
-        ({"valu": 1}, "valu"),
+        ({"worth": 1}, "worth"),
         ({}, "value"),
         ({"messages": []}, "messages"),
         ({"messages": [{"value": 1}], "value": 2}, "messages"),

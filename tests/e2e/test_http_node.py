@@ -118,3 +118,17 @@ def test_the_description_covers_every_route_and_can_be_read(http):
     assert document["openapi"] == "3.1.0"
     assert "/topics/{topic}/messages" in document["paths"]
     assert "POST" in http.get("/docs").decode()
+
+
+def test_browsers_from_elsewhere_are_let_in_only_if_configured(http, start_broker):
+    asked = {"Origin": "https://shop.example"}
+    assert "Access-Control-Allow-Origin" not in http.ask("GET", "/topics", headers=asked).headers
+    assert http.ask("OPTIONS", "/topics", headers=asked).status == 405
+
+    open_to_one = Http(start_broker(GOQUEUE_HTTP_CORS_ORIGIN="https://shop.example").http)
+    assert (
+        open_to_one.ask("GET", "/topics", headers=asked).headers["Access-Control-Allow-Origin"]
+        == "https://shop.example"
+    )
+    preflight = open_to_one.ask("OPTIONS", "/topics", headers=asked)
+    assert (preflight.status, preflight.headers["Access-Control-Allow-Methods"]) == (204, "GET, POST")

@@ -16,7 +16,6 @@ import urllib.request
 from importlib.metadata import version
 from pathlib import Path
 
-import psutil
 import pytest
 from tests.e2e.conftest import StartBroker
 from tests.e2e.process import BrokerProcess
@@ -75,27 +74,11 @@ def test_the_version_route_says_what_runs(broker: BrokerProcess) -> None:
     assert body["version"] == version("goqueue")
 
 
-def test_on_an_empty_directory_it_is_ready_after_little_work(start_broker: StartBroker) -> None:
-    # The bar is a second on an idle machine. Processor time says the same on a busy one, where
-    # it is counted higher than it is: hence half as much again.
-    seconds = [processor_seconds(start_broker()) for _ in range(3)]
-    assert min(seconds) < 1.5, seconds
-
-
-def processor_seconds(broker: BrokerProcess) -> float:
-    times = psutil.Process(broker.pid).cpu_times()
-    broker.kill()
-    return times.user + times.system
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_an_idle_broker_stops_cleanly_and_quickly(start_broker: StartBroker, number: int) -> None:
+def test_an_idle_broker_stops_cleanly(start_broker: StartBroker, number: int) -> None:
     broker = start_broker()
-    started = time.perf_counter()
     broker.signal(number)
     assert broker.wait() == 0
-    # It takes 0.2 s; a machine that is busy with other tests may take its time.
-    assert time.perf_counter() - started < 3
     assert not broker.ready_file.exists()
     assert broker.stop() == 0
 
@@ -184,9 +167,7 @@ def test_a_client_that_says_nothing_does_not_hold_up_the_stop(start_broker: Star
     broker = start_broker()
     host, port = broker.http.split(":")
     with socket.create_connection((host, int(port))):
-        started = time.perf_counter()
         assert broker.stop() == 0
-        assert time.perf_counter() - started < 5
 
 
 def test_the_readmes_first_publish_and_read_works(broker: BrokerProcess) -> None:

@@ -21,9 +21,13 @@ class Format(StrEnum):
     yaml = "yaml"
 
 
+# Wide enough for any table: where nobody looks at a terminal, columns must not be squeezed into one.
+_PIPE_COLUMNS = 1000
+
+
 def console() -> Console:
     """Standard output; colour only where it is a terminal."""
-    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    return Console(highlight=False, width=None if sys.stdout.isatty() else _PIPE_COLUMNS)
 
 
 def show(data: Any, output: Format, columns: Sequence[str] | None = None, *, title: str | None = None) -> None:

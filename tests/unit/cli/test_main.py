@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import subprocess
 import sys
 from importlib.metadata import version
@@ -27,22 +26,11 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([str(GOQUEUE), *arguments], capture_output=True, text=True, timeout=60, check=False)
 
 
-def test_help_lists_every_command_and_comes_quickly() -> None:
-    seconds = []
-    for _ in range(5):
-        started = processor_seconds()
-        result = run("--help")
-        seconds.append(processor_seconds() - started)
-        assert result.returncode == 0
+def test_help_lists_every_command() -> None:
+    result = run("--help")
+
+    assert result.returncode == 0
     assert all(f"  {name} " in result.stdout for name in COMMANDS)
-    # The bar is 0.3 s on the clock of an idle machine; processor time does not count the waiting
-    # for a busy one.
-    assert min(seconds) < 0.3, seconds
-
-
-def processor_seconds() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def test_help_imports_no_command() -> None:

@@ -304,28 +304,22 @@ async def test_closing_serves_all_and_leaves_nothing_dirty(files: MemoryFiles) -
     offload.close()
 
 
-async def appends_per_second(writers: int, logs: list[FakeLog], appends_each: int) -> tuple[float, Flusher]:
+@pytest.mark.parametrize("logs", [1, 3])
+async def test_64_writers_share_their_rounds(logs: int) -> None:
+    """How much faster that is, `make bench-log` measures; that syncs are shared can be counted."""
     offload = ThreadOffload("sync", threads_max=8)
     flusher = make(MemoryFiles(), offload)
+    shared = [FakeLog(seconds=0.005) for _ in range(logs)]
 
-    async def write(number: int) -> None:
-        log = logs[number % len(logs)]
-        for _ in range(appends_each):
+    async def write(log: FakeLog) -> None:
+        for _ in range(20):
             end = log.append()
             flusher.mark_dirty(log)
             await flusher.synced(log, end)
 
-    started = time.perf_counter()
-    await asyncio.gather(*(write(number) for number in range(writers)))
-    seconds = time.perf_counter() - started
+    await asyncio.gather(*(write(shared[number % logs]) for number in range(64)))
     await flusher.close()
     offload.close()
-    return writers * appends_each / seconds, flusher
 
-
-@pytest.mark.parametrize("logs", [1, 3])
-async def test_64_writers_reach_20_times_one_when_a_sync_takes_5_ms(logs: int) -> None:
-    one, _ = await appends_per_second(1, [FakeLog(seconds=0.005)], 20)
-    many, flusher = await appends_per_second(64, [FakeLog(seconds=0.005) for _ in range(logs)], 20)
-    assert many >= 20 * one, f"{many:.0f}/s with 64 writers, {one:.0f}/s with one"
+    assert flusher.stats.waiters_served == 64 * 20
     assert flusher.stats.rounds <= 64 * 20 / 20

@@ -30,7 +30,7 @@ AioHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 def adapt(route: Route, services: Services, new_request_id: Callable[[], str]) -> AioHandler:
     """The aiohttp handler of a route."""
-    access_log = services.config.http.access_log
+    access_log, cors_origin = services.config.http.access_log, services.config.http.cors_origin
     times = services.request_times.of("http", f"{route.method} {route.path}")
     loop_time = asyncio.get_running_loop().time
     decoder = msgspec.json.Decoder(route.body) if route.body is not None else None
@@ -53,6 +53,8 @@ def adapt(route: Route, services: Services, new_request_id: Callable[[], str]) -
             response = refuse(GoQueueError(f"something went wrong here; the broker's log has it under {request_id}"))
         if not response.prepared:
             response.headers[_REQUEST_ID] = request_id
+            if cors_origin:
+                response.headers["Access-Control-Allow-Origin"] = cors_origin
         seconds = loop_time() - started
         times.add(seconds)
         if access_log:

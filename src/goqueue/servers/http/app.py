@@ -10,7 +10,7 @@ from goqueue.servers.http import health
 from goqueue.servers.http.adapter import adapt
 from goqueue.servers.http.docs import describe
 from goqueue.servers.http.routes import cooperative, groups, members, node, publish, read, topics
-from goqueue.servers.http.unmatched import unmatched
+from goqueue.servers.http.unmatched import answer_unmatched
 from goqueue.servers.services import Services
 
 _API = (
@@ -37,5 +37,5 @@ def make_app(services: Services) -> web.Application:
         handler = adapt(route, services, lambda: f"{started}-{next(numbers):x}")
         for prefix in PREFIXES:
             app.router.add_route(route.method, prefix + route.path, handler)
-    app.router.add_route("*", "/{path:.*}", unmatched)
+    app.router.add_route("*", "/{path:.*}", answer_unmatched(services.config.http.cors_origin))
     return app

@@ -1,6 +1,11 @@
-"""Requests that no route takes, answered like any other refusal: 404, or 405 naming what is allowed."""
+"""Requests that no route takes, answered like any other refusal: 404, or 405 naming what is allowed.
+
+A browser's preflight is one of them: it asks with OPTIONS what a page from elsewhere may do.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
 
 import msgspec
 from aiohttp import web
@@ -8,13 +13,38 @@ from aiohttp import web
 from goqueue.servers.http.types import ErrorDetail, ErrorReply
 
 
-async def unmatched(request: web.Request) -> web.Response:
-    """The handler behind all others."""
+def answer_unmatched(cors_origin: str) -> Callable[[web.Request], Awaitable[web.Response]]:
+    """The handler behind all others. Without an origin to allow, a preflight is refused like any stranger."""
+
+    async def unmatched(request: web.Request) -> web.Response:
+        allowed = await _allowed(request)
+        if cors_origin and allowed and request.method == "OPTIONS":
+            return _preflight(cors_origin, allowed)
+        return _refusal(request, allowed)
+
+    return unmatched
+
+
+async def _allowed(request: web.Request) -> set[str]:
     allowed: set[str] = set()
     for resource in request.app.router.resources():
         _, methods = await resource.resolve(request)
         if "*" not in methods:
             allowed |= methods
+    return allowed
+
+
+def _preflight(cors_origin: str, allowed: set[str]) -> web.Response:
+    headers = {
+        "Access-Control-Allow-Origin": cors_origin,
+        "Access-Control-Allow-Methods": ", ".join(sorted(allowed)),
+        "Access-Control-Allow-Headers": "Content-Type, Authorization, X-Request-Id, Last-Event-ID",
+        "Access-Control-Max-Age": "300",
+    }
+    return web.Response(status=204, headers=headers)
+
+
+def _refusal(request: web.Request, allowed: set[str]) -> web.Response:
     if allowed:
         names = ", ".join(sorted(allowed))
         detail = ErrorDetail(
