@@ -48,6 +48,7 @@ class Connection(asyncio.BufferedProtocol):
         "_held_bytes",
         "_is_closing",
         "_is_reading",
+        "_is_stopping",
         "_is_unsent",
         "_line",
         "_outgoing",
@@ -71,6 +72,7 @@ class Connection(asyncio.BufferedProtocol):
         self._is_reading = True
         self._is_unsent = False
         self._is_closing = False
+        self._is_stopping = False
         self.active_at = server.loop.time()
         self.peer = "?"
 
@@ -147,6 +149,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def stop_reading(self) -> None:
         """Take no more requests and wait for nothing: the server stops."""
+        self._is_stopping = True
         self._requests.clear()
         self._set_reading(wanted=False)
         self._cancel_waits()
@@ -173,7 +176,9 @@ class Connection(asyncio.BufferedProtocol):
         self._flush()
         if requests and not self._must_wait():
             self._server.loop.call_soon(self._work)
-        self._set_reading(wanted=not requests and not self._must_wait() and self._budget.may_read(self))
+        self._set_reading(
+            wanted=not requests and not self._is_stopping and not self._must_wait() and self._budget.may_read(self)
+        )
 
     def _must_wait(self) -> bool:
         limits = self._server.limits

@@ -18,6 +18,9 @@ from goqueue.servers.kafka.schema import FieldShape, MessageShape, message_shape
 
 API_VERSIONS_KEY = 18
 
+# Below this size it costs less to copy a buffer than to hand it to the kernel by itself (measured).
+SMALL_BYTES = 1024
+
 Write = Callable[["Parts", Any], None]
 
 
@@ -31,14 +34,16 @@ class Parts:
         self.size_done = 0
         self.tail = bytearray()
 
-    def add_views(self, views: Sequence[Buffer]) -> None:
-        """Put buffers behind what is written, without copying them."""
-        if not views:
+    def add_views(self, views: Sequence[Buffer], size: int) -> None:
+        """Put buffers of `size` bytes in all behind what is written; only small ones are copied."""
+        if size < SMALL_BYTES * len(views):
+            self.tail += b"".join(views)
             return
-        self.done.append(self.tail)
-        self.done.extend(views)
-        self.size_done += len(self.tail) + sum(map(len, views))
-        self.tail = bytearray()
+        if views:
+            self.done.append(self.tail)
+            self.done.extend(views)
+            self.size_done += len(self.tail) + size
+            self.tail = bytearray()
 
     def finish(self) -> list[Buffer]:
         """All buffers in order, the frame's length filled in."""
@@ -239,10 +244,18 @@ def _write_bytes(parts: Parts, value: Buffer | None) -> None:
 
 
 def _write_records(parts: Parts, value: Sequence[Buffer] | None) -> None:
-    parts.tail += _INT32.pack(-1 if value is None else sum(map(len, value)))
-    parts.add_views(value or ())
+    if value is None:
+        parts.tail += _INT32.pack(-1)
+        return
+    size = sum(map(len, value))
+    parts.tail += _INT32.pack(size)
+    parts.add_views(value, size)
 
 
 def _write_records_compact(parts: Parts, value: Sequence[Buffer] | None) -> None:
-    _write_uvarint(parts.tail, 0 if value is None else sum(map(len, value)) + 1)
-    parts.add_views(value or ())
+    if value is None:
+        parts.tail.append(0)
+        return
+    size = sum(map(len, value))
+    _write_uvarint(parts.tail, size + 1)
+    parts.add_views(value, size)

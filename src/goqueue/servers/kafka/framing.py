@@ -11,7 +11,7 @@ from __future__ import annotations
 from goqueue.errors import MalformedRequest
 
 LENGTH_BYTES = 4
-ARENA_BYTES = 256 * 1024
+ARENA_BYTES = 64 * 1024
 FIRST_CAPACITY_BYTES = 64 * 1024
 
 

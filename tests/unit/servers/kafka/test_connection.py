@@ -295,9 +295,11 @@ async def test_a_stop_lets_requests_finish_and_tells_their_clients(world: World)
     await until(lambda: len(slow.answers) == 1)
     stopping = asyncio.create_task(server.stop())
     await asyncio.sleep(0.01)
+    client.send_heartbeats(2)
     slow.answers[0].set_result({"error_code": 4})
     assert await client.receive_heartbeat(1) == 4
     await stopping
+    assert len(slow.answers) == 1, "what comes during the stop is not taken"
     assert await client.is_closed()
     assert await idle.is_closed()
     await server.stop()

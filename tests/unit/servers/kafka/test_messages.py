@@ -58,6 +58,14 @@ def test_an_empty_reply_is_written_with_defaults(key: int, version: int) -> None
     response_value(shape, version, frame[9:] if shape.is_flexible(version) and key != 18 else frame[8:])
 
 
+def test_large_records_are_sent_from_where_they_lie_and_small_ones_together() -> None:
+    large, small = [memoryview(bytes(5000)), memoryview(bytes(2000))], [memoryview(bytes(70))] * 9
+    rows = [{"partition_index": 0, "records": large}, {"partition_index": 1, "records": small}]
+    parts = encoder(1, 12)(1, {"responses": [{"topic": "t", "partitions": rows}]})
+    assert [part for part in parts if isinstance(part, memoryview)] == large
+    assert len(parts) == 4
+
+
 def test_a_name_that_no_version_knows_is_a_bug_and_one_of_another_version_is_dropped() -> None:
     encode = encoder(3, 0)
     encode(1, {"throttle_time": 0, "cluster_id": "x"})
