@@ -4,6 +4,8 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS ?= 2
+# Byte code is kept: every test that starts a broker or a command would compile it all anew.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 
