@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from goqueue.log.producer_state import LastBatch
     from goqueue.log.segment import Segment
     from goqueue.ports import Files
+    from goqueue.records import AbortedTransaction
 
 __all__ = [
     "Compaction",
@@ -76,6 +77,17 @@ class Replacement:
     base_offset: int
     end_offset: int
     size_bytes: int
+    has_lost_markers: bool
+
+    @property
+    def swap(self) -> Swap:
+        """What is to be done about it on the disk.
+
+        A snapshot of the producers from before a marker that is gone may know its transaction
+        as open, and a replay from there would wait for the marker for ever. Without it a
+        replay begins with the log, which is consistent in itself.
+        """
+        return Swap(self.base_offset, self.end_offset, 0 if self.has_lost_markers else self.base_offset + 1)
 
 
 def compactable(sealed: Sequence[Segment], *, upper: int, now_ms: int, min_lag_ms: int) -> list[Segment]:
@@ -143,14 +155,14 @@ class Compaction:
         if report is None:
             return
         if self.replacements:
-            swaps = tuple(Swap(one.base_offset, one.end_offset) for one in self.replacements)
+            swaps = tuple(one.swap for one in self.replacements)
             publish(self.files, self.directory, CompactionState(report.cleaned_to, swaps))
             for one in self.replacements:
                 for segment in one.old:
                     _hold_open(segment)
                 if announce is not None:
                     announce(one)
-                install(self.files, self.directory, Swap(one.base_offset, one.end_offset))
+                install(self.files, self.directory, one.swap)
                 replace(one)
         if self.files.exists(f"{self.directory}/{CLEANED}"):
             finish(self.files, self.directory, report.cleaned_to)
@@ -195,30 +207,28 @@ class Compaction:
 
     def _write_groups(self, segments: Sequence[Segment], filtering: FrameFilter) -> Iterator[Replacement]:
         """Copy what stays; neighbours go into one new segment while it is sure to hold them."""
-        group: list[Segment] = []
-        output: CleanedSegment | None = None
-        is_changed = False
+        group: _Group | None = None
         try:
             for segment in segments:
-                if output is not None and not self._fits(output, segment):
-                    yield from self._close(output, group, is_changed=is_changed)
-                    output = None
-                if output is None:
-                    group, is_changed = [], False
-                    output = CleanedSegment(
-                        self.files,
-                        f"{self.directory}/{CLEANED}",
-                        segment.base_offset,
-                        interval_bytes=self.index_interval_bytes,
+                if group is not None and not self._fits(group.output, segment):
+                    yield from group.close()
+                    group = None
+                if group is None:
+                    group = _Group(
+                        CleanedSegment(
+                            self.files,
+                            f"{self.directory}/{CLEANED}",
+                            segment.base_offset,
+                            interval_bytes=self.index_interval_bytes,
+                        )
                     )
-                group.append(segment)
-                is_changed |= self._copy(segment, output, filtering)
-            if output is not None:
-                yield from self._close(output, group, is_changed=is_changed)
-                output = None
+                group.copy(segment, filtering, self.aborted_between(segment.base_offset, segment.end_offset))
+            if group is not None:
+                yield from group.close()
+                group = None
         finally:
-            if output is not None:
-                output.abandon()
+            if group is not None:
+                group.output.abandon()
 
     def _fits(self, output: CleanedSegment, segment: Segment) -> bool:
         return (
@@ -226,32 +236,46 @@ class Compaction:
             and segment.end_offset - output.base_offset <= RELATIVE_OFFSET_MAX
         )
 
-    def _close(self, output: CleanedSegment, group: Sequence[Segment], *, is_changed: bool) -> Iterator[Replacement]:
-        if len(group) == 1 and not is_changed:
-            # The copy is the original: leave that where it is.
-            output.discard()
-            return
-        output.close(group[-1].end_offset)
-        yield Replacement(tuple(group), group[0].base_offset, group[-1].end_offset, output.size_bytes)
 
-    def _copy(self, segment: Segment, output: CleanedSegment, filtering: FrameFilter) -> bool:
-        """Copy what stays of a segment; True if anything did not stay as it was."""
-        aborted = self.aborted_between(segment.base_offset, segment.end_offset)
+class _Group:
+    """Neighbouring segments on their way into one."""
+
+    def __init__(self, output: CleanedSegment) -> None:
+        self.output = output
+        self._segments: list[Segment] = []
+        self._is_changed = False
+        self._has_lost_markers = False
+
+    def copy(self, segment: Segment, filtering: FrameFilter, aborted: Sequence[AbortedTransaction]) -> None:
+        """Copy what stays of a segment."""
+        self._segments.append(segment)
         filtering.begin_segment(AbortedRanges(aborted))
-        is_changed = False
         markers: set[int] = set()
         for header, frame, is_last in _with_last(segment):
             kept = filtering.keep(header, frame, is_last=is_last)
-            is_changed |= kept is not frame
+            self._is_changed |= kept is not frame
+            is_marker = bool(header.flags & Flags.CONTROL)
             if kept is not None:
-                output.append(kept)
-                if header.flags & Flags.CONTROL:
+                self.output.append(kept)
+                if is_marker:
                     markers.add(header.offset)
+            elif is_marker:
+                self._has_lost_markers = True
         for entry in sorted(aborted, key=lambda entry: entry.last_offset):
             # An entry goes with its marker, which outlives all records it speaks of.
             if entry.last_offset in markers:
-                output.append_aborted(entry)
-        return is_changed
+                self.output.append_aborted(entry)
+
+    def close(self) -> Iterator[Replacement]:
+        """Finish the new segment, if it differs from what was there."""
+        segments = tuple(self._segments)
+        if len(segments) == 1 and not self._is_changed:
+            # The copy is the original: leave that where it is.
+            self.output.discard()
+            return
+        end_offset = segments[-1].end_offset
+        self.output.close(end_offset)
+        yield Replacement(segments, self.output.base_offset, end_offset, self.output.size_bytes, self._has_lost_markers)
 
 
 def _with_last(segment: Segment) -> Iterator[tuple[FrameHeader, memoryview, bool]]:

@@ -26,14 +26,18 @@ _MAGIC = b"GQCS"
 _VERSION = 1
 _HEADER = struct.Struct(">4sHIqI")  # magic, version, crc, cleaned up to, swaps
 _CRC_FROM = 10  # the checksum covers everything behind itself
-_SWAP = struct.Struct(">qq")
+_SWAP = struct.Struct(">qqq")
 
 
 class Swap(NamedTuple):
-    """The segment `cleaned/<base>` stands for all segments that begin in [base, end)."""
+    """The segment `cleaned/<base>` stands for all segments that begin in [base, end).
+
+    Snapshots of producers taken in [snapshots_from, end) go with them.
+    """
 
     base_offset: int
     end_offset: int
+    snapshots_from: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +127,7 @@ def install(files: Files, directory: str, swap: Swap) -> None:
 def _is_superseded(name: str, swap: Swap) -> bool:
     taken = offset_in(name, PRODUCER_SNAPSHOT)
     if taken is not None:
-        # A snapshot from before may know of a transaction whose marker is gone now, and a
-        # replay from there would wait for that marker for ever. Without it the replay
-        # begins with the log, which is consistent in itself.
-        return taken < swap.end_offset
+        return swap.snapshots_from <= taken < swap.end_offset
     bases = (offset_in(name, suffix) for suffix in SEGMENT_SUFFIXES)
     return any(base is not None and swap.base_offset < base < swap.end_offset for base in bases)
 
