@@ -52,9 +52,8 @@ class TimestampType(IntEnum):
 Header = tuple[str, bytes | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One message, taken out of its batch."""
+class Record(NamedTuple):
+    """One message, taken out of its batch; a tuple because readers make many of them."""
 
     offset: int
     timestamp_ms: int
@@ -93,9 +92,8 @@ class AbortedTransaction:
     last_stable_offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class NewRecord:
-    """One message on its way in: it has no offset yet."""
+class NewRecord(NamedTuple):
+    """One message on its way in: it has no offset yet. A tuple because front-ends make many of them."""
 
     key: bytes | None
     value: bytes | None

@@ -28,8 +28,7 @@ class Pending(NamedTuple):
     durable: Awaitable[None] | None
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
+class Published(NamedTuple):
     """What became of one record. With an error, offset and timestamp are -1."""
 
     partition: int

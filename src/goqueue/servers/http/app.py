@@ -14,10 +14,11 @@ from goqueue.servers.http.unmatched import answer_unmatched
 from goqueue.servers.services import Services
 
 _API = (
+    # First, because routes are tried in this order and this one is called for every message.
+    *publish.ROUTES,
     *health.ROUTES,
     *node.ROUTES,
     *topics.ROUTES,
-    *publish.ROUTES,
     *read.ROUTES,
     *groups.ROUTES,
     *members.ROUTES,

@@ -19,14 +19,14 @@ from goqueue.servers.http.types import MessageIn, MessageOut, Publish
 _decode_text = msgspec.json.Decoder(str).decode
 
 
-def record_of(message: MessageIn | Publish, where: str = "") -> NewRecord:
-    """The record that a published message stands for. `where` names it in errors."""
+def record_of(message: MessageIn | Publish) -> NewRecord:
+    """The record that a published message stands for; errors name the field within the message."""
     raw = bytes(message.value)  # type: ignore[arg-type]
     if message.encoding == "base64":
         return NewRecord(
-            _from_base64(message.key, f"{where}key"),
-            _from_base64(_text(raw, f"{where}value"), f"{where}value"),
-            _headers_from_base64(message.headers, where),
+            _from_base64(message.key, "key"),
+            _from_base64(_text(raw), "value"),
+            _headers_from_base64(message.headers),
             message.timestamp,
         )
     headers = message.headers
@@ -55,11 +55,11 @@ def _value(raw: bytes) -> bytes | None:
     return None if raw == b"null" else raw
 
 
-def _text(raw: bytes, field: str) -> str | None:
+def _text(raw: bytes) -> str | None:
     if raw == b"null":
         return None
     if raw[:1] != b'"':
-        raise InvalidRequest("a base64 value must be a JSON string", field=field)
+        raise InvalidRequest("a base64 value must be a JSON string", field="value")
     return _decode_text(raw)
 
 
@@ -72,10 +72,10 @@ def _from_base64(text: str | None, field: str) -> bytes | None:
         raise InvalidRequest(f"{field} is not valid base64", field=field) from problem
 
 
-def _headers_from_base64(headers: Mapping[str, str | None] | None, where: str) -> tuple[tuple[str, bytes | None], ...]:
+def _headers_from_base64(headers: Mapping[str, str | None] | None) -> tuple[tuple[str, bytes | None], ...]:
     if not headers:
         return ()
-    return tuple((name, _from_base64(one, f"{where}headers.{name}")) for name, one in headers.items())
+    return tuple((name, _from_base64(one, f"headers.{name}")) for name, one in headers.items())
 
 
 def _as_text(topic: str, partition: int, record: Record) -> MessageOut:

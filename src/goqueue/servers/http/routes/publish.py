@@ -64,15 +64,17 @@ async def _publish_plain(
     services: Services, topic: str, body: Publish, messages: Sequence[MessageIn | Publish]
 ) -> list[Outcome]:
     """Group by the partition named, publish each group, and put the results back into the order sent."""
+    if len(messages) == 1:
+        chosen = messages[0].partition if messages[0].partition is not None else body.partition
+        records = [_record(messages, 0)]
+        return await services.publish.publish_records(topic, records, acks=_ACKS[body.acks], partition=chosen)
     outcomes: list[Outcome | None] = [None] * len(messages)
     groups: dict[int | None, tuple[list[int], list[NewRecord]]] = {}
     for index, message in enumerate(messages):
         chosen = message.partition if message.partition is not None else body.partition
         try:
-            record = record_of(message, f"messages[{index}]." if message is not body else "")
+            record = _record(messages, index)
         except InvalidRequest as error:
-            if len(messages) == 1:
-                raise
             outcomes[index] = Outcome(partition=-1, offset=-1, timestamp_ms=-1, error=error)
             continue
         positions, records = groups.setdefault(chosen, ([], []))
@@ -104,7 +106,7 @@ async def _publish_once(
             field="partition",
             hint="send one request per partition, with the partition at the top",
         )
-    records = [record_of(m, f"messages[{i}]." if m is not body else "") for i, m in enumerate(messages)]
+    records = [_record(messages, index) for index in range(len(messages))]
     return await services.publish.publish_records(
         topic,
         records,
@@ -114,6 +116,15 @@ async def _publish_once(
         producer_epoch=body.producer_epoch,
         sequence=body.sequence,
     )
+
+
+def _record(messages: Sequence[MessageIn | Publish], index: int) -> NewRecord:
+    try:
+        return record_of(messages[index])
+    except InvalidRequest as error:
+        if isinstance(messages[index], MessageIn):
+            error.field = f"messages[{index}].{error.field}"
+        raise
 
 
 def _answer(outcomes: list[Outcome], acks: str) -> Published | Answer:
