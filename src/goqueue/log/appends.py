@@ -231,16 +231,20 @@ def _first_segment(state: LogState) -> Segment:
     try:
         state.files.make_dirs(state.directory)
         segment = _create_segment(state)
+        state.segments.add(segment)
+        state.sync.synced = state.end_point()
         try:
-            state.sync.synced = state.end_point()
+            if len(state.producers):
+                # The log was emptied, and the frames that would tell of them are gone.
+                state.sync.add_path(write_snapshot(state.files, state.directory, state.end_offset, state.producers))
             state.write_checkpoint()
         except OSError:
+            state.segments.replace(())
             segment.release()
             raise
     except OSError as error:
         raise state.storage_error(error) from error
     state.sync.change_names()
-    state.segments.add(segment)
     return segment
 
 

@@ -14,6 +14,7 @@ damage instead.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from uuid import UUID
 
 from goqueue.errors import DamagedIndex, InconsistentTopicId
@@ -63,7 +64,10 @@ def recover(
     if state.segments.active is None:
         # There is nothing that a sync could still lose.
         state.sync.synced = state.end_point()
-        state.high_watermark = min(state.high_watermark, state.end_offset)
+        state.high_watermark = state.end_offset
+        if checkpoint is not None and checkpoint.end == state.end_point():
+            with suppress(DamagedIndex):
+                state.producers = decode_producers(state, checkpoint)
         return state, report
     if checkpoint is None or not _take_clean(state, checkpoint):
         report.is_clean = False
@@ -116,6 +120,9 @@ def _start_anew(state: LogState) -> None:
         segment.remove_files()
     # A segment that came back would lie in the middle of what is written from now on.
     state.files.sync_dir(state.directory)
+    # The frames that would tell of the producers are gone; on a full disk, the producers are too.
+    with suppress(OSError):
+        state.write_checkpoint()
 
 
 def _assemble(
