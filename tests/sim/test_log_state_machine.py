@@ -33,6 +33,7 @@ from goqueue.errors import (
     OutOfOrderSequence,
     ProducerFenced,
 )
+from goqueue.log.compaction import Compaction
 from goqueue.log.partition_log import PartitionLog
 from goqueue.log.settings import LogSettings
 from goqueue.records import Appended, NewRecord
@@ -72,8 +73,6 @@ class Moment:
 class LogMachine(RuleBasedStateMachine):
     """The real log on a disk in memory beside its model."""
 
-    holes = False
-
     @initialize(seed=st.integers(0, 2**32), deletes=st.booleans())
     def start(self, seed: int, deletes: bool) -> None:
         self.clock = ManualClock()
@@ -86,6 +85,7 @@ class LogMachine(RuleBasedStateMachine):
         self.deleted_before = 0
         self.compacted_at_ms: int | None = None
         self.round: tuple[object, int] | None = None
+        self.compaction: Compaction | None = None
         self.log = self.open()
         self.note()
 
@@ -261,10 +261,60 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule()
     def compact(self) -> None:
-        self.begin_compaction()
+        self.allow_compaction()
         report = self.log.compact(self.clock.now_ms())
         self.model = replace(self.model, compacted_to=max(report.cleaned_to, self.moments[-2].model.compacted_to))
         self.note()
+
+    @rule()
+    def seal_and_compact(self) -> None:
+        self.roll()
+        self.sync()
+        self.compact()
+
+    @precondition(lambda self: self.compaction is None)
+    @rule()
+    def begin_compaction(self) -> None:
+        self.allow_compaction()
+        self.compaction = self.log.begin_compaction(self.clock.now_ms())
+        self.compaction.run()
+
+    @precondition(lambda self: self.compaction is not None)
+    @rule()
+    def end_compaction(self) -> None:
+        """The log may have changed since the pass began."""
+        compaction, self.compaction = self.compaction, None
+        self.log.end_compaction(compaction)
+        self.note()
+
+    @rule(max_bytes=st.integers(1, 1500))
+    def replicate(self, max_bytes: int) -> None:
+        """A follower that copies the frames knows everything that the leader does (W35, W41)."""
+        files = MemoryFiles()
+        follower = PartitionLog.open(
+            files, DIRECTORY, settings=self.settings, topic_id=TOPIC_ID, now_ms=self.clock.now_ms()
+        )
+        offset, end = self.log.start_offset, self.log.end_offset
+        while offset < end:
+            read = self.log.read_frames(offset, max_bytes=max_bytes, upper=end)
+            if not read.batches:
+                break
+            assert follower.append_frames(b"".join(read.batches)) == read.next_offset
+            offset = read.next_offset
+        follower.high_watermark = follower.end_offset
+        leader, self.log = self.log, follower
+        try:
+            copied = self.read_all()
+        finally:
+            self.log = leader
+        assert copied == self.read_all()
+        known = {one.producer_id: one for one in leader.producers()}
+        for one in follower.producers():
+            if self.remembers(one.producer_id):
+                assert (one.epoch, one.last_sequence) == (
+                    known[one.producer_id].epoch,
+                    known[one.producer_id].last_sequence,
+                )
 
     # --- the end, and the beginning again ---------------------------------------------------
 
@@ -284,7 +334,7 @@ class LogMachine(RuleBasedStateMachine):
     @rule(survival=st.sampled_from(Survival))
     def crash_and_open(self, survival: Survival) -> None:
         self.round = None
-        self.files = self.files.crash(survival, holes=self.holes)
+        self.files = self.files.crash(survival)
         self.reopen()
 
     @rule(
@@ -317,7 +367,7 @@ class LogMachine(RuleBasedStateMachine):
             operations[name]()
         except Crash:
             self.round = None
-            self.files = self.files.crash(survival, holes=self.holes)
+            self.files = self.files.crash(survival)
             self.reopen()
         else:
             self.files.faults.crash_at_step = None
@@ -380,6 +430,17 @@ class LogMachine(RuleBasedStateMachine):
             header = check_frame(frame)
             assert bytes(frame[HEADER_BYTES : HEADER_BYTES + header.value_bytes]) == batch
 
+    @rule()
+    def find_the_newest(self) -> None:
+        found = self.log.offset_of_max_timestamp(self.log.end_offset)
+        records = [
+            (-record.timestamp_ms, record.offset)
+            for batch in self.read_all()
+            for record in decode_records(batch)
+            if record.offset >= self.log.start_offset
+        ]
+        assert (None if found is None else (-found.timestamp_ms, found.offset)) == min(records, default=None)
+
     @rule(ago_ms=st.integers(-1000, 5 * DAY_MS))
     def find_a_timestamp(self, ago_ms: int) -> None:
         wanted = self.clock.now_ms() - ago_ms
@@ -426,7 +487,7 @@ class LogMachine(RuleBasedStateMachine):
     def offset_at(self, fraction: float) -> int:
         return round(self.log.start_offset + fraction * (self.log.end_offset - self.log.start_offset))
 
-    def begin_compaction(self) -> None:
+    def allow_compaction(self) -> None:
         """From now on records below the synced end may be missing, if something newer took their place."""
         now_ms = self.clock.now_ms()
         if self.compacted_at_ms is None:
@@ -454,6 +515,7 @@ class LogMachine(RuleBasedStateMachine):
 
     def reopen(self, *, exact: bool = False) -> None:
         """Open again and find the moment of the past that the log has gone back to."""
+        self.compaction = None
         self.log = self.open()
         start, end = self.log.start_offset, self.log.end_offset
         assert self.log.damage == ()
@@ -539,12 +601,6 @@ class LogMachine(RuleBasedStateMachine):
             )
         }
         assert needed <= real <= possible.keys()
-
-
-class LogMachineWithHoles(LogMachine):
-    """The same on a disk that writes pages back out of order."""
-
-    holes = True
 
 
 def run(machine: type[LogMachine], examples: int, steps: int) -> None:
