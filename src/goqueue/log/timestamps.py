@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from heapq import nlargest
 from typing import NamedTuple
 
 from goqueue.codec.batch import decode_records
 from goqueue.codec.frame import HEADER_BYTES, FrameDamage, StoredFrame
 from goqueue.errors import CorruptFrame
-from goqueue.log.frame_reader import frames_in
+from goqueue.log.frame_reader import frame_at, frames_in
 from goqueue.log.segment import Segment
+from goqueue.log.segment_cache import SegmentFiles
 from goqueue.log.segment_list import Segments
-from goqueue.log.time_index import NO_TIMESTAMP
+from goqueue.records import Record
+
+# Batches opened before a segment is gone through again for more.
+_BATCHES_OPENED = 16
 
 
 class TimestampOffset(NamedTuple):
@@ -30,50 +35,92 @@ def first_at_or_after(segments: Segments, timestamp_ms: int, *, start: int, uppe
         if segment.max_timestamp_ms < timestamp_ms:
             continue
         first = max(segment.times_before(timestamp_ms), start)
-        for frame, batch in _batches(segment, first, upper):
-            if frame.batch.max_timestamp_ms >= timestamp_ms:
-                found = _first_record(frame, batch, timestamp_ms, start=start, upper=upper)
-                if found is not None:
-                    return found
+        for frame, records in _opened(segment, first, start, upper, timestamp_ms):
+            for record in records:
+                if record.timestamp_ms >= timestamp_ms:
+                    return _found(frame, record)
     return None
 
 
 def newest(segments: Segments, *, start: int, upper: int) -> TimestampOffset | None:
-    """The record with the largest timestamp in [start, upper), the first of them if there are several."""
-    best: tuple[StoredFrame, memoryview] | None = None
-    best_ms = NO_TIMESTAMP
-    for segment in segments.from_offset(start):
-        if segment.base_offset >= upper:
+    """The record with the largest timestamp in [start, upper), the first of them if there are several.
+
+    What a segment or a batch says of its largest timestamp is a bound: the record that had
+    it may be deleted, compacted away, or not to be seen yet. So the most promising come
+    first, and what cannot be better any more is not opened.
+    """
+    within = [segment for segment in segments.from_offset(start) if segment.base_offset < upper]
+    best: TimestampOffset | None = None
+    for segment in sorted(within, key=lambda segment: (-segment.max_timestamp_ms, segment.base_offset)):
+        if best is not None and segment.max_timestamp_ms < best.timestamp_ms:
             break
-        if segment.max_timestamp_ms <= best_ms:
-            continue
-        for frame, batch in _batches(segment, start, upper):
-            if frame.batch.max_timestamp_ms > best_ms:
-                best, best_ms = (frame, batch), frame.batch.max_timestamp_ms
-    return _first_record(*best, best_ms, start=start, upper=upper) if best is not None else None
+        best = _newest_in(segment, best, start, upper)
+    return best
 
 
-def _batches(segment: Segment, first: int, upper: int) -> Iterator[tuple[StoredFrame, memoryview]]:
-    """The segment's batches that reach `first` and end below `upper`."""
+def _newest_in(segment: Segment, best: TimestampOffset | None, start: int, upper: int) -> TimestampOffset | None:
     files = segment.pin()
     try:
-        position = segment.position_before(first, files) if first > segment.base_offset else 0
-        for _, view, frame in frames_in(files.log, position, segment.size_bytes):
-            if frame.batch.last_offset >= upper:
-                return
-            if frame.batch.last_offset >= first:
-                value = frame.position + HEADER_BYTES
-                yield frame, view[value : value + frame.header.value_bytes]
+        tried: tuple[int, int] | None = None
+        while True:
+            bounds = (
+                (frame.batch.max_timestamp_ms, -frame.header.offset, position)
+                for position, frame, _ in _frames(segment, files, start, upper)
+            )
+            promising = nlargest(_BATCHES_OPENED, (row for row in bounds if tried is None or row[:2] < tried))
+            for bound_ms, _, position in promising:
+                if best is not None and bound_ms < best.timestamp_ms:
+                    return best
+                view, frame = frame_at(files.log, position, segment.size_bytes)
+                for record in _records(frame, view, start, upper):
+                    best = _newer(best, _found(frame, record))
+            if len(promising) < _BATCHES_OPENED:
+                return best
+            tried = promising[-1][:2]
     except FrameDamage as damage:
         raise CorruptFrame(segment.path, damage.position, damage.reason) from None
     finally:
         files.unpin()
 
 
-def _first_record(
-    frame: StoredFrame, batch: memoryview, timestamp_ms: int, *, start: int, upper: int
-) -> TimestampOffset | None:
-    for record in decode_records(batch):
-        if record.timestamp_ms >= timestamp_ms and start <= record.offset < upper:
-            return TimestampOffset(record.offset, record.timestamp_ms, frame.batch.leader_epoch)
-    return None
+def _opened(
+    segment: Segment, first: int, start: int, upper: int, timestamp_ms: int
+) -> Iterator[tuple[StoredFrame, list[Record]]]:
+    """The batches from `first` on that may hold a record of that time, opened."""
+    files = segment.pin()
+    try:
+        for _, frame, view in _frames(segment, files, first, upper):
+            if frame.batch.max_timestamp_ms >= timestamp_ms:
+                yield frame, _records(frame, view, start, upper)
+    except FrameDamage as damage:
+        raise CorruptFrame(segment.path, damage.position, damage.reason) from None
+    finally:
+        files.unpin()
+
+
+def _frames(
+    segment: Segment, files: SegmentFiles, first: int, upper: int
+) -> Iterator[tuple[int, StoredFrame, memoryview]]:
+    """The frames that reach `first` and end below `upper`: position, frame, and the buffer it is in."""
+    position = segment.position_before(first, files) if first > segment.base_offset else 0
+    for chunk, view, frame in frames_in(files.log, position, segment.size_bytes):
+        if frame.batch.last_offset >= upper:
+            return
+        if frame.batch.last_offset >= first:
+            yield chunk + frame.position, frame, view
+
+
+def _records(frame: StoredFrame, view: memoryview, start: int, upper: int) -> list[Record]:
+    value = frame.position + HEADER_BYTES
+    opened = decode_records(view[value : value + frame.header.value_bytes])
+    return [record for record in opened if start <= record.offset < upper]
+
+
+def _found(frame: StoredFrame, record: Record) -> TimestampOffset:
+    return TimestampOffset(record.offset, record.timestamp_ms, frame.batch.leader_epoch)
+
+
+def _newer(best: TimestampOffset | None, found: TimestampOffset) -> TimestampOffset:
+    if best is None or (found.timestamp_ms, -found.offset) > (best.timestamp_ms, -best.offset):
+        return found
+    return best
