@@ -96,6 +96,9 @@ class Profile:
         shares: Counter[str] = Counter()
         for line in Path(self._file.name).read_text(encoding="utf-8").splitlines():
             stack, _, samples = line.rpartition(" ")
-            shares[stack.rpartition(";")[2]] += int(samples)
+            function = stack.rpartition(";")[2]
+            # A thread of the pool that waits for work looks busy from outside.
+            if not function.startswith("_worker"):
+                shares[function] += int(samples)
         total = sum(shares.values()) or 1
         return [(name, samples / total) for name, samples in shares.most_common(count)]

@@ -1,7 +1,7 @@
 """The ceiling: a broker that answers the same clients as fast as it can and stores nothing.
 
 Produce is acknowledged without a look at the records. Fetch serves one batch from memory
-over and over, with only its base offset changed. It shares no socket code with the
+over and over, as often as fits the answer, with only its base offset changed. It shares no socket code with the
 real broker, so that it cannot flatter it.
 
     python tests/bench/null_broker.py --record-bytes 100 --batch-records 1000
@@ -85,7 +85,7 @@ class NullBroker:
                             "high_watermark": END,
                             "last_stable_offset": END,
                             "log_start_offset": 0,
-                            "records": (struct.pack(">q", one.fetch_offset), self.tail),
+                            "records": self.records(one.fetch_offset, one.partition_max_bytes),
                         }
                         for one in topic.partitions
                     ],
@@ -93,6 +93,13 @@ class NullBroker:
                 for topic in request.topics
             ]
         }
+
+    def records(self, offset: int, bytes_max: int) -> list[Any]:
+        """As many copies of the batch as the client takes from one partition."""
+        views: list[Any] = []
+        for copy in range(max(bytes_max // (len(self.tail) + 8), 1)):
+            views += (struct.pack(">q", offset + copy * self.batch_records), self.tail)
+        return views
 
     def reply_2(self, request: Any) -> dict[str, Any]:
         """ListOffsets."""
