@@ -223,6 +223,18 @@ async def test_a_tail_follows_the_topic(client, topic):
     assert await following == ["a", "b"]
 
 
+async def test_a_tail_that_is_cut_off_says_so(client, topic):
+    async with client.producer() as producer:
+        await producer.send_and_wait(topic, "one")
+    tail = client.tail(topic, **{"from": "earliest"})
+    assert (await anext(tail)).text == "one"
+
+    await client.delete_topic(topic)
+
+    with pytest.raises(BrokerUnreachable):
+        await anext(tail)
+
+
 def test_the_synchronous_client_does_the_same(broker):
     with sync.connect(f"http://{broker.http}") as client:
         client.create_topic("blocking", partitions=1)

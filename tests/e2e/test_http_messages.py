@@ -229,6 +229,32 @@ def test_server_sent_events_resume_where_they_were_cut(http, topic):
     assert json.loads(data.removeprefix("data: "))["value"] == "c"
 
 
+@pytest.mark.parametrize("strange", ["\u00c2\u00b2:\u00c2\u00b2", "0:" + "9" * 5000, "-1:x", "0"])
+def test_an_event_id_that_is_not_ours_is_passed_over(http, topic, strange):
+    http.publish(topic, "a")
+    url = f"{http.base}/topics/{topic}/messages/stream?limit=1"
+    request = urllib.request.Request(url, headers={"Last-Event-ID": strange})
+
+    with urllib.request.urlopen(request, timeout=30) as response:
+        assert json.loads(response.read())["value"] == "a"
+
+
+def test_a_stream_whose_topic_goes_is_cut_off_and_never_gets_a_second_answer(broker, http, topic):
+    http.publish(topic, "a")
+    host, _, port = broker.http.rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=30) as caller:
+        caller.sendall(f"GET /topics/{topic}/messages/stream HTTP/1.1\r\nHost: broker\r\n\r\n".encode())
+        received = b""
+        while b'"value":"a"' not in received:
+            received += caller.recv(65536)
+        http.delete(f"/topics/{topic}")
+        while more := caller.recv(65536):
+            received += more
+
+    assert received.count(b"HTTP/1.1") == 1
+    assert not received.endswith(b"0\r\n\r\n")
+
+
 def test_a_client_that_hangs_up_ends_its_long_poll(broker, http, topic):
     host, _, port = broker.http.rpartition(":")
     before = len(open_sockets(broker.pid))

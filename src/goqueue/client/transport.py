@@ -79,7 +79,7 @@ class Transport:
                 async for line in response.content:
                     if line.strip():
                         yield line
-        except aiohttp.ClientConnectionError as problem:
+        except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError) as problem:
             raise BrokerUnreachable(self.server, str(problem)) from problem
 
     async def close(self) -> None:

@@ -6,6 +6,7 @@ They keep nothing, so two readers see the same messages; for sharing work there 
 from __future__ import annotations
 
 import heapq
+import re
 from collections.abc import AsyncIterator
 from typing import Annotated, Literal
 
@@ -15,7 +16,7 @@ from msgspec import Meta
 
 from goqueue.broker.queries import EARLIEST, LATEST, OffsetSpec
 from goqueue.broker.record_reads import RecordsRead
-from goqueue.errors import InvalidRequest, PartitionNotFound
+from goqueue.errors import GoQueueError, InvalidRequest, PartitionNotFound
 from goqueue.records import Isolation, TopicPartition
 from goqueue.servers.http.durations import parse_duration_ms
 from goqueue.servers.http.message_json import message_of
@@ -28,6 +29,8 @@ _MAX_BYTES = 4 * 1024 * 1024
 _HEARTBEAT_MS = 15_000
 _STREAM_READ = 1000
 _encode = msgspec.json.Encoder().encode
+# As many digits as partitions and offsets can have; anything else is no event of ours.
+_EVENT_ID = re.compile("([0-9]{1,10}):([0-9]{1,19})")
 
 
 class Start(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, rename={"start": "from"}):
@@ -125,9 +128,15 @@ async def stream(services: Services, call: Call) -> web.StreamResponse:
     )
     await response.prepare(call.request)
     seen: dict[int, int] = {}
-    async for messages in _follow(services, positions, query):
-        await response.write(_as_events(messages, seen) if as_events else _as_lines(messages))
-    await response.write_eof()
+    try:
+        async for messages in _follow(services, positions, query):
+            await response.write(_as_events(messages, seen) if as_events else _as_lines(messages))
+        await response.write_eof()
+    except GoQueueError:
+        # The status is sent, so an answer with another one would be taken for messages. A stream that is
+        # cut off is not complete; whoever asks again is told why.
+        if call.request.transport is not None:
+            call.request.transport.close()
     return response
 
 
@@ -210,11 +219,11 @@ def _partitions(services: Services, topic: str, partition: int | None) -> list[T
 def _resume(positions: dict[TopicPartition, int], last_event_id: str | None) -> None:
     """A browser that lost its connection names the last event it saw, as partition:offset pairs."""
     for part in (last_event_id or "").split(","):
-        partition, _, offset = part.partition(":")
-        if partition.isdigit() and offset.isdigit():
+        found = _EVENT_ID.fullmatch(part)
+        if found is not None:
             for at in positions:
-                if at.partition == int(partition):
-                    positions[at] = int(offset) + 1
+                if at.partition == int(found[1]):
+                    positions[at] = int(found[2]) + 1
 
 
 def _isolation(query: Start) -> Isolation:
