@@ -21,6 +21,7 @@ from tests.e2e.process import BrokerProcess
 
 PROTOCOLS = ["range", "roundrobin", "cooperative-sticky", "consumer"]
 HEARTBEAT_MS = 200
+SESSION_MS = 6_000
 WAIT_SECONDS = 20.0
 
 
@@ -38,17 +39,17 @@ def settings(bootstrap: str, group: str, protocol: str, **more: object) -> dict[
         chosen["group.protocol"] = "consumer"
     else:
         chosen["partition.assignment.strategy"] = protocol
-        chosen["session.timeout.ms"] = 6_000
+        chosen["session.timeout.ms"] = SESSION_MS
         chosen["heartbeat.interval.ms"] = HEARTBEAT_MS
     return chosen | {name.replace("_", "."): value for name, value in more.items()}
 
 
 @contextmanager
-def quick_broker(home: Path) -> Iterator[BrokerProcess]:
+def quick_broker(home: Path, *, session_timeout_ms: int = SESSION_MS) -> Iterator[BrokerProcess]:
     """A broker that tells members of the new protocol to beat five times a second."""
     environment = {
         "GOQUEUE_GROUPS_HEARTBEAT_INTERVAL_MS": str(HEARTBEAT_MS),
-        "GOQUEUE_GROUPS_SESSION_TIMEOUT_MS": "6000",
+        "GOQUEUE_GROUPS_SESSION_TIMEOUT_MS": str(session_timeout_ms),
     }
     process = BrokerProcess(home, environment=environment).start()
     try:
@@ -152,6 +153,12 @@ class MemberProcess:
             elif event["event"] in {"revoked", "lost"}:
                 owned -= set(event["partitions"])
         return owned
+
+    def wait_until_it_owns(self, seconds: float = 15.0) -> None:
+        """Until it has been given a partition; a group may have no more to give."""
+        deadline = time.monotonic() + seconds
+        while not self.owned and time.monotonic() < deadline:
+            time.sleep(0.02)
 
     def leave(self) -> None:
         """Ask it to close its consumer and end."""

@@ -42,6 +42,16 @@ def test_a_second_member_gets_its_half(partitions: int, expected: list[int]) -> 
     assert moves(alone, both) == expected[1]
 
 
+def test_the_one_more_stays_with_whoever_has_it() -> None:
+    before = {
+        "a": frozenset({TopicIdPartition(T, 0)}),
+        "b": frozenset({TopicIdPartition(T, 1)}),
+        "c": frozenset({TopicIdPartition(T, 2), TopicIdPartition(T, 3)}),
+    }
+
+    assert assign_uniform(continued(before, "a", "b", "c"), {T: 4}) == before
+
+
 def test_range_gives_neighbours_and_the_first_members_one_more() -> None:
     assert numbers(assign_range(members("b", "a", "c"), {T: 7})) == {"a": [0, 1, 2], "b": [3, 4], "c": [5, 6]}
 
