@@ -23,6 +23,7 @@ from goqueue.log.checkpoint import Checkpoint, LogPoint, read_checkpoint
 from goqueue.log.compaction_swap import finish_interrupted
 from goqueue.log.lane_index import LaneIndex
 from goqueue.log.leader_epochs import LeaderEpochs
+from goqueue.log.poison import write_anew
 from goqueue.log.producer_state import ProducerState
 from goqueue.log.removal import drop_below_start
 from goqueue.log.scan import RecoveryReport, Scan, decode_producers
@@ -56,6 +57,7 @@ def recover(
     checkpoint = read_checkpoint(files, directory)
     if checkpoint is not None and checkpoint.topic_id != topic_id:
         raise InconsistentTopicId(f"{directory} holds the log of topic {checkpoint.topic_id}, not of {topic_id}")
+    write_anew(files, directory, checkpoint)
     if checkpoint is not None and checkpoint.is_cut:
         _finish_cut(files, directory, checkpoint.end)
         names = files.list(directory)

@@ -23,7 +23,7 @@ def sound_frames(segment: Segment, first: int) -> Iterator[tuple[int, memoryview
     """The frames that reach `first` and those behind, as `frames_in` has them, damaged ones left out."""
     files = segment.pin()
     try:
-        position = segment.position_before(first, files) if first > segment.base_offset else 0
+        position = segment.frames_before(first, files)
         end = segment.size_bytes
         while True:
             try:

@@ -15,7 +15,7 @@ from goqueue.codec.frame import HEADER_BYTES, FrameDamage, FrameHeader, parse_fr
 from goqueue.errors import CorruptFrame
 from goqueue.log.aborted_index import AbortedIndex
 from goqueue.log.checkpoint import LogPoint
-from goqueue.log.frame_reader import frames_in
+from goqueue.log.frame_reader import frame_at, frames_in
 from goqueue.log.lane_index import LaneIndex
 from goqueue.log.offset_index import ENTRY as OFFSET_ENTRY
 from goqueue.log.offset_index import OffsetIndex
@@ -282,8 +282,21 @@ class Segment:
         return self.times.max_timestamp_ms
 
     def position_before(self, offset: int, files: SegmentFiles, *, nowait: bool = False) -> int:
-        """Where to start looking for `offset` in the pinned files."""
-        return self.index.position_before(offset, files.index(OFFSET_INDEX), nowait=nowait)
+        """Where to start looking for `offset` in the pinned files. A hint: see what lies there."""
+        position = self.index.position_before(offset, files.index(OFFSET_INDEX), nowait=nowait)
+        return position if position < self.size_bytes else 0
+
+    def frames_before(self, offset: int, files: SegmentFiles) -> int:
+        """As `position_before`, but looked at: a sound frame that begins at or before `offset`, else the first."""
+        position = self.position_before(offset, files) if offset > self.base_offset else 0
+        if position:
+            try:
+                _, frame = frame_at(files.log, position, self.size_bytes)
+            except FrameDamage:
+                return 0
+            if frame.header.offset > offset:
+                return 0
+        return position
 
     def times_before(self, timestamp_ms: int) -> int:
         """An offset such that nothing before it in this segment reaches `timestamp_ms`."""

@@ -9,6 +9,7 @@ LANE_INDEX = ".laneindex"
 ABORTED_INDEX = ".txnindex"
 PRODUCER_SNAPSHOT = ".snapshot"
 CHECKPOINT = "partition.ckpt"
+POISONED = "poisoned"
 TEMPORARY = ".tmp"
 
 # Everything that belongs to one segment and goes when it goes, the data last.

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from goqueue.log.checkpoint import LogPoint
+from goqueue.log.poison import leave_note
 from goqueue.log.segment_cache import SegmentFiles
 from goqueue.ports import Files
 
@@ -157,8 +158,9 @@ class SyncTracker:
     def end(self, done: SyncRound, error: BaseException | None) -> bool:
         """Take a round's outcome; True if everything below its end is safe now."""
         try:
-            if error is not None:
+            if error is not None and self.poison is None:
                 self.poison = f"{type(error).__name__}: {error}"
+                leave_note(self._files, self._directory, self.poison)
             if self.poison is not None or done.cuts != self._cuts:
                 return False
             self._settle(done)

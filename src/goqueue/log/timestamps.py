@@ -102,7 +102,7 @@ def _frames(
     segment: Segment, files: SegmentFiles, first: int, upper: int
 ) -> Iterator[tuple[int, StoredFrame, memoryview]]:
     """The frames that reach `first` and end below `upper`: position, frame, and the buffer it is in."""
-    position = segment.position_before(first, files) if first > segment.base_offset else 0
+    position = segment.frames_before(first, files)
     for chunk, view, frame in frames_in(files.log, position, segment.size_bytes):
         if frame.batch.last_offset >= upper:
             return
