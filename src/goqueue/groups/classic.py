@@ -20,6 +20,7 @@ from goqueue.errors import (
     GroupFull,
     IllegalGeneration,
     InconsistentProtocol,
+    InvalidRequest,
     MemberIdRequired,
     RebalanceInProgress,
     UnknownMember,
@@ -37,6 +38,10 @@ from goqueue.groups.statistics import Reason
 # connection may be gone: it is given this long. Kafka's number.
 NEW_MEMBER_TIMEOUT_MS = 300_000
 
+# What a client puts into its metadata is its own affair, but it must fit into one record.
+MEMBER_BYTES_MAX = 1024 * 1024
+GROUP_BYTES_MAX = 8 * 1024 * 1024
+
 _SETTLED = frozenset({GroupState.STABLE, GroupState.COMPLETING_REBALANCE})
 
 
@@ -52,6 +57,8 @@ class ClassicProtocol:
 
     def join(self, group: ClassicGroup, ticket: int, command: JoinGroup, now_ms: int, out: Outbox) -> None:
         """Answer at once, or keep the ticket until the generation is formed."""
+        if sum(len(metadata) for _, metadata in command.protocols) > MEMBER_BYTES_MAX:
+            raise InvalidRequest(f"a member's metadata has at most {MEMBER_BYTES_MAX} bytes", field="protocols")
         known_id = command.member_id or group.static.get(command.instance_id or "", "")
         if not self._has_room(group, known_id):
             raise GroupFull(f"group {group.group_id!r} has {len(group.members)} members, which is all it may have")
@@ -78,6 +85,8 @@ class ClassicProtocol:
             raise InconsistentProtocol(f"group {group.group_id!r} speaks {group.protocol_type}/{group.protocol}")
         if group.state not in _SETTLED:
             raise RebalanceInProgress("the group is forming a new generation")
+        if command.member_id == group.leader:
+            _check_size(group, command)
         self._synced(group, member)
         if group.state is GroupState.STABLE:
             out.reply(ticket, Synced(group.protocol_type, group.protocol, member.assignment))
@@ -171,7 +180,8 @@ class ClassicProtocol:
             member = group.members.get(member_id)
             waiting = sum(one.awaits_join for one in group.members.values())
             return (member is not None and member.awaits_join) or waiting < self.config.members_max
-        return member_id in group.members or len(group.members) < self.config.members_max
+        expected = len(group.members) + len(group.pending - {member_id})
+        return member_id in group.members or expected < self.config.members_max
 
     def _join_known(self, group: ClassicGroup, ticket: int, command: JoinGroup, now_ms: int, out: Outbox) -> None:
         if command.member_id in group.pending and command.instance_id is None:
@@ -282,6 +292,12 @@ class ClassicProtocol:
         group.unsynced.discard(member.member_id)
         if not group.unsynced:
             self.alarms.cancel(AlarmKey(Alarm.SYNC, group.group_id))
+
+
+def _check_size(group: ClassicGroup, command: Sync) -> None:
+    metadata_bytes = sum(len(metadata) for one in group.members.values() for _, metadata in one.protocols)
+    if metadata_bytes + sum(map(len, command.assignments.values())) > GROUP_BYTES_MAX:
+        raise InvalidRequest(f"the assignments of a group have at most {GROUP_BYTES_MAX} bytes", field="assignments")
 
 
 def _check_generation(group: ClassicGroup, generation: int) -> None:

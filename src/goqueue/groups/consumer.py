@@ -46,6 +46,9 @@ from goqueue.groups.records import MemberRecord
 from goqueue.groups.statistics import Reason, Rebalances
 from goqueue.groups.targets import Targets
 
+# A subscription is one record.
+SUBSCRIPTION_CHARS_MAX = 1024 * 1024
+
 _NOBODY = MemberRecord(None, None, "", "", 0, (), "", "")
 
 
@@ -268,6 +271,8 @@ def check_heartbeat(command: ConsumerHeartbeat) -> None:
         raise InvalidRequest("a member has an id", field="member_id")
     if epoch == STATIC_LEAVE_EPOCH and command.instance_id is None:
         raise InvalidRequest("only a static member leaves for a while", field="instance_id")
+    if sum(map(len, command.topics or ())) > SUBSCRIPTION_CHARS_MAX:
+        raise InvalidRequest(f"the names of a subscription have at most {SUBSCRIPTION_CHARS_MAX} characters")
     if command.assignor is not None and command.assignor not in ASSIGNORS:
         raise UnsupportedAssignor(f"there is no assignor {command.assignor!r}, only {', '.join(ASSIGNORS)}")
     if epoch != JOIN_EPOCH:

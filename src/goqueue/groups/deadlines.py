@@ -45,12 +45,16 @@ class Deadlines(Generic[Key]):
         self._at_ms[key] = (at_ms, self._order)
         heapq.heappush(self._heap, (at_ms, self._order, key))
         if len(self._heap) > _STALE_ENTRIES_MIN + _STALE_RATIO_MAX * len(self._at_ms):
-            self._heap = [(due_ms, order, alive) for alive, (due_ms, order) in self._at_ms.items()]
-            heapq.heapify(self._heap)
+            self._rebuild()
 
     def cancel(self, key: Key) -> None:
         """Forget the key; no harm when it has no deadline."""
         self._at_ms.pop(key, None)
+
+    def shift(self, ms: int) -> None:
+        """Put every deadline off by so much."""
+        self._at_ms = {key: (at_ms + ms, order) for key, (at_ms, order) in self._at_ms.items()}
+        self._rebuild()
 
     def next_ms(self) -> int | None:
         """When the nearest key is due."""
@@ -70,3 +74,7 @@ class Deadlines(Generic[Key]):
         key = heapq.heappop(self._heap)[2]
         del self._at_ms[key]
         return key
+
+    def _rebuild(self) -> None:
+        self._heap = [(at_ms, order, key) for key, (at_ms, order) in self._at_ms.items()]
+        heapq.heapify(self._heap)

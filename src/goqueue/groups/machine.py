@@ -53,6 +53,10 @@ from goqueue.groups.statistics import Reason, Rebalances
 from goqueue.groups.subscriptions import Subscriptions
 from goqueue.groups.targets import Targets
 
+# Alarms that ring later than this were not heard because the node was not running, or because its
+# clock was set: then it has not heard its members either, and their time is put off by as much.
+LATE_MS_MAX = 1_000
+
 _OFFSETS = AlarmKey(Alarm.OFFSETS)
 _REASONS = {Alarm.SESSION: Reason.MEMBER_EXPIRED, Alarm.REVOKE: Reason.REVOCATION_TIMEOUT}
 _snapshot_decoder = msgspec.msgpack.Decoder(list[tuple[bytes, bytes]])
@@ -71,6 +75,7 @@ class GroupMachine:
         self._consumer = ConsumerProtocol(config, self._alarms, rebalances, Targets(subscriptions, rebalances))
         self._offsets = Offsets(config, catalog, subscriptions, self._classic, self._consumer)
         self._is_loaded = False
+        self._last_ms = 0
 
     # --- the machine ------------------------------------------------------------------
 
@@ -222,7 +227,11 @@ class GroupMachine:
     # --- deadlines --------------------------------------------------------------------
 
     def _begin(self, now_ms: int) -> None:
-        """Once the log has been read, and only then: sessions of the members in it begin now."""
+        """Every step begins with this; the first one after the log has been read begins the sessions."""
+        due_ms, slept_ms = self._alarms.next_ms(), now_ms - self._last_ms
+        self._last_ms = now_ms
+        if due_ms is not None and now_ms - due_ms > LATE_MS_MAX:
+            self._alarms.shift(slept_ms)
         if self._is_loaded:
             return
         self._is_loaded = True

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from goqueue.config import GroupsConfig
-from goqueue.errors import GoQueueError, GroupNotEmpty, GroupNotFound, GroupSubscribed
+from goqueue.errors import GoQueueError, GroupNotEmpty, GroupNotFound, GroupSubscribed, InvalidRequest
 from goqueue.groups.classic import ClassicProtocol
 from goqueue.groups.commands import (
     CommitOffsets,
@@ -25,6 +25,10 @@ from goqueue.groups.subscriptions import Subscriptions
 
 # How often offsets are looked over for those that are too old. Kafka's number.
 OFFSETS_CHECK_MS = 600_000
+
+# A commit is one batch of the internal topic, and must fit into it.
+COMMIT_OFFSETS_MAX = 20_000
+COMMIT_CHARS_MAX = 2 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,9 @@ class Offsets:
             self.classic.check_commit(slot.classic, command, now_ms)
         elif command.generation >= 0:
             raise GroupNotFound(command.group)
+        text_chars = sum(len(one.metadata) for one in command.offsets)
+        if len(command.offsets) > COMMIT_OFFSETS_MAX or text_chars > COMMIT_CHARS_MAX:
+            raise InvalidRequest("more offsets, or more text beside them, than one commit may have", field="offsets")
         limit = self.config.offset_metadata_bytes_max
         return slot.offsets.commit(command.offsets, metadata_bytes_max=limit, now_ms=now_ms, out=out)
 

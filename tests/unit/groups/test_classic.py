@@ -12,6 +12,7 @@ from goqueue.errors import (
     GroupNotFound,
     IllegalGeneration,
     InconsistentProtocol,
+    InvalidRequest,
     InvalidSessionTimeout,
     MemberIdRequired,
     RebalanceInProgress,
@@ -188,6 +189,32 @@ def test_a_full_group_takes_nobody_in_but_lets_its_own_come_back() -> None:
     bench.join("a")
     bench.join("b")
     assert state(bench) is GroupState.COMPLETING_REBALANCE
+
+
+def test_ids_that_were_given_out_count_until_they_are_forgotten() -> None:
+    bench = Bench(members_max=2)
+    bench.form("a")
+    bench.newcomer("b", id_required=True)
+
+    with pytest.raises(GroupFull):
+        bench.answer(bench.newcomer("c", id_required=True))
+    bench.pass_ms(9_000)
+    bench.beat("a", 1)
+    bench.pass_ms(1_001)
+    with pytest.raises(MemberIdRequired):
+        bench.answer(bench.newcomer("c", id_required=True))
+
+
+def test_a_group_fits_into_one_record() -> None:
+    """A record that cannot be written would take its whole shard down."""
+    bench = Bench()
+    with pytest.raises(InvalidRequest, match="metadata"):
+        bench.answer(bench.newcomer("a", protocols=(("range", bytes(1024 * 1024 + 1)),)))
+    bench.newcomer("a", protocols=(("range", bytes(1024 * 1024)),))
+    with pytest.raises(InvalidRequest, match="assignments"):
+        bench.answer(bench.sync("a", 1, {"a": bytes(8 * 1024 * 1024)}))
+
+    assert bench.answer(bench.sync("a", 1, {"a": b"small"})) == Synced("consumer", "range", b"small")
 
 
 def test_a_member_that_missed_its_answer_gets_it_again() -> None:

@@ -437,6 +437,7 @@ def test_the_assignor_that_most_ask_for_is_used() -> None:
     [
         ({"assignor": "magic"}, UnsupportedAssignor),
         ({"regex": "(a"}, InvalidRegex),
+        ({"topics": ("x" * (1024 * 1024 + 1),)}, InvalidRequest),
         ({"topics": None}, InvalidRequest),
         ({"rebalance_timeout_ms": None}, InvalidRequest),
         ({"owned": FakeTopics(t=1).partitions("t")}, InvalidRequest),

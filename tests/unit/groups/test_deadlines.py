@@ -32,6 +32,17 @@ def test_setting_again_moves_a_deadline_and_cancelling_forgets_it() -> None:
     assert "b" not in deadlines
 
 
+def test_all_deadlines_can_be_put_off() -> None:
+    deadlines: Deadlines[str] = Deadlines()
+    deadlines.set("b", 20)
+    deadlines.set("a", 10)
+    deadlines.shift(100)
+
+    assert (deadlines.at_ms("a"), deadlines.next_ms()) == (110, 110)
+    assert deadlines.pop_due(109) is None
+    assert [deadlines.pop_due(200), deadlines.pop_due(200)] == ["a", "b"]
+
+
 def test_a_million_heartbeats_leave_no_pile_behind() -> None:
     deadlines: Deadlines[int] = Deadlines()
     for now_ms in range(10_000):

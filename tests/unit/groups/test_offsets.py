@@ -113,6 +113,16 @@ def test_what_cannot_be_committed_does_not_stop_the_rest() -> None:
     assert offsets(bench) == {TopicPartition("t", 2): 7}
 
 
+def test_a_commit_fits_into_one_batch() -> None:
+    bench = Bench()
+    many = tuple(OffsetToCommit("t", UUID(int=1), one, 1) for one in range(20_001))
+    wordy = tuple(OffsetToCommit("t", UUID(int=1), one, 1, metadata="x" * 4096) for one in range(513))
+    for too_much in (many, wordy):
+        with pytest.raises(InvalidRequest):
+            bench.ask(CommitOffsets("g", too_much))
+    assert set(bench.ask(CommitOffsets("g", many[1:]))) == {None}  # type: ignore[call-overload]
+
+
 def test_a_member_of_a_group_that_is_gone_is_told_so() -> None:
     with pytest.raises(GroupNotFound):
         commit(Bench(), 1, member_id="a", generation=4)
