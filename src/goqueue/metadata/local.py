@@ -82,6 +82,9 @@ class LocalMetadata:
         log = PartitionLog.open(files, DIRECTORY, settings=_SETTINGS, topic_id=LOG_ID, now_ms=now_ms)
         if log.damage:
             raise log.damage[0]
+        # A kill may have come between a write and its sync. What is believed from here on must outlast
+        # a power cut, or topics would go whose records were promised.
+        _sync(log)
         log.high_watermark = log.end_offset
         metadata = cls(log, image_of(_stored_records(log)), clock, offload)
         if not metadata.cluster_id:
@@ -190,10 +193,7 @@ class LocalMetadata:
 
     def _commit_at_open(self, event: Event) -> None:
         self._write([event])
-        sync = self._log.begin_sync()
-        if sync is not None:
-            sync.run()
-            self._log.end_sync(sync, None)
+        _sync(self._log)
         self._apply([event])
 
     async def _compact_if_due(self) -> None:
@@ -205,6 +205,13 @@ class LocalMetadata:
             compaction = self._log.begin_compaction(now_ms)
             await self._offload(compaction.run)
             self._log.end_compaction(compaction)
+
+
+def _sync(log: PartitionLog) -> None:
+    sync = log.begin_sync()
+    if sync is not None:
+        sync.run()
+        log.end_sync(sync, None)
 
 
 def _stored_records(log: PartitionLog) -> Iterator[StateRecord]:
