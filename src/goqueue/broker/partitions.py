@@ -205,6 +205,9 @@ class Partitions:
         )
         # There is no other copy to wait for: what was recovered may be read.
         log.high_watermark = log.end_offset
+        if log.is_dirty:
+            # Written in a former life and perhaps never synced: what can be read must not wait for the next append.
+            self._syncer.mark_dirty(log)
         opened = Partition(topic, partition, log, config, self._syncer, self.traffic.of(name))
         self._open[name, partition] = opened
         return opened
