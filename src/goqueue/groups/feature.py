@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 
 from goqueue.broker.partitions import Partitions
@@ -16,6 +16,7 @@ from goqueue.groups.machine import GroupMachine
 from goqueue.groups.service import CONSUMER_OFFSETS, GroupService
 from goqueue.groups.statistics import Rebalances
 from goqueue.ports import Files, Offload
+from goqueue.records import Acks
 
 # Small segments: only sealed ones are compacted, and replay reads what is not.
 _TOPIC_CONFIG: Mapping[str, str] = MappingProxyType(
@@ -56,4 +57,9 @@ def feature(
         clock=clock,
         on_failure=on_failure,
     )
-    return GroupService(coordinator, topics, rebalances, rng=rng)
+
+    def synced(topic: str, partition: int, offset: int) -> Awaitable[None] | None:
+        place = partitions.get(topic, partition)
+        return place.writer.reached(min(offset, place.log.end_offset), Acks.ALL)
+
+    return GroupService(coordinator, topics, rebalances, synced=synced, rng=rng)

@@ -6,9 +6,11 @@ Every method returns an awaitable of the reply, and awaiting it raises the error
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
+from weakref import WeakValueDictionary
 
 from goqueue.broker.topics import TopicService
 from goqueue.clock import Rng
@@ -42,6 +44,12 @@ from goqueue.records import TopicPartition
 
 CONSUMER_OFFSETS = "__consumer_offsets"
 
+# (topic, partition, offset): wait until all records below the offset survive a power cut; None if they do.
+DataSynced = Callable[[str, int, int], Awaitable[None] | None]
+
+# An offset that can be committed, or why it cannot.
+_Resolved = OffsetToCommit | GoQueueError
+
 
 @dataclass(frozen=True, slots=True)
 class NewOffset:
@@ -57,11 +65,15 @@ class NewOffset:
 class GroupService:
     """Groups of both protocols, and their offsets."""
 
-    def __init__(self, coordinator: Coordinator, topics: TopicService, rebalances: Rebalances, *, rng: Rng) -> None:
+    def __init__(
+        self, coordinator: Coordinator, topics: TopicService, rebalances: Rebalances, *, synced: DataSynced, rng: Rng
+    ) -> None:
         self._coordinator = coordinator
         self._topics = topics
+        self._synced = synced
         self._rebalances = rebalances
         self._rng = rng
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     # --- the classic protocol ---------------------------------------------------------
 
@@ -103,20 +115,16 @@ class GroupService:
         instance_id: str | None = None,
     ) -> Outcomes:
         """Commit offsets; one outcome each. What names no partition that exists is refused by itself."""
-        outcomes: list[GoQueueError | None] = []
-        valid: list[OffsetToCommit] = []
-        for one in offsets:
-            resolved = self._resolved(one)
-            if isinstance(resolved, OffsetToCommit):
-                valid.append(resolved)
-                outcomes.append(None)
-            else:
-                outcomes.append(resolved)
-        if valid:
-            command = CommitOffsets(group, tuple(valid), member_id, generation, instance_id)
-            stored = iter(cast("Outcomes", await self._submit(group, command)))
-            outcomes = [next(stored) if outcome is None else outcome for outcome in outcomes]
-        return tuple(outcomes)
+        resolved = [self._resolved(one) for one in offsets]
+        # Commits of a group are taken in the order in which they came, however long each waits.
+        async with self._turns.setdefault(group, asyncio.Lock()):
+            checked = await self._lasting(resolved)
+            valid = tuple(one for one in checked if isinstance(one, OffsetToCommit))
+            reply = None
+            if valid:
+                reply = self._submit(group, CommitOffsets(group, valid, member_id, generation, instance_id))
+        stored = iter(() if reply is None else cast("Outcomes", await reply))
+        return tuple(next(stored) if isinstance(one, OffsetToCommit) else one for one in checked)
 
     def fetch_offsets(
         self,
@@ -169,10 +177,31 @@ class GroupService:
     def _submit(self, group: str, command: object) -> Awaitable[object]:
         return self._coordinator.submit(parse_group_id(group), command)
 
-    def _resolved(self, one: NewOffset) -> OffsetToCommit | GoQueueError:
+    async def _lasting(self, resolved: Sequence[_Resolved]) -> Sequence[_Resolved]:
+        """Wait until no power cut can take what was read: else others would lie below the offset, never to be read."""
+        begun = [self._begin_wait(one) for one in resolved]
+        return [one if wait is None else await _after(wait, one) for one, wait in begun]
+
+    def _begin_wait(self, one: _Resolved) -> tuple[_Resolved, Awaitable[None] | None]:
+        if not isinstance(one, OffsetToCommit):
+            return one, None
+        try:
+            return one, self._synced(one.topic, one.partition, one.offset)
+        except GoQueueError as error:
+            return error, None
+
+    def _resolved(self, one: NewOffset) -> _Resolved:
         topic = self._topics.find(one.topic)
         if topic is None:
             return TopicNotFound(one.topic)
         if not 0 <= one.partition < len(topic.partitions):
             return PartitionNotFound(one.topic, one.partition)
         return OffsetToCommit(one.topic, topic.topic_id, one.partition, one.offset, one.leader_epoch, one.metadata)
+
+
+async def _after(wait: Awaitable[None], one: _Resolved) -> _Resolved:
+    try:
+        await wait
+    except GoQueueError as error:
+        return error
+    return one
