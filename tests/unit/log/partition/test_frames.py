@@ -119,7 +119,7 @@ def test_a_frame_of_an_impossible_offset_is_passed_over():
 
 
 def test_a_frame_inside_the_value_of_a_damaged_one_is_not_found_first():
-    inside = frame(1, b"inside")
+    inside = frame(1, b"inside") + frame(2, b"and one more, so that the first looks at home")
     data = bytearray(frame(0, b"x" * 10 + inside + b"y" * 10) + frame(1, b"real"))
     data[-len(frame(1, b"real")) - 1] ^= 1
     assert find_frame(in_file(data), 0, len(data), offset_min=1, offset_max=99) == len(data) - len(frame(1, b"real"))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from goqueue.codec.batch import parse_batch_header
 from goqueue.codec.frame import check_frame
@@ -115,6 +117,45 @@ def test_an_index_that_lies_misleads_nobody(desk, content):
     desk.reopen()
     for offset in range(36):
         assert desk.offsets(offset) == list(range(offset - offset % 3, 36))
+
+
+def test_an_index_entry_that_points_too_far_is_noticed(desk):
+    fill(desk)
+    position, header, _ = list(desk.log.segments[0].frames())[3]
+    assert header.offset == 9
+    desk.restart()
+    desk.rewrite(desk.path(0, OFFSET_INDEX), (1).to_bytes(4, "big") + position.to_bytes(4, "big"))
+    desk.reopen()
+    for offset in range(36):
+        assert desk.offsets(offset) == list(range(offset - offset % 3, 36))
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    sizes=st.lists(st.integers(0, 400), min_size=1, max_size=30),
+    at=st.floats(0, 1),
+    max_bytes=st.integers(1, 1500),
+    cut=st.integers(0, 10),
+)
+def test_any_read_returns_what_a_list_of_all_batches_would(make_desk, sizes, at, max_bytes, cut):
+    desk = make_desk()
+    for size in sizes:
+        desk.append(b"x" * size, b"y")
+    offset = int(at * desk.log.end_offset)
+    upper = desk.log.end_offset - cut
+    read = desk.log.read_batches(offset, max_bytes=max_bytes, upper=upper)
+    wanted = [
+        batch
+        for batch in desk.read()
+        if parse_batch_header(batch).last_offset >= offset and parse_batch_header(batch).last_offset < upper
+    ]
+    assert [bytes(batch) for batch in read.batches] == wanted[: len(read.batches)]
+    assert bool(read.batches) == bool(wanted)
+    assert len(read.batches) <= 1 or read.bytes <= max_bytes
+    if read.batches:
+        assert read.next_offset == parse_batch_header(read.batches[-1]).last_offset + 1
+    else:
+        assert read.next_offset == offset
 
 
 def test_a_cold_read_is_refused_when_waiting_is_not_wanted(desk):

@@ -73,6 +73,19 @@ def test_a_log_cut_at_any_batch_is_one_that_was_never_longer(make_desk, batches,
     assert long.read() == short.read()
 
 
+def test_a_cut_forgets_the_timestamps_of_what_it_took_and_none_of_what_it_left(desk):
+    desk.reopen(retention_ms=DAY_MS)
+    desk.append(b"a", stamps=[10])
+    desk.append(b"b", stamps=[5000])  # too near to the first to be in the time index
+    desk.append(b"c", stamps=[10**12])
+    desk.log.truncate_to(2)
+    for stamp in range(20, 30):
+        desk.append(b"d" * 40, stamps=[stamp])
+    assert desk.log.offset_for_timestamp(1000, upper=12).offset == 1
+    assert desk.log.offset_of_max_timestamp(12) == (1, 5000, 0)
+    assert desk.log.apply_retention(DAY_MS + 5001) == len(desk.log.segments) + 1
+
+
 def test_a_cut_inside_a_batch_takes_the_whole_batch(desk):
     desk.append(b"a", b"b", b"c")
     desk.append(b"d", b"e", b"f")

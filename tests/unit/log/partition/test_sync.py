@@ -49,6 +49,14 @@ def test_one_round_makes_sealed_segments_their_names_and_the_active_one_safe(des
     assert desk.log.damage == ()
 
 
+def test_a_round_syncs_the_names_that_a_roll_made(desk):
+    desk.append_many(12)
+    begun = desk.log.begin_sync()
+    before = desk.files.faults.counts["sync_dir"]
+    begun.run()
+    assert desk.files.faults.counts["sync_dir"] == before + 1
+
+
 def test_a_failed_sync_poisons_and_no_later_one_pretends_otherwise(desk):
     desk.append(b"a")
     desk.sync()
