@@ -41,7 +41,11 @@ class RecordReader:
         wait_ms: int = 0,
         isolation: Isolation = Isolation.READ_UNCOMMITTED,
     ) -> dict[TopicPartition, RecordsRead]:
-        """Up to `limit` records in all, taken in turn from the partitions that have some."""
+        """Up to `limit` records in all, taken in turn from the partitions that have some.
+
+        No further batch is opened once `max_bytes` are unpacked: what is stored packed may be a thousand times
+        larger in memory.
+        """
         query = FetchQuery(
             reads=[PartitionRead(at.topic, at.partition, offset, max_bytes) for at, offset in positions.items()],
             max_bytes=max_bytes,
@@ -50,32 +54,44 @@ class RecordReader:
             isolation=isolation,
         )
         fetched = self._fetch.fetch_now(query) or await self._fetch.fetch(query)
-        left = limit
+        left = _Room(limit, max_bytes)
         found = {}
         for one in fetched:
             at = TopicPartition(one.topic, one.partition)
             found[at] = _open(one, positions[at], left, isolation)
-            left -= len(found[at].records)
         return found
 
 
-def _open(fetched: FetchedPartition, offset: int, limit: int, isolation: Isolation) -> RecordsRead:
+@dataclass(slots=True)
+class _Room:
+    """How much more an answer may hold."""
+
+    records: int
+    size_bytes: int
+
+    @property
+    def is_full(self) -> bool:
+        return self.records <= 0 or self.size_bytes <= 0
+
+    def take(self, records: Sequence[Record]) -> None:
+        self.records -= len(records)
+        self.size_bytes -= sum(len(one.key or b"") + len(one.value or b"") for one in records)
+
+
+def _open(fetched: FetchedPartition, offset: int, left: _Room, isolation: Isolation) -> RecordsRead:
     if fetched.error is not None:
         return RecordsRead([], offset, fetched.high_watermark, fetched.error)
     hidden = fetched.aborted if isolation is Isolation.READ_COMMITTED else ()
     records: list[Record] = []
     for batch in fetched.batches:
-        if len(records) >= limit:
+        if left.is_full:
             break
         header = parse_batch_header(batch)
-        taken = _visible(batch, header, offset, hidden)
-        if len(records) + len(taken) > limit:
-            taken = taken[: limit - len(records)]
-            records += taken
-            offset = taken[-1].offset + 1
-            break
+        visible = _visible(batch, header, offset, hidden)
+        taken = visible[: left.records]
         records += taken
-        offset = max(offset, header.last_offset + 1)
+        left.take(taken)
+        offset = max(offset, header.last_offset + 1) if len(taken) == len(visible) else taken[-1].offset + 1
     return RecordsRead(records, offset, fetched.high_watermark)
 
 
