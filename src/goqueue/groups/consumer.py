@@ -11,21 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-import msgspec
-
 from goqueue.config import GroupsConfig
 from goqueue.errors import (
-    FencedMemberEpoch,
     GoQueueError,
     GroupError,
     GroupFull,
-    InvalidRequest,
-    StaleMemberEpoch,
     UnknownMember,
     UnreleasedInstance,
-    UnsupportedAssignor,
 )
-from goqueue.groups.assignors import ASSIGNORS
 from goqueue.groups.commands import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
@@ -39,15 +32,13 @@ from goqueue.groups.commands import (
     RebalanceState,
 )
 from goqueue.groups.consumer_group import ConsumerGroup, Current, Draft, Member, MemberState
+from goqueue.groups.heartbeats import check_epoch_can_go_on, check_epoch_is_current, described
 from goqueue.groups.outbox import Alarm, AlarmKey, Alarms, Outbox
 from goqueue.groups.partitions import NO_PARTITIONS
 from goqueue.groups.reconciliation import reconcile
 from goqueue.groups.records import MemberRecord
 from goqueue.groups.statistics import Reason, Rebalances
 from goqueue.groups.targets import Targets
-
-# A subscription is one record.
-SUBSCRIPTION_CHARS_MAX = 1024 * 1024
 
 _NOBODY = MemberRecord(None, None, "", "", 0, (), "", "")
 
@@ -73,7 +64,7 @@ class ConsumerProtocol:
             return self._beat(group, known, known, command)
         draft = Draft(group)
         before = self._speaker(draft, command)
-        subscription = _described(before.subscription, command)
+        subscription = described(before.subscription, command)
         self._raise_epoch(draft, before, subscription, now_ms)
         current = reconcile(
             before.current,
@@ -110,13 +101,13 @@ class ConsumerProtocol:
         """Refuse a commit from anybody but a member at its current epoch (W56)."""
         if command.generation < 0 and not group.members:
             return
-        _check_epoch_is_current(group.member(command.member_id), command.generation)
+        check_epoch_is_current(group.member(command.member_id), command.generation)
 
     def check_fetch(self, group: ConsumerGroup, command: FetchOffsets) -> None:
         """A member reads offsets at its current epoch; who claims no membership may always read."""
         if command.member_id is None and command.member_epoch < 0:
             return
-        _check_epoch_is_current(group.member(command.member_id or ""), command.member_epoch)
+        check_epoch_is_current(group.member(command.member_id or ""), command.member_epoch)
 
     # --- deadlines --------------------------------------------------------------------
 
@@ -140,7 +131,7 @@ class ConsumerProtocol:
             group.is_settled(member)
             and command.member_epoch == member.current.epoch
             and group.topics_version == self.targets.version
-            and _described(member.subscription, command) == member.subscription
+            and described(member.subscription, command) == member.subscription
         )
 
     def _speaker(self, draft: Draft, command: ConsumerHeartbeat) -> Member:
@@ -152,7 +143,7 @@ class ConsumerProtocol:
                 known = group.static_member(instance_id, command.member_id)
             if known is None:
                 raise UnknownMember(f"{command.member_id!r} is not a member of group {group.group_id!r}")
-            _check_epoch_can_go_on(known, command)
+            check_epoch_can_go_on(known, command)
             return known
         holder_id = group.static.get(instance_id) if instance_id is not None else None
         if holder_id is not None and holder_id != command.member_id:
@@ -260,66 +251,6 @@ class ConsumerProtocol:
             self.rebalances.abandon(group_id)
         elif self.rebalances.is_open(group_id) and draft.is_settled:
             self.rebalances.complete(group_id, now_ms)
-
-
-def check_heartbeat(command: ConsumerHeartbeat) -> None:
-    """Raise unless a heartbeat says what it must, whatever the group looks like."""
-    epoch = command.member_epoch
-    if epoch < STATIC_LEAVE_EPOCH:
-        raise InvalidRequest(f"{epoch} is no member epoch", field="member_epoch")
-    if not command.member_id:
-        raise InvalidRequest("a member has an id", field="member_id")
-    if epoch == STATIC_LEAVE_EPOCH and command.instance_id is None:
-        raise InvalidRequest("only a static member leaves for a while", field="instance_id")
-    if sum(map(len, command.topics or ())) > SUBSCRIPTION_CHARS_MAX:
-        raise InvalidRequest(f"the names of a subscription have at most {SUBSCRIPTION_CHARS_MAX} characters")
-    if command.assignor is not None and command.assignor not in ASSIGNORS:
-        raise UnsupportedAssignor(f"there is no assignor {command.assignor!r}, only {', '.join(ASSIGNORS)}")
-    if epoch != JOIN_EPOCH:
-        return
-    if command.rebalance_timeout_ms is None:
-        raise InvalidRequest("a member that joins has a rebalance timeout", field="rebalance_timeout_ms")
-    if command.topics is None and not command.regex:
-        raise InvalidRequest("a member that joins has a subscription", field="topics")
-    if command.owned:
-        raise InvalidRequest("a member that joins owns nothing", field="owned")
-
-
-def _described(before: MemberRecord, command: ConsumerHeartbeat) -> MemberRecord:
-    """The member as it describes itself now; what it leaves out is as it was."""
-    return msgspec.structs.replace(
-        before,
-        instance_id=before.instance_id if command.instance_id is None else command.instance_id,
-        rack_id=before.rack_id if command.rack_id is None else command.rack_id,
-        client_id=command.client_id,
-        client_host=command.client_host,
-        rebalance_timeout_ms=(
-            before.rebalance_timeout_ms if command.rebalance_timeout_ms is None else command.rebalance_timeout_ms
-        ),
-        topics=before.topics if command.topics is None else tuple(sorted(set(command.topics))),
-        regex=before.regex if command.regex is None else command.regex,
-        assignor=before.assignor if command.assignor is None else command.assignor,
-    )
-
-
-def _check_epoch_can_go_on(member: Member, command: ConsumerHeartbeat) -> None:
-    """A heartbeat must be at the epoch that the member was given, or the one before if our answer was lost."""
-    epoch, current = command.member_epoch, member.current
-    if epoch == current.epoch:
-        return
-    answer_was_lost = (
-        epoch == current.previous_epoch and command.owned is not None and command.owned <= current.assigned
-    )
-    if epoch > current.epoch or not answer_was_lost:
-        raise FencedMemberEpoch(
-            f"member {member.member_id!r} is at epoch {current.epoch}, not {epoch}: "
-            "it must give up all its partitions and join again"
-        )
-
-
-def _check_epoch_is_current(member: Member, epoch: int) -> None:
-    if epoch != member.current.epoch:
-        raise StaleMemberEpoch(f"member {member.member_id!r} is at epoch {member.current.epoch}, not {epoch}")
 
 
 def _rebalance_state(current: Current, *, changed: bool) -> RebalanceState:

@@ -40,10 +40,11 @@ from goqueue.groups.commands import (
     ListGroups,
     SyncGroup,
 )
-from goqueue.groups.consumer import ConsumerProtocol, check_heartbeat
+from goqueue.groups.consumer import ConsumerProtocol
 from goqueue.groups.consumer_group import ConsumerGroup
 from goqueue.groups.deadlines import Deadlines
 from goqueue.groups.generations import Generations
+from goqueue.groups.heartbeats import check_heartbeat
 from goqueue.groups.offsets import OFFSETS_CHECK_MS, Offsets
 from goqueue.groups.outbox import Alarm, AlarmKey, Alarms, Outbox
 from goqueue.groups.partitions import TopicCatalog
