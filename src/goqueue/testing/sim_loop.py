@@ -70,6 +70,8 @@ class SimLoop(BaseEventLoop):
         self._selector = _ClockSelector(self)
         self._clock_resolution = 1 / _NS_PER_SECOND
         self.set_exception_handler(self._note_unhandled)
+        # Debug mode remembers a traceback for every callback, which makes a simulation ten times slower.
+        self.set_debug(False)
 
     def time(self) -> float:
         """Seconds on the manual clock."""

@@ -196,7 +196,19 @@ def test_a_small_file_is_replaced_whole_or_not_at_all_wherever_the_power_goes() 
                 assert files.crash().read("d/c") == b"new"
 
 
-def test_killing_the_process_loses_nothing_and_the_unkindest_cut_all_that_was_not_synced() -> None:
+def test_killing_the_process_loses_nothing_and_syncs_nothing() -> None:
+    files = MemoryFiles()
+    file = with_file(files, content=b"ab")
+    file.append([b"cd"])
+    restarted = files.kill()
+    assert restarted.read("d/f") == b"abcd"
+    assert restarted.unsynced_bytes("d/f") == 2
+    with pytest.raises(Crash):
+        file.size()
+    assert restarted.crash(Survival.NOTHING).read("d/f") == b"ab"
+
+
+def test_the_kindest_cut_loses_nothing_and_the_unkindest_all_that_was_not_synced() -> None:
     for survival, content in ((Survival.EVERYTHING, b"abcd"), (Survival.NOTHING, b"ab")):
         files = MemoryFiles(seed=1)
         file = with_file(files, content=b"ab")
