@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import time
+
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
@@ -65,3 +68,23 @@ def test_members_and_offsets_survive(tmp_path_factory: pytest.TempPathFactory, h
         for one in everybody:
             one.consumer.commit(asynchronous=False)
             one.consumer.close()
+
+
+@pytest.mark.slow
+def test_a_broker_that_was_frozen_does_not_blame_its_members(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """SIGSTOP for longer than a session, as a suspended machine would be."""
+    with quick_broker(tmp_path_factory.mktemp("broker")) as broker:
+        create_topic(broker.kafka, "t", 4)
+        with Member(broker.kafka, "g", "consumer", "t") as first, Member(broker.kafka, "g", "consumer", "t") as second:
+            wait_until(lambda: len(first.owned) == len(second.owned) == 2, first, second)
+            before = member_ids(broker.kafka, "g")
+            rebalances = (first.assigned, second.assigned)
+
+            broker.signal(signal.SIGSTOP)
+            time.sleep(9)
+            broker.signal(signal.SIGCONT)
+
+            produce(broker.kafka, "t", 4, 40)
+            wait_until(lambda: len(first.read) + len(second.read) >= 40, first, second)
+            assert member_ids(broker.kafka, "g") == before
+            assert (first.assigned, second.assigned) == rebalances
