@@ -128,6 +128,9 @@ class Housekeeping:
         except (GoQueueError, OSError) as error:
             self.stats.failures += 1
             _log.error("%s: housekeeping failed: %s", place, error)
+        except Exception:  # noqa: BLE001 - our own mistake with one partition must not end the rounds for all
+            self.stats.failures += 1
+            _log.exception("%s: housekeeping failed", place)
 
 
 async def _every(interval_ms: int, work: Callable[[], Awaitable[None]]) -> None:

@@ -12,6 +12,7 @@ import pytest
 from goqueue.broker.topics import NewTopic
 from goqueue.config import Config, DurabilityConfig, LogConfig
 from goqueue.errors import DiskFull
+from goqueue.log.partition_log import PartitionLog
 from goqueue.node.assemble import assemble
 from goqueue.records import Acks, NewRecord, TopicPartition
 from goqueue.servers.services import Services
@@ -118,6 +119,27 @@ async def test_one_partition_that_fails_does_not_keep_the_others_from_their_turn
         await asyncio.sleep(30)
         assert services.queries.offsets("orders", 0).log_start_offset == 2
         files.faults.clear()
+
+
+@simulated
+async def test_a_mistake_of_our_own_does_not_end_the_rounds(
+    clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The task would end unheard, and no partition would be cleaned again until the next start."""
+    apply_retention = PartitionLog.apply_retention
+
+    def stumble(log: PartitionLog, now_ms: int) -> int:
+        if "broken" in log.directory:
+            raise AssertionError("cannot be")
+        return apply_retention(log, now_ms)
+
+    monkeypatch.setattr(PartitionLog, "apply_retention", stumble)
+    async with running(MemoryFiles(), clock) as services:
+        for name in ("broken", "orders"):
+            await services.topics.create(NewTopic(name, 1, config={"retention.ms": "10000"}))
+            await services.publish.publish_records(name, [NewRecord(None, b"old")], acks=Acks.LEADER, partition=0)
+        await asyncio.sleep(30)
+        assert services.queries.offsets("orders", 0).log_start_offset == 1
 
 
 async def fill(services: Services) -> None:
