@@ -121,7 +121,10 @@ class Flusher:
             else:
                 if sync is not None:
                     syncs[log] = sync
-        await self._run_syncs(syncs, errors)
+        try:
+            await self._run_syncs(syncs, errors)
+        except Exception as error:  # noqa: BLE001 - no thread was to be had: nobody is left waiting for what never ran
+            errors.update(dict.fromkeys(syncs, error))
         for log, sync in syncs.items():
             log.end_sync(sync, errors.get(log))
         for log, waiters in waiting.items():

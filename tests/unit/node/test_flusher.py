@@ -202,6 +202,21 @@ async def test_an_unforeseen_failure_counts_as_a_failed_sync(files: MemoryFiles,
         await wait
 
 
+@pytest.mark.parametrize("logs", [1, 3])
+async def test_a_round_that_cannot_be_run_leaves_nobody_waiting(files: MemoryFiles, logs: int) -> None:
+    """Where processes are counted, the system may refuse a thread; shards of groups would wait for ever."""
+
+    def no_thread(_work: Callable[[], T], /) -> Awaitable[T]:
+        raise RuntimeError("can't start new thread")
+
+    flusher = Flusher(files, no_thread, DurabilityConfig())
+    asked = [FakeLog(f"orders-{number}") for number in range(logs)]
+    waits = [asyncio.ensure_future(flusher.synced(log, log.append())) for log in asked]  # type: ignore[arg-type]
+    outcomes = await asyncio.wait_for(asyncio.gather(*waits, return_exceptions=True), 5)
+    assert [type(outcome) for outcome in outcomes] == [LogPoisoned] * logs
+    assert all(log.poisoned for log in asked)
+
+
 async def test_a_failure_that_nobody_awaits_is_no_warning(files: MemoryFiles, held: HeldOffload) -> None:
     flusher, log = make(files, held), FakeLog()
     log.failure = OSError(errno.EIO, "io error")
