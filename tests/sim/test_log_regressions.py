@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from goqueue.codec.batch import encode_batch, encode_marker, parse_batch_header
+import pytest
+
+from goqueue.codec.batch import decode_records, encode_batch, encode_marker, parse_batch_header
 from goqueue.errors import CorruptFrame
 from goqueue.log.partition_log import PartitionLog
 from goqueue.log.settings import LogSettings
@@ -14,7 +16,7 @@ from goqueue.testing.disk import Survival
 from goqueue.testing.memory_files import MemoryFiles
 
 DIRECTORY = "logs/t/0"
-SETTINGS = LogSettings()
+SETTINGS = LogSettings(cleanup_compact=True)
 PRODUCER = 7
 SEEDS = range(40)
 
@@ -46,9 +48,9 @@ class Disk:
         batch = encode_batch([NewRecord(b"k", value)], now_ms=self.clock.now_ms(), **producer)
         return self.write(batch)
 
-    def abort(self) -> Appended:
+    def end_transaction(self, *, commit: bool) -> Appended:
         marker = encode_marker(
-            False, producer_id=PRODUCER, producer_epoch=0, coordinator_epoch=0, now_ms=self.clock.now_ms()
+            commit, producer_id=PRODUCER, producer_epoch=0, coordinator_epoch=0, now_ms=self.clock.now_ms()
         )
         return self.write(marker, marker=True)
 
@@ -75,7 +77,7 @@ def test_indexes_that_a_roll_wrote_are_built_again_if_the_power_cut_took_them() 
     for seed in SEEDS:
         disk = Disk(seed)
         disk.append(producer_id=PRODUCER, producer_epoch=0, base_sequence=0, transactional=True)
-        disk.abort()
+        disk.end_transaction(commit=False)
         disk.sync()
         disk.log.checkpoint()
         disk.log.roll()
@@ -86,7 +88,7 @@ def test_indexes_that_a_roll_wrote_are_built_again_if_the_power_cut_took_them() 
 def test_an_aborted_transaction_stays_aborted_between_the_recovery_point_and_the_checkpoint() -> None:
     disk = Disk()
     disk.append(producer_id=PRODUCER, producer_epoch=0, base_sequence=0, transactional=True)
-    disk.abort()
+    disk.end_transaction(commit=False)
     disk.log.checkpoint()
     disk.kill()
     assert disk.aborted() == [(0, 1)]
@@ -96,7 +98,7 @@ def test_a_transaction_that_ended_before_the_crash_holds_nobody_back_after_it() 
     disk = Disk()
     disk.append(producer_id=PRODUCER, producer_epoch=0, base_sequence=0, transactional=True)
     disk.log.roll()
-    disk.abort()
+    disk.end_transaction(commit=False)
     disk.log.checkpoint()
     disk.kill()
     assert disk.log.last_stable_offset == disk.log.end_offset == 2
@@ -183,6 +185,35 @@ def test_frames_written_after_an_interrupted_truncation_are_not_cut_with_it() ->
         disk.sync()
         disk.kill()
         assert disk.log.end_offset == appended.last_offset + 1
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_compaction_does_not_obey_a_marker_that_a_power_cut_may_still_take(commit: bool) -> None:
+    """A commit lets newer records replace older ones, an abort lets records go; both may yet be undone."""
+    disk = Disk()
+    disk.append(b"older")
+    disk.append(b"newer", producer_id=PRODUCER, producer_epoch=0, base_sequence=0, transactional=True)
+    disk.sync()
+    disk.log.roll()
+    disk.sync()
+    disk.end_transaction(commit=commit)
+    disk.log.compact(disk.clock.now_ms())
+    log = disk.crash(Survival.NOTHING)
+    assert log.end_offset == 2
+    read = log.read_batches(0, max_bytes=10_000, upper=2)
+    assert [record.value for batch in read.batches for record in decode_records(batch)] == [b"older", b"newer"]
+
+
+def test_compaction_obeys_a_marker_that_is_synced() -> None:
+    disk = Disk()
+    disk.append(b"older")
+    disk.append(b"newer", producer_id=PRODUCER, producer_epoch=0, base_sequence=0, transactional=True)
+    disk.log.roll()
+    disk.end_transaction(commit=True)
+    disk.sync()
+    disk.log.compact(disk.clock.now_ms())
+    read = disk.crash(Survival.NOTHING).read_batches(0, max_bytes=10_000, upper=2)
+    assert [record.value for batch in read.batches for record in decode_records(batch)] == [b"newer"]
 
 
 def test_pages_written_back_out_of_order_take_no_synced_frame_and_invent_none() -> None:

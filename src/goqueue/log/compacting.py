@@ -73,6 +73,10 @@ def _candidates(state: LogState, now_ms: int) -> list[Segment]:
     synced = state.sync.synced
     stable = state.producers.first_unstable_offset()
     upper = min(state.high_watermark, synced.offset, synced.offset if stable is None else stable)
+    if state.producers.has_seen_transactions():
+        # A marker that a power cut may still take has decided nothing: were records dropped, or older
+        # ones superseded, because of it, the next marker could decide otherwise.
+        upper = min(upper, state.sync.stable_end)
     # A recovery that begins inside a segment must find it as the checkpoint describes it.
     recorded_base = state.recorded.base_offset if state.recorded is not None else 0
     return compactable(

@@ -253,7 +253,12 @@ class PartitionLog:
         if state.sync.poison is not None:
             return None
         active = state.segments.active
-        return state.sync.begin(state.end_point(), active.hold() if active is not None else None)
+        first_open = state.producers.first_open_offset()
+        return state.sync.begin(
+            state.end_point(),
+            active.hold() if active is not None else None,
+            stable_end=state.end_offset if first_open is None else first_open,
+        )
 
     def end_sync(self, round_: SyncRound, error: BaseException | None) -> None:
         """Take the outcome of a round: what it covered is safe, or the log is poisoned."""
@@ -268,6 +273,8 @@ class PartitionLog:
                 # Nothing in a new segment is promised before; the next round tries again.
                 state.sync.synced = former
                 state.sync.change_names()
+                return
+        state.sync.stable_end = max(state.sync.stable_end, round_.stable_end)
 
     def checkpoint(self) -> None:
         """Write down how far the log is safe, so that less is scanned after a crash."""

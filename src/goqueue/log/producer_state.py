@@ -155,6 +155,10 @@ class ProducerState:
         """Where the oldest transaction begins that is open, or whose marker may still be lost."""
         return self._first_unstable
 
+    def has_seen_transactions(self) -> bool:
+        """Whether any producer that is remembered has begun or ended one here."""
+        return bool(self._open) or any(entry.coordinator_epoch >= 0 for entry in self._producers.values())
+
     def settle(self, high_watermark: int) -> None:
         """Take note that markers below the high watermark are replicated and cannot be lost.
 

@@ -179,5 +179,7 @@ def _take_clean(state: LogState, checkpoint: Checkpoint) -> bool:
     active.expect_indexes(checkpoint.index_entries, checkpoint.time_entries, checkpoint.max_timestamp_ms)
     active.end_offset = state.end_offset = end.offset
     state.sync.synced = end
+    first_open = state.producers.first_open_offset()
+    state.sync.stable_end = end.offset if first_open is None else first_open
     state.is_closed_clean = True
     return True

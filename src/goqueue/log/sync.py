@@ -20,7 +20,7 @@ from goqueue.ports import Files
 class SyncRound:
     """The files that must be synced before everything below `end` is safe."""
 
-    __slots__ = ("_active", "_directory", "_files", "cuts", "end", "names_version", "paths", "sealed")
+    __slots__ = ("_active", "_directory", "_files", "cuts", "end", "names_version", "paths", "sealed", "stable_end")
 
     def __init__(
         self,
@@ -32,6 +32,7 @@ class SyncRound:
         paths: Sequence[str],
         names_version: int,
         end: LogPoint,
+        stable_end: int,
         cuts: int,
     ) -> None:
         self._files = files
@@ -46,6 +47,7 @@ class SyncRound:
         # 0: no name has changed.
         self.names_version = names_version
         self.end = end
+        self.stable_end = stable_end
         self.cuts = cuts
 
     @property
@@ -100,6 +102,7 @@ class SyncTracker:
         "_paths",
         "_sealed",
         "poison",
+        "stable_end",
         "synced",
     )
 
@@ -107,6 +110,9 @@ class SyncTracker:
         self._files = files
         self._directory = directory
         self.synced = synced
+        # Every transaction with records below is decided, by a marker that is synced too. After a
+        # crash nothing is known of that until the first round.
+        self.stable_end = 0
         # Why the log takes no more writes; None while it does.
         self.poison: str | None = None
         # Sealed segments that no round has synced yet, pinned so that none is closed before.
@@ -140,8 +146,11 @@ class SyncTracker:
         """Files were created or removed: the next round syncs the directory."""
         self._names_version += 1
 
-    def begin(self, end: LogPoint, active: SegmentFiles | None) -> SyncRound | None:
-        """A round over everything written so far; None if there is nothing to sync."""
+    def begin(self, end: LogPoint, active: SegmentFiles | None, *, stable_end: int) -> SyncRound | None:
+        """A round over everything written so far; None if there is nothing to sync.
+
+        No transaction is open now that has records below `stable_end`.
+        """
         if end.offset <= self.synced.offset and not self.has_leftovers:
             return None
         return SyncRound(
@@ -152,6 +161,7 @@ class SyncTracker:
             paths=self._paths,
             names_version=self._names_version if self._names_version > self._names_synced else 0,
             end=end,
+            stable_end=stable_end,
             cuts=self._cuts,
         )
 
@@ -172,6 +182,7 @@ class SyncTracker:
         """The log was cut: rounds under way prove nothing any more."""
         self._cuts += 1
         self.synced = synced
+        self.stable_end = min(self.stable_end, synced.offset)
 
     def drop(self) -> None:
         """Let go of what waits for a sync, without syncing it, and have nothing more to do with the directory.
