@@ -250,3 +250,38 @@ def test_the_synchronous_client_does_the_same(broker):
                     break
         assert texts == [str(n) for n in range(10)]
         client.close()
+
+
+def test_a_blocking_producer_that_closes_at_once_has_sent_everything(broker):
+    topic = f"client-{next(numbers)}"
+    with sync.connect(f"http://{broker.http}") as client:
+        with client.producer(linger_ms=1000, buffer_records_max=10) as producer:
+            sent = [producer.send(topic, f"{n}") for n in range(50)]
+        assert {future.result(timeout=5).topic for future in sent} == {topic}
+        assert client.topic(topic)["total_messages"] == 50
+
+
+def test_a_flush_waits_for_records_whose_topic_is_still_being_looked_up(broker):
+    topic = f"client-{next(numbers)}"
+    with sync.connect(f"http://{broker.http}") as client, client.producer() as producer:
+        for n in range(10):
+            producer.send(topic, f"{n}")
+        producer.flush()
+        assert client.topic(topic)["total_messages"] == 10
+
+
+async def test_a_flush_does_not_wait_for_a_record_that_failed_on_its_way_in(client):
+    async with client.producer() as producer:
+        refused = asyncio.create_task(producer.send("not a name", "x"))
+        await asyncio.sleep(0)
+        await producer.flush()
+        with pytest.raises(RequestRefused):
+            await refused
+
+
+@pytest.mark.parametrize("fields", [{"value": {"a": 1}}, {"value": 5}, {"value": "x", "headers": [("a", "b")]}])
+async def test_a_value_that_is_no_bytes_is_refused_by_name_and_harms_no_other(client, topic, fields):
+    async with client.producer() as producer:
+        with pytest.raises(TypeError, match=r"(value|headers) is "):
+            await producer.send(topic, **fields)
+        assert (await producer.send_and_wait(topic, "good")).offset == 0

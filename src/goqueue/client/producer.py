@@ -68,7 +68,9 @@ class Producer:
         self._identity: tuple[int, int] | None = None
         self._identity_lock = asyncio.Lock()
         self._linger: asyncio.TimerHandle | None = None
+        self._entering = 0
         self._unanswered = 0
+        self._flushes = 0
         self._room = asyncio.Condition()
         self._closed = False
 
@@ -85,17 +87,29 @@ class Producer:
         """Queue one record; the future tells its fate. Waits only while the buffer is full."""
         if self._closed:
             raise ProducerClosed("the producer is closed")
-        if self._unanswered >= self._options.buffer_records_max:
-            await self._wait_for(lambda: self._unanswered < self._options.buffer_records_max)
-        key_bytes, value_bytes = _to_bytes(key), _to_bytes(value)
-        partitioner = self._partitioners.get(topic) or await self._partitioner(topic)
+        key_bytes, value_bytes = _to_bytes(key, "key"), _to_bytes(value, "value")
+        pairs = _header_bytes(headers)
+        # A record that still waits for room or for its topic is one that a flush must not overtake.
+        self._entering += 1
+        try:
+            if self._unanswered >= self._options.buffer_records_max:
+                await self._wait_for(lambda: self._unanswered < self._options.buffer_records_max)
+            partitioner = self._partitioners.get(topic) or await self._partitioner(topic)
+        except BaseException:
+            self._entering -= 1
+            async with self._room:
+                self._room.notify_all()
+            raise
+        self._entering -= 1
         target = TopicPartition(topic, partitioner.choose(key_bytes) if partition is None else partition)
-        pairs = {name: _to_bytes(one) for name, one in headers.items()} if headers else {}
         loop = asyncio.get_running_loop()
         waiting = _Waiting(encode_message(value_bytes, key_bytes, pairs, timestamp_ms), loop.create_future())
         self._unanswered += 1
         size = len(value_bytes or b"") + len(key_bytes or b"") + sum(len(n) + len(v or b"") for n, v in pairs.items())
-        if self._batches.add(target, waiting, size, _now_ms(loop)):
+        is_due = self._batches.add(target, waiting, size, _now_ms(loop))
+        if self._flushes:
+            self._dispatch(self._batches.take_all())
+        elif is_due:
             self._dispatch(self._batches.take_due(_now_ms(loop)))
         self._arm_linger(loop)
         return waiting.future
@@ -106,8 +120,12 @@ class Producer:
 
     async def flush(self) -> None:
         """Send what is queued and wait until every record so far has its answer."""
-        self._dispatch(self._batches.take_all())
-        await self._wait_for(lambda: self._unanswered == 0)
+        self._flushes += 1
+        try:
+            self._dispatch(self._batches.take_all())
+            await self._wait_for(lambda: self._unanswered == 0 and self._entering == 0)
+        finally:
+            self._flushes -= 1
 
     async def close(self) -> None:
         """Flush, then refuse more. A second close does no harm."""
@@ -237,8 +255,20 @@ def _fail(batch: Batch[_Waiting], problem: ClientError) -> None:
             waiting.future.exception()
 
 
-def _to_bytes(data: bytes | str | None) -> bytes | None:
-    return data.encode() if isinstance(data, str) else data
+def _to_bytes(data: object, what: str) -> bytes | None:
+    if data is None or isinstance(data, bytes):
+        return data
+    if isinstance(data, str):
+        return data.encode()
+    if isinstance(data, bytearray | memoryview):
+        return bytes(data)
+    raise TypeError(f"{what} is {type(data).__name__}: give bytes, str or None, such as json.dumps(...)")
+
+
+def _header_bytes(headers: Mapping[str, bytes | str | None] | None) -> dict[str, bytes | None]:
+    if headers is not None and not isinstance(headers, Mapping):
+        raise TypeError(f"headers is {type(headers).__name__}: give a mapping of names to bytes, str or None")
+    return {name: _to_bytes(one, f"header {name!r}") for name, one in (headers or {}).items()}
 
 
 def _now_ms(loop: asyncio.AbstractEventLoop) -> int:
