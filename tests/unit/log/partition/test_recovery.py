@@ -284,6 +284,31 @@ def test_what_was_synced_survives_a_power_cut_with_all_that_travels_with_it(desk
     assert desk.send(b"c", sequence=1, transactional=True).duplicate
 
 
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_producers_batch_that_a_power_cut_took_is_not_taken_for_stored(desk, others):
+    desk.send(b"a")
+    desk.sync()
+    desk.send(b"b", sequence=1)
+    desk.log.checkpoint()  # which knows of the second
+    desk.crash(Survival.NOTHING)
+    assert [one.last_sequence for one in desk.log.producers()] == [0]
+    for _ in range(others):
+        desk.append(b"in its place")
+        desk.kill()
+    assert not desk.send(b"b", sequence=1).duplicate
+    assert desk.values() == [b"a", b"in its place", b"b"][:: 1 if others else 2]
+
+
+def test_a_transaction_whose_first_records_are_deleted_is_still_known_after_a_power_cut(desk):
+    desk.send(b"a", transactional=True)
+    desk.append_many(6)
+    desk.log.delete_before(desk.log.segments[1].base_offset)
+    desk.log.checkpoint()
+    desk.crash(Survival.NOTHING)
+    assert [one.open_first_offset for one in desk.log.producers()] == [0]
+    assert desk.log.last_stable_offset == desk.log.start_offset
+
+
 def test_lost_snapshots_are_replayed_from_the_log(desk):
     desk.send(b"a")
     desk.append_many(9)
