@@ -108,3 +108,17 @@ def test_unknown_routes_and_methods_get_an_answer_that_helps(http):
     assert http.refused("GET", "/nowhere")[1]["code"] == "route_not_found"
     answer = http.ask("DELETE", "/topics")
     assert (answer.status, answer.headers["Allow"]) == (405, "GET, POST")
+
+
+def test_a_body_that_would_be_ignored_is_refused_and_nothing_is_created(http):
+    status, error = http.refused("PUT", "/topics/shaped", {"num_partitions": 2})
+
+    assert (status, error["field"]) == (400, "body")
+    assert "POST /topics" in error["hint"]
+    assert http.refused("GET", "/topics/shaped")[0] == 404
+
+
+def test_an_empty_body_is_called_that(http):
+    status, error = http.refused("POST", "/topics")
+
+    assert (status, error["message"]) == (400, "the request has no body")

@@ -14,6 +14,7 @@ import msgspec
 from aiohttp import web
 
 from goqueue.errors import InvalidRequest
+from goqueue.servers.http.form_problem import form_problem
 from goqueue.servers.services import Services
 
 
@@ -36,12 +37,18 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
+_CHANGING = frozenset({"POST", "PUT", "PATCH"})
+_NOTHING = frozenset({b"", b"{}"})
+
 Handler = Callable[[Services, Call], Awaitable[Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One method on one path. `replies` maps the statuses of success to their types."""
+    """One method on one path. `replies` maps the statuses of success to their types.
+
+    `body_hint` tells who sends a body to a route without one where to send it.
+    """
 
     method: str
     path: str
@@ -52,6 +59,7 @@ class Route:
     query: Any = None
     body_optional: bool = False
     errors: tuple[int, ...] = (400,)
+    body_hint: str | None = None
 
 
 async def decode(route: Route, request: web.Request, decoder: msgspec.json.Decoder[Any] | None) -> Call:
@@ -64,13 +72,18 @@ async def decode(route: Route, request: web.Request, decoder: msgspec.json.Decod
             try:
                 body = decoder.decode(raw)
             except msgspec.ValidationError as problem:
-                raise _naming_the_field(problem) from problem
+                raise form_problem(problem, route.body) from problem
             except msgspec.DecodeError as problem:
+                if not raw:
+                    raise InvalidRequest("the request has no body", field="body", hint="send JSON") from problem
                 raise InvalidRequest(f"the body is not valid JSON: {problem}", field="body") from problem
             except UnicodeDecodeError as problem:
                 raise InvalidRequest("the body is not valid UTF-8", field="body") from problem
         else:
             body = route.body()
+    elif request.method in _CHANGING and await request.read() not in _NOTHING:
+        # Silence here would let a caller believe that what the body asked for was done.
+        raise InvalidRequest(f"{route.method} {route.path} takes no body", field="body", hint=route.body_hint)
     return Call(request.match_info, query, body, request)
 
 
@@ -82,16 +95,4 @@ def _decode_query(kind: Any, request: web.Request) -> Any:
     try:
         return msgspec.convert(dict(given), kind, strict=False)
     except msgspec.ValidationError as problem:
-        raise _naming_the_field(problem) from problem
-
-
-def _naming_the_field(problem: msgspec.ValidationError) -> InvalidRequest:
-    # msgspec ends its messages with " - at `$.messages[3].key`"; that path is the field.
-    text = str(problem)
-    message, _, path = text.partition(" - at `")
-    found = path.rstrip("`").removeprefix("$").removeprefix(".")
-    if not found and "unknown field" in message:
-        found = message.rpartition("unknown field ")[2].strip("`")
-    if not found and "required field" in message:
-        found = message.rpartition("required field ")[2].strip("`")
-    return InvalidRequest(message, field=found or None)
+        raise form_problem(problem, kind) from problem

@@ -158,7 +158,15 @@ ROUTES = (
     Route("POST", "/topics", create, "Create a topic", {201: CreatedTopic}, body=CreateTopic, errors=(400, 409)),
     Route("GET", "/topics", list_all, "List topics", {200: TopicList}, query=ListQuery),
     Route("GET", "/topics/{topic}", show, "Describe a topic", {200: TopicDetails}, errors=(400, 404)),
-    Route("PUT", "/topics/{topic}", ensure, "Make sure a topic exists", {200: TopicDetails}, errors=(400, 403, 404)),
+    Route(
+        "PUT",
+        "/topics/{topic}",
+        ensure,
+        "Make sure a topic exists",
+        {200: TopicDetails},
+        errors=(400, 403, 404),
+        body_hint="POST /topics creates a topic with partitions and settings of its own, PATCH changes one",
+    ),
     Route(
         "PATCH",
         "/topics/{topic}",
