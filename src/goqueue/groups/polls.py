@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from uuid import UUID
 
 from goqueue.broker.queries import EARLIEST, LATEST, PartitionQueries
 from goqueue.broker.record_reads import RecordReader, RecordsRead
@@ -67,7 +68,8 @@ class GroupPolls:
         self._queries = queries
         self._reads = reads
         self._clock = clock
-        self._held: OrderedDict[tuple[str, str], dict[TopicPartition, int]] = OrderedDict()
+        # Beside each position the topic that it was reached in: one made again under the name begins anew (W31).
+        self._held: OrderedDict[tuple[str, str], dict[TopicPartition, tuple[UUID, int]]] = OrderedDict()
 
     async def poll(self, poll: Poll) -> Polled:
         """Records of the member's partitions, waiting for the first up to `wait_ms`."""
@@ -135,7 +137,7 @@ class GroupPolls:
         raise UnknownMember(f"{member_id!r} is not a member of group {described.group!r}")
 
     async def _positions(self, poll: Poll, wanted: frozenset[TopicPartition]) -> dict[TopicPartition, int]:
-        known = self._held.get((poll.group, poll.member_id), {}) if poll.positions is None else poll.positions
+        known = self._held_by(poll) if poll.positions is None else poll.positions
         positions = {at: known[at] for at in wanted if at in known}
         fresh = sorted(wanted - positions.keys())
         if fresh:
@@ -158,9 +160,18 @@ class GroupPolls:
             raise found.error
         return found.next_offset
 
+    def _held_by(self, poll: Poll) -> dict[TopicPartition, int]:
+        held = self._held.get((poll.group, poll.member_id), {})
+        return {at: offset for at, (topic_id, offset) in held.items() if self._id_of(at.topic) == topic_id}
+
+    def _id_of(self, topic: str) -> UUID | None:
+        found = self._topics.find(topic)
+        return None if found is None else found.topic_id
+
     def _remember(self, poll: Poll, next_offsets: Mapping[TopicPartition, int]) -> None:
         key = (poll.group, poll.member_id)
-        self._held[key] = dict(next_offsets)
+        ids = {at: self._id_of(at.topic) for at in next_offsets}
+        self._held[key] = {at: (topic_id, next_offsets[at]) for at, topic_id in ids.items() if topic_id is not None}
         self._held.move_to_end(key)
         if len(self._held) > _MEMBERS_MAX:
             self._held.popitem(last=False)
