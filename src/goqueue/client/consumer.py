@@ -48,6 +48,8 @@ class Consumer:
     def __init__(
         self, transport: Transport, group: str, topics: Iterable[str], options: ConsumerOptions | None = None
     ) -> None:
+        if isinstance(topics, str):
+            raise TypeError(f"topics is the string {topics!r}: give a list of names, such as [{topics!r}]")
         self._transport = transport
         self._group = group
         self._options = options or ConsumerOptions()

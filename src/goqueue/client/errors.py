@@ -15,7 +15,7 @@ class BrokerUnreachable(ClientError):
     def __init__(self, server: str, reason: str) -> None:
         super().__init__(f"no answer from {server}: {reason}")
         self.server = server
-        self.hint = "is the broker running there? 'goqueue health --server URL' tells"
+        self.hint = "is a broker running there, and is that the address of its HTTP API, not of Kafka's protocol?"
 
 
 class RequestRefused(ClientError):

@@ -30,7 +30,7 @@ class Transport:
         api_key: str | None = None,
         connections_max: int = 100,
     ) -> None:
-        self.server = server.rstrip("/")
+        self.server = _address(server)
         self._timeout_ms = timeout_ms
         self._retry = retry or RetryPolicy()
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
@@ -106,6 +106,14 @@ class Transport:
             connector = aiohttp.TCPConnector(limit=self._connections_max)
             self._session = aiohttp.ClientSession(connector=connector, headers=self._headers)
         return self._session
+
+
+def _address(server: str) -> str:
+    """The server with its scheme: `host:port` alone is meant often enough."""
+    address = (server if "://" in server else f"http://{server}").rstrip("/")
+    if not address.startswith(("http://", "https://")):
+        raise ValueError(f"{server!r} is no address of the HTTP API: give one such as http://127.0.0.1:8080")
+    return address
 
 
 def refusal(status: int, content: bytes) -> RequestRefused:

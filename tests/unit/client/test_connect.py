@@ -1,0 +1,31 @@
+"""Where a client connects to, and what it will not take for an address or a list."""
+
+from __future__ import annotations
+
+import pytest
+
+from goqueue.client import connect
+from goqueue.client.transport import Transport
+
+
+@pytest.mark.parametrize(
+    ("given", "address"),
+    [
+        ("127.0.0.1:8080", "http://127.0.0.1:8080"),
+        ("http://broker/", "http://broker"),
+        ("https://broker:1", "https://broker:1"),
+    ],
+)
+def test_a_host_and_port_alone_are_an_address(given, address):
+    assert Transport(given).server == address
+
+
+def test_an_address_of_another_protocol_is_refused_at_once():
+    with pytest.raises(ValueError, match="http://127\\.0\\.0\\.1:8080"):
+        connect("kafka://127.0.0.1:9092")
+
+
+async def test_a_string_is_not_taken_for_a_list_of_topics():
+    async with connect() as client:
+        with pytest.raises(TypeError, match="list of names"):
+            client.consumer("group", "orders")
