@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -77,8 +77,20 @@ def load_command(name: str, place: str) -> Any:
 app = typer.Typer(cls=LazyGroup, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 
 
+def _show_version(is_wanted: bool) -> None:
+    if is_wanted:
+        from goqueue.cli.version import version
+
+        version()
+        raise typer.Exit
+
+
 @app.callback()
-def goqueue() -> None:
+def goqueue(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
     """GoQueue: one log, read as a Kafka stream or as a queue."""
 
 

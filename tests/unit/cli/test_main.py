@@ -49,6 +49,7 @@ def test_every_command_of_the_table_exists(name: str) -> None:
 
 def test_version_is_the_packages_version() -> None:
     assert run("version").stdout.startswith(f"goqueue {version('goqueue')} (Python 3.")
+    assert run("--version").stdout == run("version").stdout
 
 
 def test_an_unknown_command_is_refused_with_exit_code_2() -> None:
