@@ -235,3 +235,21 @@ def test_interactive_input_goes_out_line_by_line(cli, broker):
             assert time.monotonic() < deadline, "the line waited for the next one"
         typing.stdin.close()
         assert typing.wait(15) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--partition", "7"], "topic 'cli-places' has no partition 7"),
+        (["--partition", "0", "--offset", "99"], "offset 99 is outside the log, which holds 0 to 1"),
+    ],
+)
+def test_reading_where_nothing_can_be_is_refused(cli, arguments, problem):
+    cli("topic", "create", "cli-places", "-p", "1")
+    if as_json(cli("topic", "describe", "cli-places", "-o", "json"))["total_messages"] == 0:
+        cli("produce", "cli-places", "-m", "one")
+
+    finished = cli("consume", "cli-places", *arguments)
+
+    assert (finished.returncode, finished.stdout) == (1, "")
+    assert problem in finished.stderr

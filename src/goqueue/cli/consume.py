@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from goqueue.cli.session import USAGE, ContextName, Server, fail, with_client
+from goqueue.cli.session import REFUSED, USAGE, ContextName, Server, fail, with_client
 from goqueue.cli.times import time_ms
 from goqueue.client import Client, Message
 
@@ -82,6 +82,8 @@ async def _once(
 ) -> AsyncIterator[Message]:
     """Everything that is there now, partition by partition, by time within each page."""
     rows = (await client.get(f"/topics/{topic}/partitions"))["partitions"]
+    if partition is not None:
+        _check_place(topic, rows, partition, offset)
     left = limit if limit is not None else sys.maxsize
     for row in rows:
         if partition is not None and row["partition"] != partition:
@@ -94,6 +96,15 @@ async def _once(
                 break
             left -= 1
             yield message
+
+
+def _check_place(topic: str, rows: list[dict[str, Any]], partition: int, offset: int | None) -> None:
+    """A place that is not there is an error, as it is to the broker: silence would look like an empty topic."""
+    row = next((one for one in rows if one["partition"] == partition), None)
+    if row is None:
+        raise fail(f"topic {topic!r} has no partition {partition}", REFUSED)
+    if offset is not None and not row["earliest"] <= offset <= row["latest"]:
+        raise fail(f"offset {offset} is outside the log, which holds {row['earliest']} to {row['latest']}", REFUSED)
 
 
 async def _partition(client: Client, topic: str, partition: int, start: int, end: int) -> AsyncIterator[Message]:
