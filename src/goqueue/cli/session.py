@@ -20,7 +20,13 @@ from goqueue.errors import ConfigError, GoQueueError
 T = TypeVar("T")
 
 Server = Annotated[
-    str | None, typer.Option("--server", "-s", help="Address of the broker's HTTP API.", show_default=False)
+    str | None,
+    typer.Option(
+        "--server",
+        "-s",
+        help="Address of the broker's HTTP API. [env: GOQUEUE_SERVER] [default: http://127.0.0.1:8080]",
+        show_default=False,
+    ),
 ]
 ContextName = Annotated[str | None, typer.Option("--context", "-c", help="Stored context to use.", show_default=False)]
 Output = Annotated[Format, typer.Option("--output", "-o", help="table, json or yaml.")]
