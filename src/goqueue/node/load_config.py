@@ -170,7 +170,7 @@ def _assemble(values: Mapping[str, object]) -> Config:
 
 
 def _did_you_mean(name: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.7)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
