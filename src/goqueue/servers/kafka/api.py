@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from goqueue.errors import GoQueueError, wire_of
+from goqueue.errors import GoQueueError, StorageError, wire_of
 
 if TYPE_CHECKING:
     from goqueue.servers.services import Services
@@ -82,7 +82,10 @@ class Handler(Protocol):
 
 def error_code(error: BaseException | None) -> int:
     """The number of this error on Kafka's wire; 0 when there is none."""
-    return NONE if error is None else wire_of(error).kafka
+    if error is None:
+        return NONE
+    # What the disk refuses is raised as it comes; on the wire it is a failure of storage.
+    return wire_of(StorageError() if isinstance(error, OSError) else error).kafka
 
 
 def error_message(error: BaseException | None) -> str | None:

@@ -66,7 +66,7 @@ class Framing:
         while end - position >= LENGTH_BYTES:
             size = int.from_bytes(data[position : position + LENGTH_BYTES], "big", signed=True)
             if not 0 < size <= self._size_max:
-                raise MalformedRequest(f"a request announces {size} bytes, at most {self._size_max} are allowed")
+                raise MalformedRequest(_why_refused(bytes(data[position : position + LENGTH_BYTES]), self._size_max))
             position += LENGTH_BYTES
             if end - position < size:
                 self._begin(data[position:], size)
@@ -82,3 +82,13 @@ class Framing:
         capacity = min(size, max(self._size_proven, 2 * self._filled))
         self._partial = bytearray(capacity)
         self._partial[: self._filled] = start
+
+
+def _why_refused(length: bytes, size_max: int) -> str:
+    # The commonest cause is a client of another protocol: say so, instead of a number that means nothing.
+    if length in {b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE", b"OPTI"}:
+        return "it speaks HTTP, which is served on another port"
+    if length[:2] == b"\x16\x03":
+        return "it speaks TLS, which is not switched on"
+    size = int.from_bytes(length, "big", signed=True)
+    return f"a request announces {size} bytes, at most {size_max} are allowed"

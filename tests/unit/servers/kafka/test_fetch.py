@@ -186,6 +186,16 @@ async def test_offsets_of_what_is_not_there_are_refused_by_number(call: Call) ->
     assert (await list_offset(call, -1, current_leader_epoch=9))["error_code"] == 75
 
 
+async def test_a_disk_that_fails_is_a_failure_of_storage(
+    call: Call, services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(type(services.queries), "list_offset", fail)
+    assert (await list_offset(call, 0))["error_code"] == 56
+
+
 @pytest.mark.parametrize("version", [2, 3, 4])
 async def test_the_end_of_a_leaders_time_is_told(call: Call, version: int) -> None:
     await produce(call, batch(b"a", b"b"))

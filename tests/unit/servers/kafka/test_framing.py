@@ -78,3 +78,9 @@ def test_requests_do_not_change_when_the_shared_buffer_is_used_again() -> None:
     arena[:9] = frames(b"other")
     other.received(9)
     assert request == b"first"
+
+
+@pytest.mark.parametrize(("data", "said"), [(b"GET / HTTP/1.1", "HTTP"), (b"\x16\x03\x01\x02\x00", "TLS")])
+def test_a_client_of_another_protocol_is_told_apart(data: bytes, said: str) -> None:
+    with pytest.raises(MalformedRequest, match=said):
+        feed(framing(), data, [])

@@ -26,6 +26,6 @@ async def handle(context: Context, request: Message) -> Reply:
 async def _delete(context: Context, topic: str, partition: int, offset: int) -> dict[str, object]:
     try:
         start = await context.services.queries.delete_records(topic, partition, offset)
-    except GoQueueError as error:
+    except (GoQueueError, OSError) as error:
         return {"partition_index": partition, "low_watermark": -1, "error_code": error_code(error)}
     return {"partition_index": partition, "low_watermark": start}

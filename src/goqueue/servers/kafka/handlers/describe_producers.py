@@ -21,7 +21,7 @@ def handle(context: Context, request: Message) -> Reply:
 def _row(context: Context, topic: str, partition: int) -> dict[str, object]:
     try:
         producers = context.services.queries.producers(topic, partition)
-    except GoQueueError as error:
+    except (GoQueueError, OSError) as error:
         return {"partition_index": partition, **failed(error)}
     return {
         "partition_index": partition,

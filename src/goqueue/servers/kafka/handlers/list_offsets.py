@@ -52,7 +52,7 @@ def _row(context: Context, request: Message, topic: str, asked: Message) -> Row:
             Isolation.READ_COMMITTED if committed else Isolation.READ_UNCOMMITTED,
             leader_epoch=asked.current_leader_epoch,
         )
-    except GoQueueError as error:
+    except (GoQueueError, OSError) as error:
         return {"partition_index": index, "error_code": error_code(error)}
     if found is None or spec in _OTHER_TIER:
         return {"partition_index": index}

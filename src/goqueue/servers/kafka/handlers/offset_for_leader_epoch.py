@@ -23,6 +23,6 @@ def _row(context: Context, topic: str, asked: Message) -> dict[str, object]:
         epoch, end = context.services.queries.epoch_end(
             topic, asked.partition, asked.leader_epoch, leader_epoch=asked.current_leader_epoch
         )
-    except GoQueueError as error:
+    except (GoQueueError, OSError) as error:
         return {"partition": asked.partition, "error_code": error_code(error)}
     return {"partition": asked.partition, "leader_epoch": epoch, "end_offset": end}

@@ -18,7 +18,6 @@ from goqueue.errors import (
     InvalidRecord,
     InvalidRequiredAcks,
     RequestTimedOut,
-    StorageError,
 )
 from goqueue.records import Acks, Appended
 from goqueue.servers.kafka.api import Answer, Api, Context, Message, Reply, failed
@@ -127,5 +126,4 @@ def _row(written: _Written) -> dict[str, object]:
             "log_append_time": outcome.stamped_ms,
             "log_start_offset": outcome.log_start_offset,
         }
-    error = outcome if isinstance(outcome, GoQueueError) else StorageError(str(outcome))
-    return {"index": written.partition, "base_offset": -1, **failed(error)}
+    return {"index": written.partition, "base_offset": -1, **failed(outcome)}
