@@ -87,7 +87,7 @@ class GroupPolls:
             )
             next_offsets = {at: self._next(at, one, poll) for at, one in found.items()}
             if poll.positions is None:
-                self._remember(poll, next_offsets)
+                self._remember(poll, next_offsets, owned)
             records = {at: one.records for at, one in found.items() if one.records}
             if records or left_ms <= _SLICE_MS:
                 return Polled(records, next_offsets, generation)
@@ -168,10 +168,17 @@ class GroupPolls:
         found = self._topics.find(topic)
         return None if found is None else found.topic_id
 
-    def _remember(self, poll: Poll, next_offsets: Mapping[TopicPartition, int]) -> None:
+    def _remember(
+        self, poll: Poll, next_offsets: Mapping[TopicPartition, int], owned: Collection[TopicPartition]
+    ) -> None:
         key = (poll.group, poll.member_id)
-        ids = {at: self._id_of(at.topic) for at in next_offsets}
-        self._held[key] = {at: (topic_id, next_offsets[at]) for at, topic_id in ids.items() if topic_id is not None}
+        # What is paused keeps its place; what is no longer owned may have been read on by another.
+        kept = {at: held for at, held in self._held.get(key, {}).items() if at in owned}
+        for at, offset in next_offsets.items():
+            topic_id = self._id_of(at.topic)
+            if topic_id is not None:
+                kept[at] = (topic_id, offset)
+        self._held[key] = kept
         self._held.move_to_end(key)
         if len(self._held) > _MEMBERS_MAX:
             self._held.popitem(last=False)
