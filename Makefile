@@ -2,6 +2,7 @@
 VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
 READY := $(VENV)/.ready
 WORKERS ?= 2
 # Byte code is kept: every test that starts a broker or a command would compile it all anew.
@@ -12,16 +13,22 @@ export PYTHONDONTWRITEBYTECODE :=
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
 
-$(READY): pyproject.toml constraints.txt
+# A broker needs a third of what the tests need, so who only runs one does not wait for the rest.
+$(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("GoQueue needs Python 3.11 or newer; found %d.%d. Set PYTHON=/path/to/python3.11" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "could not create a virtual environment: on Debian, install python3-venv"; exit 1; }
 	@echo "installing packages into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+$(READY): $(INSTALLED)
+	@echo "installing tools and tests' packages into $(VENV) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
-install: $(READY) ## create the environment
+install: $(READY) ## create the environment, with all that tests need
 
-run: $(READY) ## start a broker with its data in ./data
+run: $(INSTALLED) ## start a broker with its data in ./data
 	@$(BIN)/goqueue server --data-dir ./data
 
 test: $(READY) lint ## lint, types and all tests but the slow suites
