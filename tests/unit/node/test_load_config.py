@@ -77,6 +77,12 @@ def test_the_words_for_yes_and_no(word: str, value: bool) -> None:
     assert config.broker.auto_create_topics is value
 
 
+def test_a_name_that_is_like_none_of_ours_is_not_guessed_at() -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(None, {"GOQUEUE_FOO": "1"}, {})
+    assert caught.value.problems == ["GOQUEUE_FOO: unknown setting"]
+
+
 def test_variables_of_the_client_side_are_left_alone() -> None:
     assert load(None, dict.fromkeys(CLIENT_VARIABLES, "x"), {}) == Config()
 
