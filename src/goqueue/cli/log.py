@@ -212,7 +212,8 @@ def _bar(files: OsFiles, places: list[Place]) -> Iterator[Callable[[Place], Call
         TransferSpeedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=total)
 
         def begin(place: Place) -> Callable[[int], None]:

@@ -91,6 +91,7 @@ def test_verify_says_that_all_is_sound(data: Path) -> None:
     assert result.exit_code == 0
     assert "2 partitions, 6 segments, 200 frames, 600 records" in result.stdout
     assert "all sound" in result.stdout
+    assert result.stderr == ""
 
 
 def test_verify_names_file_bytes_and_offsets_of_damage_and_ends_with_1(data: Path) -> None:
