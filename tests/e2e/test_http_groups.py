@@ -43,6 +43,10 @@ def beat(http, group, member, owned=None):
     return http.post(f"/groups/{group}/heartbeat/cooperative", body)
 
 
+def _of(member):
+    return {"member_id": member["member_id"], "generation": member["generation"]}
+
+
 def owned_by(member):
     return {one["partition"] for one in member["partitions"]}
 
@@ -155,6 +159,20 @@ class TestPolling:
 
         assert sorted(int(message["value"]) for message in first) == list(range(10))
         assert [message["value"] for message in second] == ["10"]
+
+    def test_a_member_that_joins_again_begins_at_what_was_committed(self, http, group, topic):
+        """Its last commit may have been refused for its old generation: then what it had read must come again."""
+        member = join(http, group, topic)
+        http.publish(topic, "a", "b", partition=0)
+        query = f"/groups/{group}/poll?member_id={member['member_id']}&timeout=5s"
+        first = http.get(f"{query}&generation={member['generation']}")
+        http.post(f"/groups/{group}/offsets", {"offsets": {topic: {"0": 1}}, **_of(member)})
+        member = join(http, group, topic, member_id=member["member_id"])
+
+        again = http.get(f"{query}&generation={member['generation']}")
+
+        assert [message["value"] for message in first["messages"]] == ["a", "b"]
+        assert [message["value"] for message in again["messages"]] == ["b"]
 
     def test_a_new_member_begins_at_what_was_committed(self, http, group, topic):
         http.publish(topic, *range(6), partition=0)

@@ -57,6 +57,8 @@ async def join(services: Services, call: Call) -> JoinedEager:
         session_timeout_ms=session_ms,
         rebalance_timeout_ms=body.rebalance_timeout_ms,
     )
+    # A commit of the former generation may have been refused: what was read and not committed comes again.
+    services.group_polls.forget(call.path["group"], joined.member_id)
     return JoinedEager(
         member_id=joined.member_id,
         generation=joined.generation,
