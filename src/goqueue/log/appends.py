@@ -244,7 +244,6 @@ def _first_segment(state: LogState) -> Segment:
             raise
     except OSError as error:
         raise state.storage_error(error) from error
-    state.sync.change_names()
     return segment
 
 

@@ -48,6 +48,7 @@ class Checkpoint:
     time_entries: int = 0
     # The active segment's largest timestamp, part of which its time index may not have yet.
     max_timestamp_ms: int = -1
+    max_timestamp_offset: int = 0
     epochs: tuple[tuple[int, int], ...] = ()
     # The producers, and the active segment's indexes that are still in memory, all as of `end`.
     producers: bytes = b""
@@ -67,6 +68,7 @@ class Checkpoint:
             self.index_entries,
             self.time_entries,
             self.max_timestamp_ms,
+            self.max_timestamp_offset,
             len(self.epochs),
             len(self.producers),
             len(self.lanes),
@@ -116,13 +118,13 @@ def stored_topic_id(files: Files, directory: str) -> UUID | None:
 _MAGIC = b"GQCK"
 _VERSION = 1
 _HEAD = Struct(">4sHI")  # magic, version, crc of all that follows
-_FIXED = Struct(">16s??qqqqqqqqIIqIIII")
+_FIXED = Struct(">16s??qqqqqqqqIIqqIIII")
 _EPOCH = Struct(">iq")
 
 
 def _parse(view: memoryview) -> Checkpoint:
     topic_id, is_clean, is_cut, start, *numbers = _FIXED.unpack_from(view)
-    index_entries, time_entries, max_timestamp_ms, epoch_count, *sizes = numbers[7:]
+    index_entries, time_entries, max_timestamp_ms, max_timestamp_offset, epoch_count, *sizes = numbers[7:]
     position = _FIXED.size
     epochs = tuple(_EPOCH.unpack_from(view, position + at * _EPOCH.size) for at in range(epoch_count))
     position += epoch_count * _EPOCH.size
@@ -142,6 +144,7 @@ def _parse(view: memoryview) -> Checkpoint:
         index_entries=index_entries,
         time_entries=time_entries,
         max_timestamp_ms=max_timestamp_ms,
+        max_timestamp_offset=max_timestamp_offset,
         epochs=epochs,
         producers=producers,
         lanes=lanes,

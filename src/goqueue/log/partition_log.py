@@ -307,8 +307,8 @@ class PartitionLog:
     def _close_clean(self, active: Segment) -> None:
         round_ = self.begin_sync()
         try:
-            active.spill_indexes(whole=True)
-            active.sync()
+            active.spill_indexes()
+            active.sync_indexes()
             if round_ is not None:
                 round_.run()
         except OSError as error:

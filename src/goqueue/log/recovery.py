@@ -176,7 +176,7 @@ def _take_clean(state: LogState, checkpoint: Checkpoint) -> bool:
         state.producers = decode_producers(state, checkpoint)
     except DamagedIndex:
         return False
-    active.expect_indexes(checkpoint.index_entries, checkpoint.time_entries, checkpoint.max_timestamp_ms)
+    active.expect_indexes(checkpoint)
     active.end_offset = state.end_offset = end.offset
     state.sync.synced = end
     first_open = state.producers.first_open_offset()

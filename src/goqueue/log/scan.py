@@ -116,11 +116,10 @@ class Scan:
             return False
         segment.lanes, segment.aborted = lanes, aborted
         segment.begin()
-        if not segment.restore_indexes(checkpoint.index_entries, checkpoint.time_entries, recovery):
+        if not segment.restore_indexes(checkpoint):
             return False
         # Like the producers, what they aborted is as of the checkpoint's end, not of its recovery point.
         segment.aborted = AbortedIndex.decode(checkpoint.aborted)
-        segment.times.see(checkpoint.max_timestamp_ms, segment.base_offset)
         self._state.producers = producers
         self._producers_from = checkpoint.end.offset
         return True

@@ -14,7 +14,7 @@ from errno import ENOENT
 from goqueue.codec.frame import HEADER_BYTES, FrameDamage, FrameHeader, parse_frame_header
 from goqueue.errors import CorruptFrame
 from goqueue.log.aborted_index import AbortedIndex
-from goqueue.log.checkpoint import LogPoint
+from goqueue.log.checkpoint import Checkpoint
 from goqueue.log.frame_reader import frame_at, frames_in
 from goqueue.log.lane_index import LaneIndex
 from goqueue.log.offset_index import ENTRY as OFFSET_ENTRY
@@ -229,23 +229,36 @@ class Segment:
         """Look at the index files now: once others can see the segment, only one thread may."""
         self._index, self._times = self.index, self.times
 
-    def expect_indexes(self, index_entries: int, time_entries: int, max_timestamp_ms: int) -> None:
+    def expect_indexes(self, checkpoint: Checkpoint) -> None:
         """Take a checkpoint's word for what the index files hold, without opening them."""
-        self._index = OffsetIndex(self.base_offset, self._interval_bytes, spilled=index_entries)
-        self._times = TimeIndex(self.base_offset, spilled=time_entries)
-        self._times.see(max_timestamp_ms, self.base_offset)
+        self._index = OffsetIndex(self.base_offset, self._interval_bytes, spilled=checkpoint.index_entries)
+        self._times = TimeIndex(self.base_offset, spilled=checkpoint.time_entries)
+        self._times.see(checkpoint.max_timestamp_ms, checkpoint.max_timestamp_offset)
 
-    def restore_indexes(self, index_entries: int, time_entries: int, point: LogPoint) -> bool:
-        """Believe the first entries of the index files up to `point`; False if some are lost or unsound."""
+    def restore_indexes(self, checkpoint: Checkpoint) -> bool:
+        """Believe the index files up to the checkpoint's recovery point; False if they are lost or unsound."""
         files = self.hold()
+        point = checkpoint.recovery
         for suffix, index, entries in (
-            (OFFSET_INDEX, self.index, index_entries),
-            (TIME_INDEX, self.times, time_entries),
+            (OFFSET_INDEX, self.index, checkpoint.index_entries),
+            (TIME_INDEX, self.times, checkpoint.time_entries),
         ):
             if index.spilled < entries:
                 return False
             index.keep(entries, files.index(suffix))
-        return self.cut_indexes(point.position, point.offset)
+        if not self.cut_indexes(point.position, point.offset):
+            return False
+        # Perhaps more than the frames before the point have: as a bound it is true of them too.
+        offset = min(checkpoint.max_timestamp_offset, max(point.offset - 1, self.base_offset))
+        self.times.see(checkpoint.max_timestamp_ms, offset)
+        return True
+
+    def sync_indexes(self) -> None:
+        """Sync the index files that are open, here and now."""
+        files = self.hold()
+        for file in files.opened():
+            if file is not files.log:
+                file.sync()
 
     def sync(self) -> None:
         """Sync the frames and the open indexes, here and now."""

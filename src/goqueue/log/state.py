@@ -144,6 +144,7 @@ class LogState:
                 index_entries=active.index.spilled if active is not None else 0,
                 time_entries=active.times.spilled if active is not None else 0,
                 max_timestamp_ms=active.times.max_timestamp_ms if active is not None else -1,
+                max_timestamp_offset=active.times.last_offset if active is not None else 0,
                 epochs=tuple(self.epochs.entries()),
                 producers=self.producers.encode() if not is_cut else b"",
                 lanes=active.lanes.encode() if active is not None and active.lanes is not None else b"",

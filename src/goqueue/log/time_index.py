@@ -63,7 +63,7 @@ class TimeIndex(SparseIndex):
         kept, is_sound = 0, True
         last = (NO_TIMESTAMP, -1)
         for entry in self.entries(file):
-            if entry[0] <= last[0] or entry[1] <= last[1]:
+            if entry[0] <= last[0] or entry[1] < last[1]:
                 is_sound = False
                 break
             if self._base_offset + entry[1] >= end_offset:
