@@ -262,7 +262,9 @@ async def test_single_settings_are_set_and_put_back(call: Call, services: Servic
 async def test_lists_are_appended_to_and_subtracted_from(call: Call, services: Services) -> None:
     await create(call, "t")
     await alter(call, ("cleanup.policy", APPEND, "compact"))
+    await alter(call, ("cleanup.policy", APPEND, "delete,compact"))
     assert services.topics.config("t").cleanup_policy == {"delete", "compact"}
+    assert len(services.topics.get("t").config["cleanup.policy"].split(",")) == 2
     await alter(call, ("cleanup.policy", SUBTRACT, "delete"))
     assert services.topics.config("t").cleanup_policy == {"compact"}
 

@@ -126,6 +126,18 @@ async def test_a_long_poll_ends_when_enough_has_come(call: Call, services: Servi
     assert len(records_of(reply["responses"][0]["partitions"][0]["records"])) == 2
 
 
+async def test_a_long_poll_may_end_with_its_client(call: Call, services: Services) -> None:
+    answered = Dispatcher(services).take(request_frame(FETCH, 12, fetch_fields(0, max_wait=60_000)), "h")
+    assert isinstance(answered, Later)
+    assert answered.ends_with_client
+    waiting = asyncio.create_task(answered.frame)
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert (await produce(call, batch(b"a")))["base_offset"] == 0
+
+
 async def test_a_long_poll_ends_when_its_time_is_up(call: Call) -> None:
     (row,) = await fetch(call, 0, max_wait=20)
     assert (row["error_code"], row["records"]) == (0, b"")
@@ -179,6 +191,13 @@ async def test_special_points_are_known_from_their_version_on(
     call: Call, timestamp: int, version: int, code: int
 ) -> None:
     assert (await list_offset(call, timestamp, version))["error_code"] == code
+
+
+@pytest.mark.parametrize("point", [-5, -6])
+async def test_a_point_of_another_tier_is_nowhere(call: Call, point: int) -> None:
+    await produce(call, batch(b"a"))
+    row = await list_offset(call, point, 11)
+    assert (row["error_code"], row["offset"], row["timestamp"]) == (0, -1, -1)
 
 
 async def test_offsets_of_what_is_not_there_are_refused_by_number(call: Call) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from goqueue.errors import MalformedRequest
+from goqueue.broker.publish import Pending
+from goqueue.errors import LogPoisoned, MalformedRequest
 from goqueue.servers.kafka.dispatch import Dispatcher, Later
 from goqueue.servers.services import Services
 
@@ -98,6 +99,36 @@ async def test_batches_are_written_before_the_next_request_is_looked_at(
     for one in waiting:
         assert isinstance(one, Later)
     await asyncio.gather(*(one.frame for one in waiting if isinstance(one, Later)))
+
+
+async def test_a_batch_that_does_not_reach_the_disk_in_time_is_said_so(
+    call: Call, topic: str, services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append = services.publish.append
+    never: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def append_slowly(*arguments: Any, **more: Any) -> Pending:
+        return Pending(append(*arguments, **more).appended, never)
+
+    monkeypatch.setattr(type(services.publish), "append", lambda _, *args, **more: append_slowly(*args, **more))
+    row = await produce(call, batch(b"a"), acks=-1, timeout=10)
+    assert (row["error_code"], row["base_offset"]) == (7, -1)
+
+
+async def test_a_batch_that_the_disk_refuses_is_not_acknowledged(
+    call: Call, topic: str, services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append = services.publish.append
+
+    async def refused() -> None:
+        raise LogPoisoned("t-0", "EIO")
+
+    def append_badly(*arguments: Any, **more: Any) -> Pending:
+        return Pending(append(*arguments, **more).appended, refused())
+
+    monkeypatch.setattr(type(services.publish), "append", lambda _, *args, **more: append_badly(*args, **more))
+    row = await produce(call, batch(b"a"), acks=-1)
+    assert (row["error_code"], row["base_offset"]) == (56, -1)
 
 
 @pytest.mark.parametrize(
