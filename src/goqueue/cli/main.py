@@ -74,7 +74,13 @@ def load_command(name: str, place: str) -> Any:
 
 
 # Plain help: importing rich for it would double the time until it appears.
-app = typer.Typer(cls=LazyGroup, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
+app = typer.Typer(
+    cls=LazyGroup,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["--help", "-h"]},
+)
 
 
 def _show_version(is_wanted: bool) -> None:

@@ -33,6 +33,11 @@ def test_help_lists_every_command() -> None:
     assert all(f"  {name} " in result.stdout for name in COMMANDS)
 
 
+def test_help_has_a_short_name_in_every_command() -> None:
+    assert run("-h").stdout == run("--help").stdout
+    assert run("consume", "-h").stdout == run("consume", "--help").stdout
+
+
 def test_help_imports_no_command() -> None:
     listing = "import sys; sys.argv = ['goqueue', '--help']; from goqueue.cli.main import main\ntry: main()\n"
     check = "except SystemExit: pass\nprint([m for m in sys.modules if m.startswith(('goqueue.', 'aiohttp', 'rich.'))])"
