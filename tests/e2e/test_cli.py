@@ -162,6 +162,21 @@ def test_following_ends_cleanly_with_ctrl_c(cli, broker):
         assert following.stderr.read() == ""
 
 
+def test_a_new_group_that_begins_with_what_comes_next_waits_for_it(cli, broker):
+    cli("topic", "create", "cli-next", "-p", "1")
+    cli("produce", "cli-next", "-m", "old")
+    environment = {**os.environ, "GOQUEUE_SERVER": f"http://{broker.http}"}
+    command = [GOQUEUE, "consume", "cli-next", "--group", "cli-next", "--from-latest", "-n", "1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as following:
+        http, deadline = Http(broker.http), time.monotonic() + 30
+        while following.poll() is None and time.monotonic() < deadline:
+            # Where it began is known only to it, so messages come until one is seen.
+            http.publish("cli-next", "new")
+            time.sleep(0.1)
+        assert following.returncode == 0
+        assert following.stdout.read() == "new\n"
+
+
 def test_a_reader_that_has_seen_enough_is_no_error(cli, broker):
     cli("produce", "cli-pipe", stdin="\n".join(map(str, range(2000))))
 

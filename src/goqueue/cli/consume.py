@@ -35,7 +35,10 @@ def consume(
     from_beginning: Annotated[
         bool, typer.Option("--from-beginning", help="Begin with the oldest message (the default).")
     ] = False,
-    from_latest: Annotated[bool, typer.Option("--from-latest", help="Begin with what comes next; follows.")] = False,
+    from_latest: Annotated[
+        bool,
+        typer.Option("--from-latest", help="Begin with what comes next (a group: if it is new); follows."),
+    ] = False,
     from_time: Annotated[
         str | None, typer.Option("--from-time", help="Begin at a time: ISO 8601 or milliseconds.")
     ] = None,
@@ -60,7 +63,7 @@ def consume(
 
     async def work(client: Client) -> None:
         if group is not None:
-            messages = _as_member(client, topic, group, latest=from_latest, follow=follow, limit=limit)
+            messages = _as_member(client, topic, group, latest=from_latest, follow=follow or from_latest, limit=limit)
         elif follow or from_latest:
             messages = _tail(client, topic, partition, offset, start_ms, end_ms, latest=from_latest, limit=limit)
         else:
