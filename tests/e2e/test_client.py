@@ -259,6 +259,7 @@ def test_a_blocking_producer_that_closes_at_once_has_sent_everything(broker):
             sent = [producer.send(topic, f"{n}") for n in range(50)]
         assert {future.result(timeout=5).topic for future in sent} == {topic}
         assert client.topic(topic)["total_messages"] == 50
+        assert client.offset_at(topic, 0, timestamp_ms=0) == 0
 
 
 def test_a_flush_waits_for_records_whose_topic_is_still_being_looked_up(broker):

@@ -68,6 +68,10 @@ class Client:
         """Read without a group or state."""
         return self._loop.run(self._client.read(topic, partition, **options))
 
+    def offset_at(self, topic: str, partition: int, timestamp_ms: int) -> int:
+        """The offset of the first message at or after a time; the end when there is none."""
+        return self._loop.run(self._client.offset_at(topic, partition, timestamp_ms))
+
     def create_topic(self, name: str, **options: Any) -> Row:
         """Create a topic."""
         return self._loop.run(self._client.create_topic(name, **options))
