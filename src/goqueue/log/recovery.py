@@ -78,7 +78,7 @@ def recover(
         state.is_checkpoint_stale |= checkpoint is not None and checkpoint.is_cut
     state.start_offset = max(state.start_offset, state.segments.current.all[0].base_offset)
     if state.start_offset > state.end_offset:
-        _start_anew(state)
+        _start_anew(state, checkpoint)
     state.high_watermark = max(min(state.high_watermark, state.end_offset), state.start_offset)
     # Markers that were replayed lie below a high watermark that does not move any more.
     state.producers.settle(state.high_watermark)
@@ -109,7 +109,7 @@ def _finish_cut(files: Files, directory: str, end: LogPoint) -> None:
     files.sync_dir(directory)
 
 
-def _start_anew(state: LogState) -> None:
+def _start_anew(state: LogState, checkpoint: Checkpoint | None) -> None:
     """All that is left was deleted by order, and what followed it was lost before it was synced.
 
     The log goes on where it was told to start, for the offsets before that have been seen.
@@ -117,7 +117,11 @@ def _start_anew(state: LogState) -> None:
     segments = state.segments.current.all
     state.segments.replace(())
     state.end_offset = state.start_offset
+    state.sync.drop()
     state.sync = SyncTracker(state.files, state.directory, state.end_point())
+    if checkpoint is not None and checkpoint.end.offset == state.end_offset:
+        with suppress(DamagedIndex):
+            state.producers = decode_producers(state, checkpoint)
     for segment in reversed(segments):
         segment.remove_files()
     # A segment that came back would lie in the middle of what is written from now on.
