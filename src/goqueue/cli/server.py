@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from goqueue.config import documented_settings
-from goqueue.errors import InvalidRequest
+from goqueue.errors import ConfigError
 
 _SETTINGS = {f"{section}.{name}": row for section, name, *row in documented_settings()}
 
@@ -48,13 +48,14 @@ def server(
         "listeners.advertised_kafka": advertised_kafka,
         "listeners.http": http,
     }
-    flags = _assignments(settings or []) | {path: text for path, text in named.items() if text is not None}
-    run(load(config, os.environ, flags), ready_file=ready_file)
-
-
-def _assignments(settings: list[str]) -> dict[str, str]:
-    pairs = [text.partition("=") for text in settings]
-    for path, equals, _ in pairs:
-        if not equals:
-            raise InvalidRequest(f"--set {path}: write it as section.name=value")
-    return {path.strip(): value for path, _, value in pairs}
+    pairs = [text.partition("=") for text in settings or []]
+    flags = {path.strip(): value for path, equals, value in pairs if equals}
+    flags |= {path: text for path, text in named.items() if text is not None}
+    problems = [f"--set {text}: write it as section.name=value" for text, equals, _ in pairs if not equals]
+    try:
+        loaded = load(config, os.environ, flags)
+    except ConfigError as error:
+        raise ConfigError(problems + error.problems) from None
+    if problems:
+        raise ConfigError(problems)
+    run(loaded, ready_file=ready_file)

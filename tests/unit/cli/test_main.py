@@ -63,6 +63,12 @@ def test_an_unknown_command_is_refused_with_exit_code_2() -> None:
     assert "sever" in result.stderr
 
 
+def test_a_setting_without_a_value_is_reported_with_all_other_problems() -> None:
+    result = run("server", "--set", "log", "--http", "nowhere", "--set", "log.segment_bytes=many")
+    assert result.returncode == 2
+    assert result.stderr.startswith("goqueue: 3 problems\n  - --set log: write it as section.name=value\n")
+
+
 @pytest.mark.parametrize(
     ("error", "text"),
     [
