@@ -56,10 +56,13 @@ class RecordReader:
         fetched = self._fetch.fetch_now(query) or await self._fetch.fetch(query)
         left = _Room(limit, max_bytes)
         found = {}
-        for one in fetched:
+        # The smallest first: what it leaves of its share goes to the others, and none waits for a long backlog to end.
+        waiting = sorted(fetched, key=lambda one: sum(map(len, one.batches)))
+        for number, one in enumerate(waiting):
             at = TopicPartition(one.topic, one.partition)
-            found[at] = _open(one, positions[at], left, isolation)
-        return found
+            share = -(-left.records // (len(waiting) - number))
+            found[at] = _open(one, positions[at], share, left, isolation)
+        return {at: found[at] for at in positions}
 
 
 @dataclass(slots=True)
@@ -71,24 +74,24 @@ class _Room:
 
     @property
     def is_full(self) -> bool:
-        return self.records <= 0 or self.size_bytes <= 0
+        return self.size_bytes <= 0
 
     def take(self, records: Sequence[Record]) -> None:
         self.records -= len(records)
         self.size_bytes -= sum(len(one.key or b"") + len(one.value or b"") for one in records)
 
 
-def _open(fetched: FetchedPartition, offset: int, left: _Room, isolation: Isolation) -> RecordsRead:
+def _open(fetched: FetchedPartition, offset: int, share: int, left: _Room, isolation: Isolation) -> RecordsRead:
     if fetched.error is not None:
         return RecordsRead([], offset, fetched.high_watermark, fetched.error)
     hidden = fetched.aborted if isolation is Isolation.READ_COMMITTED else ()
     records: list[Record] = []
     for batch in fetched.batches:
-        if left.is_full:
+        if len(records) >= share or left.is_full:
             break
         header = parse_batch_header(batch)
         visible = _visible(batch, header, offset, hidden)
-        taken = visible[: left.records]
+        taken = visible[: share - len(records)]
         records += taken
         left.take(taken)
         offset = max(offset, header.last_offset + 1) if len(taken) == len(visible) else taken[-1].offset + 1

@@ -42,3 +42,20 @@ async def test_a_limit_inside_a_batch_goes_on_behind_the_last_record_given() -> 
     assert [record.value for record in first.records] == [b"a", b"b"]
     assert ([record.value for record in second.records], second.next_offset) == ([b"c"], 3)
     await stack.stop()
+
+
+async def test_a_long_backlog_keeps_no_other_partition_waiting() -> None:
+    stack = await Stack().start()
+    await stack.topic(partitions=3)
+    await stack.write(*[b"many"] * 100, partition=0)
+    await stack.write(b"one", partition=1)
+    reader = RecordReader(stack.fetch)
+
+    found = await reader.read({TopicPartition("t", number): 0 for number in range(3)}, limit=10, max_bytes=1_000_000)
+
+    assert [(at.partition, len(read.records), read.next_offset) for at, read in found.items()] == [
+        (0, 9, 9),
+        (1, 1, 1),
+        (2, 0, 0),
+    ]
+    await stack.stop()
