@@ -140,6 +140,8 @@ class HttpConfig:
     """The HTTP API."""
 
     body_bytes_max: int = setting(16 * MIB, "Largest request body.", minimum=1024)
+    body_ms_max: int = setting(30_000, "Longest time that a request's body may take to arrive.", minimum=100)
+    first_request_ms: int = setting(10_000, "A connection that has sent no request by then is closed.", minimum=100)
     idle_ms: int = setting(75_000, "A kept-alive connection without a request is closed after this.", minimum=1000)
     wait_ms_max: int = setting(60_000, "Longest wait of one long poll.", minimum=0)
     access_log: bool = setting(False, "Log every request with its status, duration and id.")

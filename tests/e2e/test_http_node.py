@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import socket
+from contextlib import suppress
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -132,3 +134,35 @@ def test_browsers_from_elsewhere_are_let_in_only_if_configured(http, start_broke
     )
     preflight = open_to_one.ask("OPTIONS", "/topics", headers=asked)
     assert (preflight.status, preflight.headers["Access-Control-Allow-Methods"]) == (204, "GET, POST")
+
+
+def test_callers_that_say_nothing_are_cut_off_and_the_others_served(start_broker):
+    broker = start_broker(GOQUEUE_HTTP_FIRST_REQUEST_MS=300, GOQUEUE_HTTP_BODY_MS_MAX=300)
+    host, _, port = broker.http.rpartition(":")
+    with (
+        socket.create_connection((host, int(port))) as silent,
+        socket.create_connection((host, int(port))) as slow_head,
+        socket.create_connection((host, int(port))) as slow_body,
+    ):
+        slow_head.sendall(b"GET /health HT")
+        slow_body.sendall(b"POST /topics HTTP/1.1\r\nHost: b\r\nContent-Length: 100\r\n\r\n{")
+        for caller in (silent, slow_head, slow_body):
+            caller.settimeout(20)
+        assert silent.recv(100) == b""
+        assert slow_head.recv(100) == b""
+        assert b"504" in slow_body.recv(100)
+    assert Http(broker.http).get("/health")["status"] == "ok"
+
+
+def test_one_connection_too_many_is_closed_at_once(start_broker):
+    broker = start_broker(GOQUEUE_LIMITS_CONNECTIONS_MAX=3)
+    host, _, port = broker.http.rpartition(":")
+    callers = [socket.create_connection((host, int(port))) for _ in range(3)]
+    try:
+        with socket.create_connection((host, int(port))) as too_many:
+            too_many.settimeout(20)
+            with suppress(ConnectionResetError):
+                assert too_many.recv(100) == b""
+    finally:
+        for caller in callers:
+            caller.close()

@@ -28,18 +28,22 @@ _REQUEST_ID_CHARS_MAX = 128
 AioHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-def adapt(route: Route, services: Services, new_request_id: Callable[[], str]) -> AioHandler:
+def adapt(
+    route: Route, services: Services, heard: Callable[[object], None], new_request_id: Callable[[], str]
+) -> AioHandler:
     """The aiohttp handler of a route."""
     access_log, cors_origin = services.config.http.access_log, services.config.http.cors_origin
     times = services.request_times.of("http", f"{route.method} {route.path}")
+    body_seconds_max = services.config.http.body_ms_max / 1000
     loop_time = asyncio.get_running_loop().time
     decoder = msgspec.json.Decoder(route.body) if route.body is not None else None
 
     async def handle(request: web.Request) -> web.StreamResponse:
         started = loop_time()
+        heard(request.protocol)
         request_id = request.headers.get(_REQUEST_ID, "")[:_REQUEST_ID_CHARS_MAX] or new_request_id()
         try:
-            answer = await route.handle(services, await decode(route, request, decoder))
+            answer = await route.handle(services, await decode(route, request, decoder, body_seconds_max))
             response = respond(answer)
         except GoQueueError as error:
             response = refuse(error)

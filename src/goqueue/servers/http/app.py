@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 
 from aiohttp import web
 
@@ -28,14 +29,14 @@ ROUTES = (*_API, *describe(_API))
 PREFIXES = ("", "/v1")
 
 
-def make_app(services: Services) -> web.Application:
-    """All routes over the services; nothing listens yet."""
+def make_app(services: Services, heard: Callable[[object], None]) -> web.Application:
+    """All routes over the services; nothing listens yet. `heard` is told of every connection that spoke."""
     app = web.Application(client_max_size=services.config.http.body_bytes_max)
     # Ids count up from the start time, so that they differ over restarts too.
     numbers = itertools.count(1)
     started = f"{services.identity.started_ms:x}"
     for route in ROUTES:
-        handler = adapt(route, services, lambda: f"{started}-{next(numbers):x}")
+        handler = adapt(route, services, heard, lambda: f"{started}-{next(numbers):x}")
         for prefix in PREFIXES:
             app.router.add_route(route.method, prefix + route.path, handler)
     app.router.add_route("*", "/{path:.*}", answer_unmatched(services.config.http.cors_origin))

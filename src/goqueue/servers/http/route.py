@@ -6,6 +6,7 @@ only ever sees typed, checked values.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from goqueue.errors import InvalidRequest
+from goqueue.errors import InvalidRequest, RequestTimedOut
 from goqueue.servers.http.form_problem import form_problem
 from goqueue.servers.services import Services
 
@@ -62,12 +63,14 @@ class Route:
     body_hint: str | None = None
 
 
-async def decode(route: Route, request: web.Request, decoder: msgspec.json.Decoder[Any] | None) -> Call:
+async def decode(
+    route: Route, request: web.Request, decoder: msgspec.json.Decoder[Any] | None, body_seconds_max: float
+) -> Call:
     """The typed call that a request makes, or InvalidRequest naming the field."""
     query = _decode_query(route.query, request) if route.query is not None else None
     body = None
     if decoder is not None:
-        raw = await request.read()
+        raw = await _read_body(request, body_seconds_max)
         if raw or not route.body_optional:
             try:
                 body = decoder.decode(raw)
@@ -81,10 +84,21 @@ async def decode(route: Route, request: web.Request, decoder: msgspec.json.Decod
                 raise InvalidRequest("the body is not valid UTF-8", field="body") from problem
         else:
             body = route.body()
-    elif request.method in _CHANGING and await request.read() not in _NOTHING:
+    elif request.method in _CHANGING and await _read_body(request, body_seconds_max) not in _NOTHING:
         # Silence here would let a caller believe that what the body asked for was done.
         raise InvalidRequest(f"{route.method} {route.path} takes no body", field="body", hint=route.body_hint)
     return Call(request.match_info, query, body, request)
+
+
+async def _read_body(request: web.Request, seconds_max: float) -> bytes:
+    if request.content.is_eof():
+        return await request.read()
+    # Most bodies are there already; a timer is only for those that trickle in.
+    try:
+        async with asyncio.timeout(seconds_max):
+            return await request.read()
+    except TimeoutError:
+        raise RequestTimedOut(f"the body did not arrive within {seconds_max:g} s") from None
 
 
 def _decode_query(kind: Any, request: web.Request) -> Any:

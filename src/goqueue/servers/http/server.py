@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
+from typing import cast
 
 from aiohttp import web
 
 from goqueue.servers.http.app import make_app
+from goqueue.servers.http.guard import ConnectionGuard
 from goqueue.servers.services import Services
 
 # Requests under way at a stop get this long; long polls are cut short after it.
@@ -18,8 +21,11 @@ class HttpServer:
 
     def __init__(self, services: Services, listener: socket.socket) -> None:
         self._listener = listener
+        self._config = services.config
+        self._guard: ConnectionGuard | None = None
+        self._accepting: asyncio.Server | None = None
         self._runner = web.AppRunner(
-            make_app(services),
+            make_app(services, self._heard),
             access_log=None,
             keepalive_timeout=services.config.http.idle_ms / 1000,
             shutdown_timeout=STOP_SECONDS_MAX,
@@ -29,8 +35,20 @@ class HttpServer:
     async def start(self) -> None:
         """Accept connections."""
         await self._runner.setup()
-        await web.SockSite(self._runner, self._listener).start()
+        self._guard = ConnectionGuard(
+            cast("web.Server", self._runner.server),
+            connections_max=self._config.limits.connections_max,
+            first_request_ms=self._config.http.first_request_ms,
+        )
+        loop = asyncio.get_running_loop()
+        self._accepting = await loop.create_server(self._guard, sock=self._listener)
 
     async def stop(self) -> None:
         """Let the requests under way finish, then close every connection."""
+        if self._accepting is not None:
+            self._accepting.close()
         await self._runner.cleanup()
+
+    def _heard(self, protocol: object) -> None:
+        if self._guard is not None:
+            self._guard.spoke(protocol)
