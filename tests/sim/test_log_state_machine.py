@@ -84,6 +84,8 @@ class LogMachine(RuleBasedStateMachine):
         self.moments: list[Moment] = []
         self.deleted_before = 0
         self.compacted_at_ms: int | None = None
+        # Compaction has acted upon everything below, markers included.
+        self.settled_to = 0
         self.round: tuple[object, int] | None = None
         self.compaction: Compaction | None = None
         self.log = self.open()
@@ -252,7 +254,7 @@ class LogMachine(RuleBasedStateMachine):
         offset = self.offset_at(at)
         # A batch is never split, so one that the offset lies inside goes whole.
         gone = [frame.base_offset for frame in self.model.frames if frame.last_offset >= offset]
-        if offset < self.model.compacted_to or (gone and gone[0] < self.log.start_offset):
+        if offset < self.settled_to or (gone and gone[0] < self.log.start_offset):
             return  # below the high watermark, or before the start: no leader's history asks for that
         self.model = self.model.cut(offset)
         assert self.log.truncate_to(offset) == min(gone, default=self.log.end_offset)
@@ -489,6 +491,7 @@ class LogMachine(RuleBasedStateMachine):
 
     def allow_compaction(self) -> None:
         """From now on records below the synced end may be missing, if something newer took their place."""
+        self.settled_to = max(self.settled_to, self.log.synced_end)
         now_ms = self.clock.now_ms()
         if self.compacted_at_ms is None:
             self.compacted_at_ms = now_ms
