@@ -136,6 +136,20 @@ class GroupsConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class TransactionsConfig:
+    """Transactions and the ids of their producers."""
+
+    state_partitions: int = setting(50, "Partitions of __transaction_state.", minimum=1)
+    timeout_ms: int = setting(
+        60_000, "Time after which a transaction of a client that does not say is aborted.", minimum=1
+    )
+    timeout_ms_max: int = setting(900_000, "Longest time a producer may ask for its transactions.", minimum=1)
+    id_expiration_ms: int = setting(
+        7 * 24 * 3600 * 1000, "Idle time after which a transactional id is forgotten.", minimum=1
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class HttpConfig:
     """The HTTP API."""
 
@@ -158,6 +172,7 @@ class Config:
     durability: DurabilityConfig = DurabilityConfig()
     limits: LimitsConfig = LimitsConfig()
     groups: GroupsConfig = GroupsConfig()
+    transactions: TransactionsConfig = TransactionsConfig()
     http: HttpConfig = HttpConfig()
 
 

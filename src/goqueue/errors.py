@@ -219,6 +219,45 @@ class InvalidTransactionState(ProducerError):
     """A marker or write that the transaction's state does not allow."""
 
 
+class TransactionFenced(ProducerFenced):
+    """Another process has taken over the transactional id, or its transaction took too long."""
+
+
+class InvalidProducerIdMapping(ProducerError):
+    """The transactional id does not belong to this producer id."""
+
+
+class ConcurrentTransactions(ProducerError):
+    """The transactional id's last transaction is being ended; ask again."""
+
+
+class InvalidTransactionTimeout(InvalidRequest):
+    """A transaction timeout that is not above zero or longer than the broker allows."""
+
+
+class InvalidTransactionalId(InvalidRequest):
+    """An empty, endless or unprintable transactional id."""
+
+    def __init__(self, transactional_id: object) -> None:
+        super().__init__(
+            f"transactional id {repr(transactional_id)[:80]} is not allowed",
+            field="transactional_id",
+            hint="use 1 to 255 printable characters",
+        )
+
+
+class TransactionalIdNotFound(NotFound):
+    """No transactional id of that name."""
+
+    def __init__(self, transactional_id: str) -> None:
+        super().__init__(f"there is no transactional id {transactional_id!r}")
+        self.field = "transactional_id"
+
+
+class NotAttempted(GoQueueError):
+    """Nothing was done, for another part of the same request was refused."""
+
+
 # --- groups ---------------------------------------------------------------------------
 
 
@@ -292,6 +331,14 @@ class InvalidRegex(GroupError, InvalidRequest):
 
 class OffsetMetadataTooLarge(GroupError, InvalidRequest):
     """More text beside an offset than `offset.metadata.max.bytes` allows."""
+
+
+class UnstableOffset(GroupError):
+    """A transaction that is still open may change these offsets; ask again."""
+
+    def __init__(self, group: str, partitions: tuple[tuple[str, int], ...]) -> None:
+        super().__init__(f"an open transaction may change offsets of group {group!r}")
+        self.partitions = partitions
 
 
 class CoordinatorLoading(GoQueueError):
@@ -438,6 +485,13 @@ _TABLE: Mapping[type[GoQueueError], Wire] = MappingProxyType(
         # Clients give up at once on this code, and retry for ever on those that would say more.
         TransactionsUnsupported: Wire("transactions_unsupported", 501, 53, "UNIMPLEMENTED"),
         InvalidTransactionState: Wire("invalid_transaction_state", 409, 48, "FAILED_PRECONDITION"),
+        TransactionFenced: Wire("transaction_fenced", 409, 90, "FAILED_PRECONDITION"),
+        InvalidProducerIdMapping: Wire("invalid_producer_id_mapping", 409, 49, "FAILED_PRECONDITION"),
+        ConcurrentTransactions: Wire("concurrent_transactions", 409, 51, "ABORTED", retriable=True),
+        InvalidTransactionTimeout: Wire("invalid_transaction_timeout", 400, 50, "INVALID_ARGUMENT"),
+        InvalidTransactionalId: Wire("invalid_transactional_id", 400, 42, "INVALID_ARGUMENT"),
+        TransactionalIdNotFound: Wire("transactional_id_not_found", 404, 105, "NOT_FOUND"),
+        NotAttempted: Wire("not_attempted", 409, 55, "ABORTED"),
         GroupError: Wire("group_error", 409, 42, "FAILED_PRECONDITION"),
         UnknownMember: Wire("unknown_member", 404, 25, "NOT_FOUND"),
         IllegalGeneration: Wire("illegal_generation", 409, 22, "FAILED_PRECONDITION"),
@@ -455,6 +509,7 @@ _TABLE: Mapping[type[GoQueueError], Wire] = MappingProxyType(
         UnsupportedAssignor: Wire("unsupported_assignor", 400, 112, "INVALID_ARGUMENT"),
         InvalidRegex: Wire("invalid_regular_expression", 400, 128, "INVALID_ARGUMENT"),
         OffsetMetadataTooLarge: Wire("offset_metadata_too_large", 400, 12, "INVALID_ARGUMENT"),
+        UnstableOffset: Wire("unstable_offset", 409, 88, "ABORTED", retriable=True),
         CoordinatorLoading: Wire("coordinator_loading", 503, 14, "UNAVAILABLE", retriable=True),
         CoordinatorUnavailable: Wire("coordinator_unavailable", 503, 15, "UNAVAILABLE", retriable=True),
         StorageError: Wire("storage_error", 500, 56, "INTERNAL", retriable=True),

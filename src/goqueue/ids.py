@@ -10,7 +10,7 @@ import re
 from typing import NewType
 from uuid import UUID
 
-from goqueue.errors import InvalidGroupId, InvalidTopicName, ReservedTopicName
+from goqueue.errors import InvalidGroupId, InvalidTopicName, InvalidTransactionalId, ReservedTopicName
 
 TopicName = NewType("TopicName", str)
 TopicId = NewType("TopicId", UUID)
@@ -20,12 +20,14 @@ ProducerId = NewType("ProducerId", int)
 NodeId = NewType("NodeId", int)
 GroupId = NewType("GroupId", str)
 MemberId = NewType("MemberId", str)
+TransactionalId = NewType("TransactionalId", str)
 
 NO_PRODUCER_ID = ProducerId(-1)
 NO_OFFSET = Offset(-1)
 
 TOPIC_NAME_CHARS_MAX = 249
 GROUP_ID_CHARS_MAX = 255
+TRANSACTIONAL_ID_CHARS_MAX = 255
 INTERNAL_PREFIX = "__"
 
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -56,3 +58,10 @@ def parse_group_id(group: str) -> GroupId:
     if not 1 <= len(group) <= GROUP_ID_CHARS_MAX or not group.isprintable():
         raise InvalidGroupId(group)
     return GroupId(group)
+
+
+def parse_transactional_id(transactional_id: str) -> TransactionalId:
+    """Accept a transactional id: any printable text, since it never becomes a path."""
+    if not 1 <= len(transactional_id) <= TRANSACTIONAL_ID_CHARS_MAX or not transactional_id.isprintable():
+        raise InvalidTransactionalId(transactional_id)
+    return TransactionalId(transactional_id)

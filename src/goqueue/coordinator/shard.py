@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from goqueue.errors import GoQueueError
 
@@ -73,6 +73,19 @@ class Machine(Protocol):
         ...
 
 
+@runtime_checkable
+class HoldsPending(Protocol):
+    """A machine that wants to know what an open transaction may bring."""
+
+    def hold(self, producer_id: int, records: Sequence[Record]) -> None:
+        """These records of the producer's transaction are stored, and not applied yet."""
+        ...
+
+    def release(self, producer_id: int) -> None:
+        """The producer's transaction has ended; what it committed has been applied."""
+        ...
+
+
 class Journal(Protocol):
     """Where decisions are written."""
 
@@ -106,6 +119,7 @@ class Shard:
         self._held: deque[tuple[int, Sequence[Reply]]] = deque()
         # Records of open transactions, per producer, in the order of the log.
         self._open: dict[int, list[Record]] = {}
+        self._pending = machine if isinstance(machine, HoldsPending) else None
 
     @property
     def holds_replies(self) -> bool:
@@ -150,10 +164,14 @@ class Shard:
             self._apply(entry.records)
         elif entry.commit is None:
             self._open.setdefault(producer_id, []).extend(entry.records)
+            if self._pending is not None:
+                self._pending.hold(producer_id, entry.records)
         else:
             records = self._open.pop(producer_id, [])
             if entry.commit:
                 self._apply(records)
+            if self._pending is not None:
+                self._pending.release(producer_id)
 
     def snapshot(self) -> bytes:
         """The machine as of `written_end`; empty while that cannot be told in one state."""

@@ -6,12 +6,13 @@ the machines know no wire format. An error is answered by raising it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 from uuid import UUID
 
+from goqueue.coordinator.shard import Transaction
 from goqueue.errors import GoQueueError
 from goqueue.groups.partitions import PartitionSet
 from goqueue.records import TopicPartition
@@ -208,6 +209,28 @@ class CommitOffsets:
 
 
 @dataclass(frozen=True, slots=True)
+class CommitInTransaction:
+    """Write offsets down that count from the transaction's commit on, if it comes. Answered as `CommitOffsets`.
+
+    `shard` is the partition in which the group lives: it must be part of the transaction.
+    """
+
+    commit: CommitOffsets
+    transaction: Transaction
+    shard: int
+
+    @property
+    def group(self) -> str:
+        """Whose offsets."""
+        return self.commit.group
+
+
+# Raises unless this shard is part of the producer's open transaction. Asked right before the offsets are
+# written: behind the transaction's marker they would wait for ever.
+CheckTransaction = Callable[[Transaction, int], None]
+
+
+@dataclass(frozen=True, slots=True)
 class CommittedOffset:
     """A committed offset, as it is read back."""
 
@@ -226,6 +249,8 @@ class FetchOffsets:
     partitions: tuple[TopicPartition, ...] | None = None
     member_id: str | None = None
     member_epoch: int = -1
+    # Rather no answer than one that an open transaction may change: UnstableOffset.
+    require_stable: bool = False
 
 
 CommittedOffsets = Mapping[TopicPartition, CommittedOffset]

@@ -12,7 +12,8 @@ from goqueue.config import GroupsConfig
 from goqueue.coordinator.runtime import Coordinator, OnFailure
 from goqueue.coordinator.topic import CoordinatorTopic
 from goqueue.groups.catalog import NodeTopics
-from goqueue.groups.machine import GroupMachine
+from goqueue.groups.commands import CheckTransaction
+from goqueue.groups.machine import GroupMachine, refuse_transactions
 from goqueue.groups.service import CONSUMER_OFFSETS, GroupService
 from goqueue.groups.statistics import Rebalances
 from goqueue.ports import Files, Offload
@@ -34,6 +35,7 @@ def feature(
     clock: Clock,
     rng: Rng,
     subscribe: Callable[[Callable[[object], None]], None],
+    check_transaction: CheckTransaction = refuse_transactions,
     on_failure: OnFailure | None = None,
 ) -> GroupService:
     """The group service over `__consumer_offsets`. `subscribe` is the metadata store's."""
@@ -50,7 +52,7 @@ def feature(
     coordinator = Coordinator(
         CONSUMER_OFFSETS,
         topic.partition_count,
-        lambda: GroupMachine(config, catalog, rebalances),
+        lambda: GroupMachine(config, catalog, rebalances, check_transaction),
         open_partition=topic,
         files=files,
         offload=offload,

@@ -8,25 +8,29 @@ members found in the log begin a new session when it has been read.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar
 
 import msgspec
 
 from goqueue.config import GroupsConfig
-from goqueue.coordinator.shard import Decision
+from goqueue.coordinator.shard import Decision, Record, Transaction
 from goqueue.errors import (
     GroupNotEmpty,
     GroupNotFound,
     InconsistentProtocol,
     InvalidSessionTimeout,
+    InvalidTransactionState,
     UnknownMember,
+    UnstableOffset,
 )
 from goqueue.groups.classic import ClassicProtocol
 from goqueue.groups.classic_group import ClassicGroup
 from goqueue.groups.commands import (
     JOIN_EPOCH,
+    CheckTransaction,
+    CommitInTransaction,
     CommitOffsets,
     ConsumerHeartbeat,
     DeleteGroup,
@@ -48,11 +52,13 @@ from goqueue.groups.heartbeats import check_heartbeat
 from goqueue.groups.offsets import OFFSETS_CHECK_MS, Offsets
 from goqueue.groups.outbox import Alarm, AlarmKey, Alarms, Outbox
 from goqueue.groups.partitions import TopicCatalog
-from goqueue.groups.records import KEYS, VALUES
+from goqueue.groups.pending_offsets import PendingOffsets
+from goqueue.groups.records import KEYS, VALUES, OffsetKey
 from goqueue.groups.slot import Slot
 from goqueue.groups.statistics import Reason, Rebalances
 from goqueue.groups.subscriptions import Subscriptions
 from goqueue.groups.targets import Targets
+from goqueue.records import TopicPartition
 
 # Alarms that ring later than this were not heard because the node was not running, or because its
 # clock was set: then it has not heard its members either, and their time is put off by as much.
@@ -63,11 +69,24 @@ _REASONS = {Alarm.SESSION: Reason.MEMBER_EXPIRED, Alarm.REVOKE: Reason.REVOCATIO
 _snapshot_decoder = msgspec.msgpack.Decoder(list[tuple[bytes, bytes]])
 
 
+def refuse_transactions(_transaction: Transaction, _shard: int) -> None:
+    """The check of a node without transactions."""
+    raise InvalidTransactionState("no transaction was begun for these offsets")
+
+
 class GroupMachine:
     """A `coordinator.shard.Machine` for groups of both protocols and their offsets."""
 
-    def __init__(self, config: GroupsConfig, catalog: TopicCatalog, rebalances: Rebalances) -> None:
+    def __init__(
+        self,
+        config: GroupsConfig,
+        catalog: TopicCatalog,
+        rebalances: Rebalances,
+        check_transaction: CheckTransaction = refuse_transactions,
+    ) -> None:
         self._config = config
+        self._check_transaction = check_transaction
+        self._pending = PendingOffsets()
         self._rebalances = rebalances
         self._slots: dict[str, Slot] = {}
         self._alarms: Alarms = Deadlines()
@@ -125,6 +144,17 @@ class GroupMachine:
         slot.apply(decoded, None if value is None else VALUES.decode(value))
         if slot.is_bare:
             del self._slots[decoded.group]
+
+    def hold(self, producer_id: int, records: Sequence[Record]) -> None:
+        """Offsets of an open transaction are stored; they are applied when it is committed."""
+        for key, _ in records:
+            decoded = KEYS.decode(key)
+            if isinstance(decoded, OffsetKey):
+                self._pending.add(producer_id, decoded.group, TopicPartition(decoded.topic, decoded.partition))
+
+    def release(self, producer_id: int) -> None:
+        """The transaction has ended."""
+        self._pending.end(producer_id)
 
     def wake_at_ms(self) -> int | None:
         """When `tick` must be called: at once if sessions of members from the log have not begun."""
@@ -202,7 +232,18 @@ class GroupMachine:
     def _commit(self, ticket: int, command: CommitOffsets, now_ms: int, out: Outbox) -> None:
         out.reply(ticket, self._offsets.commit(self._slot(command.group), command, now_ms, out))
 
+    def _commit_in_transaction(self, ticket: int, command: CommitInTransaction, now_ms: int, out: Outbox) -> None:
+        self._check_transaction(command.transaction, command.shard)
+        slot, commit = self._slot(command.group), command.commit
+        # Producers of older clients do not say on which member's behalf they commit.
+        claims_membership = commit.generation >= 0 or commit.member_id or commit.instance_id is not None
+        outcomes = self._offsets.commit(slot, commit, now_ms, out, checked=not claims_membership)
+        out.transaction = command.transaction
+        out.reply(ticket, outcomes)
+
     def _fetch(self, ticket: int, command: FetchOffsets, _now_ms: int, out: Outbox) -> None:
+        if command.require_stable and (pending := self._pending.of_group(command.group, command.partitions)):
+            raise UnstableOffset(command.group, pending)
         out.reply(ticket, self._offsets.fetch(self._slot(command.group), command))
 
     def _delete_offsets(self, ticket: int, command: DeleteOffsets, _now_ms: int, out: Outbox) -> None:
@@ -293,6 +334,7 @@ class GroupMachine:
             LeaveGroup: _leave,
             ConsumerHeartbeat: _consumer_heartbeat,
             CommitOffsets: _commit,
+            CommitInTransaction: _commit_in_transaction,
             FetchOffsets: _fetch,
             DeleteOffsets: _delete_offsets,
             ListGroups: _list,

@@ -41,19 +41,28 @@ class Offsets:
     classic: ClassicProtocol
     consumer: ConsumerProtocol
 
-    def commit(self, slot: Slot, command: CommitOffsets, now_ms: int, out: Outbox) -> Outcomes:
-        """Write offsets down for a member, or for anybody while the group is empty."""
+    def commit(
+        self, slot: Slot, command: CommitOffsets, now_ms: int, out: Outbox, *, checked: bool = False
+    ) -> Outcomes:
+        """Write offsets down for a member, or for anybody while the group is empty.
+
+        With `checked` membership does not matter: something else says who may.
+        """
+        if not checked:
+            self._check_commit(slot, command, now_ms)
+        text_chars = sum(len(one.metadata) for one in command.offsets)
+        if len(command.offsets) > COMMIT_OFFSETS_MAX or text_chars > COMMIT_CHARS_MAX:
+            raise InvalidRequest("more offsets, or more text beside them, than one commit may have", field="offsets")
+        limit = self.config.offset_metadata_bytes_max
+        return slot.offsets.commit(command.offsets, metadata_bytes_max=limit, now_ms=now_ms, out=out)
+
+    def _check_commit(self, slot: Slot, command: CommitOffsets, now_ms: int) -> None:
         if slot.consumer is not None:
             self.consumer.check_commit(slot.consumer, command)
         elif slot.classic is not None:
             self.classic.check_commit(slot.classic, command, now_ms)
         elif command.generation >= 0:
             raise GroupNotFound(command.group)
-        text_chars = sum(len(one.metadata) for one in command.offsets)
-        if len(command.offsets) > COMMIT_OFFSETS_MAX or text_chars > COMMIT_CHARS_MAX:
-            raise InvalidRequest("more offsets, or more text beside them, than one commit may have", field="offsets")
-        limit = self.config.offset_metadata_bytes_max
-        return slot.offsets.commit(command.offsets, metadata_bytes_max=limit, now_ms=now_ms, out=out)
 
     def fetch(self, slot: Slot, command: FetchOffsets) -> CommittedOffsets:
         """Read offsets back."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import NamedTuple
 
-from goqueue.coordinator.shard import Decision, Record, Reply
+from goqueue.coordinator.shard import Decision, Record, Reply, Transaction
 from goqueue.groups.deadlines import Deadlines
 from goqueue.groups.records import KEYS, VALUES, Key, Value
 
@@ -42,9 +42,11 @@ Alarms = Deadlines[AlarmKey]
 class Outbox:
     """Records to write and replies to give, in order."""
 
-    __slots__ = ("records", "replies")
+    __slots__ = ("records", "replies", "transaction")
 
     def __init__(self) -> None:
+        # Whose end the records wait for; None: they count at once.
+        self.transaction: Transaction | None = None
         self.records: list[Record] = []
         self.replies: list[Reply] = []
 
@@ -58,4 +60,4 @@ class Outbox:
 
     def decision(self) -> Decision:
         """All of it, for whoever runs the machine."""
-        return Decision(records=self.records, replies=self.replies)
+        return Decision(records=self.records, replies=self.replies, transaction=self.transaction)

@@ -15,9 +15,11 @@ from weakref import WeakValueDictionary
 from goqueue.broker.topics import TopicService
 from goqueue.clock import Rng
 from goqueue.coordinator.runtime import Coordinator
+from goqueue.coordinator.shard import Transaction
 from goqueue.errors import GoQueueError, PartitionNotFound, TopicNotFound
 from goqueue.groups.commands import (
     ClassicDescription,
+    CommitInTransaction,
     CommitOffsets,
     CommittedOffsets,
     ConsumerBeat,
@@ -115,14 +117,38 @@ class GroupService:
         instance_id: str | None = None,
     ) -> Outcomes:
         """Commit offsets; one outcome each. What names no partition that exists is refused by itself."""
+        return await self._commit(
+            group, offsets, lambda valid: CommitOffsets(group, valid, member_id, generation, instance_id)
+        )
+
+    async def commit_in_transaction(
+        self,
+        group: str,
+        offsets: Sequence[NewOffset],
+        transaction: Transaction,
+        *,
+        member_id: str = "",
+        generation: int = -1,
+        instance_id: str | None = None,
+    ) -> Outcomes:
+        """As `commit`, but they count once the transaction is committed, if it is."""
+        shard = self.place_of(group).partition
+
+        def command(valid: tuple[OffsetToCommit, ...]) -> CommitInTransaction:
+            commit = CommitOffsets(group, valid, member_id, generation, instance_id)
+            return CommitInTransaction(commit, transaction, shard)
+
+        return await self._commit(group, offsets, command)
+
+    async def _commit(
+        self, group: str, offsets: Sequence[NewOffset], command: Callable[[tuple[OffsetToCommit, ...]], object]
+    ) -> Outcomes:
         resolved = [self._resolved(one) for one in offsets]
         # Commits of a group are taken in the order in which they came, however long each waits.
         async with self._turns.setdefault(group, asyncio.Lock()):
             checked = await self._lasting(resolved)
             valid = tuple(one for one in checked if isinstance(one, OffsetToCommit))
-            reply = None
-            if valid:
-                reply = self._submit(group, CommitOffsets(group, valid, member_id, generation, instance_id))
+            reply = self._submit(group, command(valid)) if valid else None
         stored = iter(() if reply is None else cast("Outcomes", await reply))
         return tuple(next(stored) if isinstance(one, OffsetToCommit) else one for one in checked)
 
@@ -133,16 +159,27 @@ class GroupService:
         *,
         member_id: str | None = None,
         member_epoch: int = -1,
+        require_stable: bool = False,
     ) -> Awaitable[CommittedOffsets]:
-        """Committed offsets of these partitions, or of all; those without one are left out."""
+        """Committed offsets of these partitions, or of all; those without one are left out.
+
+        With `require_stable`, `UnstableOffset` while an open transaction may change one of them.
+        """
         wanted = None if partitions is None else tuple(partitions)
-        return cast(
-            "Awaitable[CommittedOffsets]", self._submit(group, FetchOffsets(group, wanted, member_id, member_epoch))
-        )
+        command = FetchOffsets(group, wanted, member_id, member_epoch, require_stable)
+        return cast("Awaitable[CommittedOffsets]", self._submit(group, command))
 
     def delete_offsets(self, group: str, partitions: Sequence[TopicPartition]) -> Awaitable[Outcomes]:
         """Forget offsets of topics that the group does not read; one outcome each."""
         return cast("Awaitable[Outcomes]", self._submit(group, DeleteOffsets(group, tuple(partitions))))
+
+    def place_of(self, group: str) -> TopicPartition:
+        """Where a group's offsets lie, for whoever makes them part of a transaction."""
+        return TopicPartition(CONSUMER_OFFSETS, self._coordinator.partition_for(group))
+
+    async def end_transaction(self, shard: int, transaction: Transaction, *, commit: bool) -> None:
+        """A transaction ends here: the offsets that waited for it count, or are forgotten."""
+        await self._coordinator.end_transaction(shard, transaction, commit=commit, coordinator_epoch=0)
 
     # --- administration ---------------------------------------------------------------
 

@@ -9,6 +9,7 @@ import logging
 import os
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
+from functools import partial
 from random import SystemRandom
 
 from goqueue.broker.fetch import FetchService
@@ -25,6 +26,7 @@ from goqueue.groups.eager import EagerGroups
 from goqueue.groups.feature import feature as group_feature
 from goqueue.groups.polls import GroupPolls
 from goqueue.groups.progress import GroupProgress
+from goqueue.groups.service import CONSUMER_OFFSETS
 from goqueue.metadata.local import LocalMetadata
 from goqueue.node.addresses import Address, parse_address
 from goqueue.node.claims import LOCK_FILE, Listener, claim_directory, claim_listeners
@@ -38,10 +40,13 @@ from goqueue.node.offload import ThreadOffload
 from goqueue.node.system_clock import SystemClock
 from goqueue.node.version import version
 from goqueue.ports import Files, Offload
+from goqueue.records import TopicPartition
 from goqueue.servers.http.server import HttpServer
 from goqueue.servers.kafka.server import KafkaServer
 from goqueue.servers.request_times import RequestTimes
 from goqueue.servers.services import NodeIdentity, Services
+from goqueue.transactions.feature import feature as transaction_feature
+from goqueue.transactions.open_transactions import OpenTransactions
 
 _log = logging.getLogger("goqueue.node")
 
@@ -99,12 +104,14 @@ async def _wire(
     await partitions.start()
 
     topics = TopicService(metadata, partitions, broker=config.broker, log=config.log, clock=clock, rng=rng)
+    open_transactions = OpenTransactions()
     publish = PublishService(
         partitions,
         clock=clock,
         # The one ordered list of what may refuse a batch.
-        stages=[DiskGuard(files, free_bytes_min=config.durability.disk_free_bytes_min)],
+        stages=[DiskGuard(files, free_bytes_min=config.durability.disk_free_bytes_min), open_transactions],
         after_append=[],
+        transactions=True,
     )
     fetch = FetchService(partitions, offload=work_offload, limits=config.limits)
     queries = PartitionQueries(partitions, metadata, files=files, data_dir=world.data_dir)
@@ -118,9 +125,29 @@ async def _wire(
         clock=clock,
         rng=rng,
         subscribe=metadata.subscribe,
-        on_failure=_report_shard,
+        check_transaction=lambda transaction, shard: open_transactions.check_member(
+            transaction.producer_id, transaction.producer_epoch, TopicPartition(CONSUMER_OFFSETS, shard)
+        ),
+        on_failure=partial(_report_shard, "group"),
     )
     stack.push_async_callback(groups.close)
+    producer_ids = ProducerIds(metadata)
+    transactions = await transaction_feature(
+        config=config.transactions,
+        open_transactions=open_transactions,
+        topics=topics,
+        partitions=partitions,
+        producer_ids=producer_ids,
+        groups_topic=CONSUMER_OFFSETS,
+        group_place=groups.place_of,
+        end_in_groups=groups.end_transaction,
+        files=files,
+        offload=work_offload,
+        clock=clock,
+        on_failure=partial(_report_shard, "transaction"),
+        on_retry=_report_marker,
+    )
+    stack.push_async_callback(transactions.close)
     housekeeping = Housekeeping(
         partitions, clock=clock, offload=work_offload, log=config.log, durability=config.durability
     )
@@ -152,7 +179,8 @@ async def _wire(
         fetch=fetch,
         queries=queries,
         reads=reads,
-        producer_ids=ProducerIds(metadata),
+        producer_ids=producer_ids,
+        transactions=transactions,
         groups=groups,
         eager_groups=EagerGroups(groups, topics),
         group_polls=GroupPolls(groups, topics, queries, reads, clock),
@@ -223,8 +251,12 @@ def _threads(name: str, threads_max: int, stack: AsyncExitStack) -> ThreadOffloa
     return threads
 
 
-def _report_shard(partition: int, reason: BaseException) -> None:
-    _log.error("shard %d of the group coordinator was dropped and will be read again: %s", partition, reason)
+def _report_shard(coordinator: str, partition: int, reason: BaseException) -> None:
+    _log.error("shard %d of the %s coordinator was dropped and will be read again: %s", partition, coordinator, reason)
+
+
+def _report_marker(transactional_id: str, place: TopicPartition | None, reason: BaseException) -> None:
+    _log.warning("transaction of %r is not ended in %s yet, and will be: %s", transactional_id, place, reason)
 
 
 async def _close_partitions(partitions: Partitions) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from goqueue.groups.polls import GroupPolls
     from goqueue.groups.progress import GroupProgress
     from goqueue.groups.service import GroupService
+    from goqueue.transactions.service import TransactionService
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,7 @@ class Services:
     queries: PartitionQueries
     reads: RecordReader
     producer_ids: ProducerIds
+    transactions: TransactionService
     groups: GroupService
     eager_groups: EagerGroups
     group_polls: GroupPolls

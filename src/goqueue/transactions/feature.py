@@ -1,0 +1,67 @@
+"""Transactions, put together: what the composition root calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from goqueue.broker.partitions import Partitions
+from goqueue.broker.producer_ids import ProducerIds
+from goqueue.broker.topics import TopicService
+from goqueue.clock import Clock
+from goqueue.config import TransactionsConfig
+from goqueue.coordinator.runtime import Coordinator, OnFailure
+from goqueue.coordinator.topic import CoordinatorTopic
+from goqueue.ports import Files, Offload
+from goqueue.transactions.machine import TransactionMachine
+from goqueue.transactions.markers import EndInGroups, Markers, OnRetry
+from goqueue.transactions.open_transactions import OpenTransactions
+from goqueue.transactions.service import TRANSACTION_STATE, GroupPlace, TransactionService
+
+# Small segments: only sealed ones are compacted, and replay reads what is not.
+_TOPIC_CONFIG: Mapping[str, str] = MappingProxyType(
+    {"cleanup.policy": "compact", "segment.bytes": str(16 * 1024 * 1024)}
+)
+
+
+async def feature(
+    *,
+    config: TransactionsConfig,
+    open_transactions: OpenTransactions,
+    topics: TopicService,
+    partitions: Partitions,
+    producer_ids: ProducerIds,
+    groups_topic: str,
+    group_place: GroupPlace,
+    end_in_groups: EndInGroups,
+    files: Files,
+    offload: Offload,
+    clock: Clock,
+    on_failure: OnFailure | None = None,
+    on_retry: OnRetry | None = None,
+) -> TransactionService:
+    """The transaction service over `__transaction_state`, with all that its log says in memory."""
+    topic = CoordinatorTopic(
+        topics, partitions, TRANSACTION_STATE, partition_count=config.state_partitions, config=_TOPIC_CONFIG
+    )
+    coordinator = Coordinator(
+        TRANSACTION_STATE,
+        topic.partition_count,
+        lambda: TransactionMachine(config, open_transactions),
+        open_partition=topic,
+        files=files,
+        offload=offload,
+        clock=clock,
+        on_failure=on_failure,
+    )
+    markers = Markers(
+        coordinator,
+        partitions,
+        groups_topic=groups_topic,
+        end_in_groups=end_in_groups,
+        clock=clock,
+        on_retry=on_retry,
+    )
+    service = TransactionService(coordinator, topics, producer_ids, markers, config=config, group_place=group_place)
+    await service.start([place.partition for place in partitions.on_disk() if place.topic == TRANSACTION_STATE])
+    return service

@@ -1,0 +1,182 @@
+"""Markers: telling every partition of a decided transaction how it ended.
+
+Per shard one watcher waits for decisions; per decided transaction one task writes the markers,
+tries again until each is durable, and only then tells the machine. A crash anywhere between
+leaves the decision in the log: the next watcher gets it again, and a marker that was written
+before decides nothing the second time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Protocol
+
+from goqueue.broker.partitions import Partitions
+from goqueue.clock import Clock
+from goqueue.codec.batch import encode_marker
+from goqueue.coordinator.runtime import Coordinator
+from goqueue.coordinator.shard import Transaction
+from goqueue.errors import GoQueueError, NotFound, ProducerFenced, ShuttingDown
+from goqueue.records import Acks, TopicPartition
+from goqueue.transactions.commands import Completed, Prepared, WatchPrepared
+
+_RETRY_MS_MIN = 20
+_RETRY_MS_MAX = 1000
+# There is one coordinator, and it is never replaced by another node.
+COORDINATOR_EPOCH = 0
+
+
+class EndInGroups(Protocol):
+    """Ends a transaction in one partition of the groups' topic, where offsets wait for it."""
+
+    def __call__(self, shard: int, transaction: Transaction, /, *, commit: bool) -> Awaitable[None]:
+        """Done once its marker is durable and the offsets count, or do not."""
+        ...
+
+
+# (transactional id, partition, reason): a marker could not be written and will be tried again.
+OnRetry = Callable[[str, TopicPartition | None, BaseException], None]
+
+
+class Markers:
+    """Ends transactions in their partitions, on behalf of the coordinator's shards."""
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        partitions: Partitions,
+        *,
+        groups_topic: str,
+        end_in_groups: EndInGroups,
+        clock: Clock,
+        on_retry: OnRetry | None = None,
+    ) -> None:
+        self._coordinator = coordinator
+        self._partitions = partitions
+        self._groups_topic = groups_topic
+        self._end_in_groups = end_in_groups
+        self._clock = clock
+        self._on_retry = on_retry
+        self._watchers: dict[int, asyncio.Task[None]] = {}
+        # By transactional id, the number of its transaction and who ends it: one at a time.
+        self._ending: dict[str, tuple[int, asyncio.Task[None]]] = {}
+        self._closed = False
+
+    def watch(self, shards: Iterable[int]) -> None:
+        """See to the decisions of these shards from now on, beginning with those that were left over."""
+        for shard in shards:
+            if shard not in self._watchers and not self._closed:
+                self._watchers[shard] = asyncio.get_running_loop().create_task(self._watch(shard))
+
+    @property
+    def ending_count(self) -> int:
+        """Decided transactions whose partitions do not all know yet."""
+        return len(self._ending)
+
+    async def close(self) -> None:
+        """Stop where it is; what is left is done after the next start. A second close does no harm."""
+        self._closed = True
+        tasks = [*self._watchers.values(), *(task for _, task in self._ending.values())]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._watchers.clear()
+        self._ending.clear()
+
+    async def _watch(self, shard: int) -> None:
+        pause = _Pause()
+        while True:
+            try:
+                prepared: tuple[Prepared, ...] = await self._coordinator.submit_to(shard, WatchPrepared())
+            except ShuttingDown:
+                return
+            except GoQueueError as error:
+                # The shard was dropped; its successor begins with all that is not completed.
+                self._report("", None, error)
+                await pause.wait()
+                continue
+            pause = _Pause()
+            for one in prepared:
+                self._begin(one)
+
+    def _begin(self, prepared: Prepared) -> None:
+        name, number = prepared.transactional_id, prepared.number
+        earlier = self._ending.get(name)
+        if earlier is not None and earlier[0] == number:
+            # Still at it: the shard was dropped meanwhile, and its successor says it again.
+            return
+        task = asyncio.get_running_loop().create_task(self._end(prepared, earlier[1] if earlier else None))
+        self._ending[name] = (number, task)
+        task.add_done_callback(lambda done: self._forget(name, done))
+
+    def _forget(self, name: str, done: asyncio.Task[None]) -> None:
+        if name in self._ending and self._ending[name][1] is done:
+            del self._ending[name]
+
+    async def _end(self, prepared: Prepared, earlier: asyncio.Task[None] | None) -> None:
+        if earlier is not None:
+            await asyncio.wait([earlier])
+        await asyncio.gather(*(self._mark_until_done(prepared, place) for place in sorted(prepared.partitions)))
+        pause = _Pause()
+        while True:
+            try:
+                await self._coordinator.submit(
+                    prepared.transactional_id, Completed(prepared.transactional_id, prepared.number)
+                )
+            except ShuttingDown:
+                return
+            except GoQueueError as error:
+                self._report(prepared.transactional_id, None, error)
+                await pause.wait()
+            else:
+                return
+
+    async def _mark_until_done(self, prepared: Prepared, place: TopicPartition) -> None:
+        pause = _Pause()
+        while True:
+            try:
+                await self._mark(prepared, place)
+            except (NotFound, ProducerFenced):
+                # The topic is gone, and what was open in it; or a later epoch has ended it already.
+                return
+            except (GoQueueError, OSError) as error:
+                self._report(prepared.transactional_id, place, error)
+                await pause.wait()
+            else:
+                return
+
+    async def _mark(self, prepared: Prepared, place: TopicPartition) -> None:
+        producer = prepared.producer
+        if place.topic == self._groups_topic:
+            transaction = Transaction(producer.producer_id, producer.epoch)
+            await self._end_in_groups(place.partition, transaction, commit=prepared.commit)
+            return
+        now_ms = self._clock.now_ms()
+        marker = encode_marker(
+            prepared.commit,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
+            coordinator_epoch=COORDINATOR_EPOCH,
+            now_ms=now_ms,
+        )
+        writer = self._partitions.get(*place).writer
+        appended = writer.append(marker, now_ms=now_ms, marker=True)
+        unsafe = writer.reached(appended.end_offset, Acks.ALL)
+        if unsafe is not None:
+            await unsafe
+
+    def _report(self, transactional_id: str, place: TopicPartition | None, error: BaseException) -> None:
+        if self._on_retry is not None:
+            self._on_retry(transactional_id, place, error)
+
+
+class _Pause:
+    """Longer each time, up to a second."""
+
+    def __init__(self) -> None:
+        self._next_ms = _RETRY_MS_MIN
+
+    async def wait(self) -> None:
+        await asyncio.sleep(self._next_ms / 1000)
+        self._next_ms = min(self._next_ms * 2, _RETRY_MS_MAX)

@@ -1,0 +1,57 @@
+"""Open transactions by producer: what a partition must know before it takes a transactional batch.
+
+The machines keep it up to date as they apply records; whoever is about to append asks it in the
+same step, so that no batch can land behind its transaction's marker and stay open for ever.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from goqueue.codec.batch import TRANSACTIONAL
+from goqueue.errors import InvalidTransactionState, ProducerFenced
+from goqueue.records import TopicPartition
+
+if TYPE_CHECKING:
+    from goqueue.broker.partitions import Partition
+    from goqueue.codec.batch import BatchHeader
+    from goqueue.ports import Buffer
+
+
+class _Known(NamedTuple):
+    """A transactional producer; without a transaction, `partitions` is empty."""
+
+    epoch: int
+    partitions: frozenset[TopicPartition]
+
+
+class OpenTransactions:
+    """Every transactional producer of this node. A publish stage."""
+
+    def __init__(self) -> None:
+        self._producers: dict[int, _Known] = {}
+
+    def put(self, producer_id: int, epoch: int, partitions: frozenset[TopicPartition]) -> None:
+        """The producer has this epoch, and this transaction if there are partitions."""
+        self._producers[producer_id] = _Known(epoch, partitions)
+
+    def forget(self, producer_id: int) -> None:
+        """The producer's transactional id is gone, or has another producer."""
+        self._producers.pop(producer_id, None)
+
+    def check_member(self, producer_id: int, epoch: int, place: TopicPartition) -> None:
+        """Refuse what is not of an open transaction that has this partition in it."""
+        known = self._producers.get(producer_id)
+        if known is not None and epoch < known.epoch:
+            raise ProducerFenced(f"producer {producer_id} has epoch {epoch}, but epoch {known.epoch} has begun since")
+        if known is None or epoch != known.epoch or place not in known.partitions:
+            raise InvalidTransactionState(f"{place} is in no open transaction of producer {producer_id}")
+
+    def check(self, partition: Partition, header: BatchHeader, batch: Buffer, now_ms: int) -> None:  # noqa: ARG002
+        """Refuse transactional batches without a transaction, and a transactional producer's other batches (W36)."""
+        if header.attributes & TRANSACTIONAL:
+            self.check_member(header.producer_id, header.producer_epoch, partition.key)
+        elif header.producer_id >= 0 and header.producer_id in self._producers:
+            raise InvalidTransactionState(
+                f"producer {header.producer_id} belongs to a transactional id and writes in transactions only"
+            )

@@ -1,0 +1,72 @@
+"""Records of `__transaction_state`: one per transactional id, its newest is the truth.
+
+A layout never changes: fields may be added at the end, with a default, and anything else is
+a new kind with a new number.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import msgspec
+
+from goqueue.coordinator.records import RecordCodec
+from goqueue.records import TopicPartition
+
+
+class TransactionState(IntEnum):
+    """Where a transaction stands. The numbers are on disk; they are Kafka's.
+
+    EMPTY -> ONGOING -> PREPARE_* -> COMPLETE_* -> ONGOING ... A prepared transaction is
+    decided: what is left is to tell its partitions. DEAD is an id that is being forgotten.
+    """
+
+    EMPTY = 0
+    ONGOING = 1
+    PREPARE_COMMIT = 2
+    PREPARE_ABORT = 3
+    COMPLETE_COMMIT = 4
+    COMPLETE_ABORT = 5
+    DEAD = 6
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether it is decided and not every partition is known to know."""
+        return self in {TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT}
+
+    @property
+    def kafka_name(self) -> str:
+        """As Kafka's tools spell it."""
+        return "".join(word.capitalize() for word in self.name.split("_"))
+
+
+class TransactionKey(msgspec.Struct, frozen=True, array_like=True):
+    """What a transactional id stands for: `TransactionRecord`."""
+
+    transactional_id: str
+
+
+class TransactionRecord(msgspec.Struct, frozen=True, array_like=True):
+    """All that is known of a transactional id."""
+
+    producer_id: int
+    producer_epoch: int
+    # The epoch that the producer gave up for this one, by asking itself; -1 if it was taken from it.
+    last_epoch: int
+    timeout_ms: int
+    state: TransactionState
+    # Counts the transactions of this id: a late note about one must not be taken for the next.
+    number: int
+    partitions: tuple[tuple[str, int], ...]
+    started_ms: int
+    changed_ms: int
+
+    @property
+    def places(self) -> frozenset[TopicPartition]:
+        """The partitions of the transaction."""
+        return frozenset(TopicPartition(topic, partition) for topic, partition in self.partitions)
+
+
+# Numbers are on disk.
+KEYS: RecordCodec[TransactionKey] = RecordCodec({1: TransactionKey})
+VALUES: RecordCodec[TransactionRecord] = RecordCodec({1: TransactionRecord})
