@@ -15,8 +15,15 @@ from goqueue.broker.partitions import Partition, Partitions
 from goqueue.broker.placement import Share, place_records, split_share
 from goqueue.broker.stages import AfterAppend, PublishStage
 from goqueue.clock import Clock
-from goqueue.codec.batch import TRANSACTIONAL, check_batch, encode_batch, stamped
-from goqueue.errors import GoQueueError, InternalTopic, InvalidRequest, InvalidTransactionState, wire_of
+from goqueue.codec.batch import TRANSACTIONAL, BatchHeader, check_batch, encode_batch, stamped
+from goqueue.errors import (
+    GoQueueError,
+    InternalTopic,
+    InvalidRecord,
+    InvalidRequest,
+    InvalidTransactionState,
+    wire_of,
+)
 from goqueue.ports import Buffer
 from goqueue.records import Acks, Appended, NewRecord
 
@@ -88,9 +95,8 @@ class PublishService:
         now_ms = self._clock.now_ms()
         header = header_of(batch)
         check_limits(place.config, header, now_ms)
-        if header[5] & TRANSACTIONAL and not self._transactions:
-            # Nobody would ever end it, and readers of committed records would wait for ever.
-            raise InvalidTransactionState("no transaction was begun for this batch")
+        if header[5] & TRANSACTIONAL:
+            self._check_transactional(header)
         for stage in self._stages:
             stage.check(place, header, batch, now_ms)
         if place.opens_batches:
@@ -104,6 +110,13 @@ class PublishService:
             for hook in self._after_append:
                 hook(place.topic_name, place.id, appended.base_offset, appended.last_offset)
         return Pending(appended, writer.reached(appended.last_offset + 1, acks) if acks else None)
+
+    def _check_transactional(self, header: BatchHeader) -> None:
+        if not self._transactions:
+            # Nobody would ever end it, and readers of committed records would wait for ever.
+            raise InvalidTransactionState("no transaction was begun for this batch")
+        if header.base_sequence < 0:
+            raise InvalidRecord("a batch with a producer id needs an epoch and a sequence")
 
     async def publish_records(
         self,

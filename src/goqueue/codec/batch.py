@@ -110,7 +110,8 @@ def check_batch(buffer: Buffer) -> BatchHeader:
         raise UnsupportedCompression(f"compression type {attributes & CODEC_MASK} is not known")
     if attributes & CONTROL:
         raise InvalidRecord("clients may not write control batches")
-    if header[9] >= 0 and (header[11] < 0 or header[10] < 0):
+    if header[9] >= 0 and (header[10] < 0 or (header[11] < 0 and not attributes & TRANSACTIONAL)):
+        # A coordinator's own batches in a transaction have no sequence: it does not send them twice.
         raise InvalidRecord("a batch with a producer id needs an epoch and a sequence")
     if attributes & TRANSACTIONAL and header[9] < 0:
         raise InvalidRecord("a transactional batch needs a producer id")

@@ -24,7 +24,7 @@ from goqueue.servers.kafka.schema import MESSAGES_FILE
 # Keys of the APIs we speak.
 API_KEYS = (
     *(0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 19, 20, 21, 22, 23),
-    *(32, 33, 35, 37, 42, 44, 47, 60, 61, 68, 69, 75),
+    *(24, 25, 26, 28, 32, 33, 35, 37, 42, 44, 47, 60, 61, 65, 66, 68, 69, 75),
 )
 
 PREAMBLE = """\

@@ -6,6 +6,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
 from goqueue.servers.kafka.handlers import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
     alter_configs,
     api_versions,
     consumer_group_describe,
@@ -21,6 +23,8 @@ from goqueue.servers.kafka.handlers import (
     describe_log_dirs,
     describe_producers,
     describe_topic_partitions,
+    describe_transactions,
+    end_txn,
     fetch,
     find_coordinator,
     heartbeat,
@@ -30,6 +34,7 @@ from goqueue.servers.kafka.handlers import (
     leave_group,
     list_groups,
     list_offsets,
+    list_transactions,
     metadata,
     offset_commit,
     offset_delete,
@@ -37,6 +42,7 @@ from goqueue.servers.kafka.handlers import (
     offset_for_leader_epoch,
     produce,
     sync_group,
+    txn_offset_commit,
 )
 
 if TYPE_CHECKING:
@@ -67,6 +73,10 @@ MODULES: tuple[Handler, ...] = cast(
         delete_records,
         init_producer_id,
         offset_for_leader_epoch,
+        add_partitions_to_txn,
+        add_offsets_to_txn,
+        end_txn,
+        txn_offset_commit,
         describe_configs,
         alter_configs,
         describe_log_dirs,
@@ -76,6 +86,8 @@ MODULES: tuple[Handler, ...] = cast(
         offset_delete,
         describe_cluster,
         describe_producers,
+        describe_transactions,
+        list_transactions,
         consumer_group_heartbeat,
         consumer_group_describe,
         describe_topic_partitions,

@@ -1,19 +1,19 @@
-"""FindCoordinator: every group is coordinated by this node."""
+"""FindCoordinator: every group and every transactional id is coordinated by this node."""
 
 from __future__ import annotations
 
 from goqueue.errors import GoQueueError, InvalidRequest
-from goqueue.ids import parse_group_id
+from goqueue.ids import parse_group_id, parse_transactional_id
 from goqueue.servers.kafka.api import NONE, Api, Context, Message, Reply, failed
 
 API = Api(
     key=10,
     name="FindCoordinator",
     versions=(0, 6),
-    gaps=("coordinators of groups only: transactions and share groups are refused",),
+    gaps=("coordinators of groups and transactions: share groups are refused",),
 )
 
-_GROUP = 0
+_NAMES = {0: parse_group_id, 1: parse_transactional_id}
 _NOWHERE = {"node_id": -1, "host": "", "port": -1}
 
 
@@ -27,9 +27,10 @@ def handle(context: Context, request: Message) -> Reply:
 
 def _locate(context: Context, key_type: int, key: str) -> dict[str, object]:
     try:
-        if key_type != _GROUP:
-            raise InvalidRequest("this broker coordinates groups only", field="key_type")
-        parse_group_id(key)
+        parse = _NAMES.get(key_type)
+        if parse is None:
+            raise InvalidRequest("this broker coordinates groups and transactions only", field="key_type")
+        parse(key)
     except GoQueueError as error:
         return {**failed(error), **_NOWHERE}
     node = context.services.identity

@@ -27,10 +27,7 @@ API = Api(
     name="Produce",
     versions=(3, 13),
     advertised_from=0,
-    gaps=(
-        "Versions 0-2 are listed, as Kafka lists them (KAFKA-18659), but close the connection.",
-        "Batches of a transaction are answered INVALID_TXN_STATE until there are transactions.",
-    ),
+    gaps=("Versions 0-2 are listed, as Kafka lists them (KAFKA-18659), but close the connection.",),
 )
 
 _ACKS = {acks.value: acks for acks in Acks}

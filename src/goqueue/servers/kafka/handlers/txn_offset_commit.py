@@ -1,0 +1,57 @@
+"""TxnOffsetCommit: how far a group has read, from the transaction's commit on."""
+
+from __future__ import annotations
+
+from goqueue.coordinator.shard import Transaction
+from goqueue.errors import GoQueueError, GroupNotFound, IllegalGeneration
+from goqueue.groups.service import NewOffset
+from goqueue.servers.kafka.api import Api, Context, Message, Reply, error_code
+
+API = Api(
+    key=28,
+    name="TxnOffsetCommit",
+    versions=(0, 4),
+    gaps=("version 5 belongs to transaction.version 2, which is not there",),
+)
+
+
+async def handle(context: Context, request: Message) -> Reply:
+    """Each partition has its own outcome; an error of the group or the transaction is everybody's."""
+    offsets = [
+        NewOffset(
+            topic=topic.name,
+            partition=one.partition_index,
+            offset=one.committed_offset,
+            leader_epoch=one.committed_leader_epoch,
+            metadata=one.committed_metadata or "",
+        )
+        for topic in request.topics
+        for one in topic.partitions
+    ]
+    try:
+        stored = await context.services.groups.commit_in_transaction(
+            request.group_id,
+            offsets,
+            Transaction(request.producer_id, request.producer_epoch),
+            member_id=request.member_id,
+            generation=request.generation_id,
+            instance_id=request.group_instance_id,
+        )
+    except GroupNotFound as error:
+        # Members do not know in this API that a group can be gone; to them their generation is.
+        stored = (IllegalGeneration(str(error)),) * len(offsets)
+    except GoQueueError as error:
+        stored = (error,) * len(offsets)
+    remaining = iter(stored)
+    return {
+        "topics": [
+            {
+                "name": topic.name,
+                "partitions": [
+                    {"partition_index": one.partition_index, "error_code": error_code(next(remaining))}
+                    for one in topic.partitions
+                ],
+            }
+            for topic in request.topics
+        ]
+    }
