@@ -7,7 +7,7 @@ import warnings
 with warnings.catch_warnings():
     # Version 3 reads its schemas with a function that Python 3.11 deprecates.
     warnings.simplefilter("ignore", DeprecationWarning)
-    from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+    from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
     from kafka.admin import MemberToRemove
     from kafka.errors import GroupSubscribedToTopicError
 
@@ -17,5 +17,6 @@ __all__ = [
     "KafkaConsumer",
     "KafkaProducer",
     "MemberToRemove",
+    "OffsetAndMetadata",
     "TopicPartition",
 ]
