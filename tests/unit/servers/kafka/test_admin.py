@@ -183,11 +183,6 @@ async def test_no_producer_id_is_given_out_twice(call: Call, version: int) -> No
     assert {reply["producer_epoch"] for reply in replies} == {0}
 
 
-async def test_a_transactional_id_is_refused_so_that_clients_give_up(call: Call) -> None:
-    reply = await call(INIT_PRODUCER_ID, 4, transactional_id="tx", transaction_timeout=1000)
-    assert (reply["error_code"], reply["producer_id"]) == (53, -1)
-
-
 async def configs_of(call: Call, kind: int, name: str, version: int = 4, **more: Any) -> dict[str, Any]:
     resource = {"resource_type": kind, "resource_name": name, "configuration_keys": more.pop("keys", None)}
     (result,) = (await call(DESCRIBE_CONFIGS, version, resources=[resource], **more))["results"]
