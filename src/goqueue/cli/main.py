@@ -20,6 +20,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "produce": ("goqueue.cli.produce:produce", "Publish messages."),
     "consume": ("goqueue.cli.consume:consume", "Read messages."),
     "group": ("goqueue.cli.group:app", "Look at consumer groups, their lag, and move their offsets."),
+    "transactions": ("goqueue.cli.transactions:app", "Look at transactions, and abort those that hang."),
     "cluster": ("goqueue.cli.cluster:app", "Look at the nodes."),
     "health": ("goqueue.cli.cluster:health", "Ask a broker whether it can serve."),
     "config": ("goqueue.cli.config:app", "Brokers this command line knows by name."),

@@ -124,6 +124,18 @@ class Client:
 
     # --- the broker itself -------------------------------------------------------------
 
+    async def transactions(self) -> list[Row]:
+        """Transactions that are open or being ended."""
+        return list((await self._call("GET", "/transactions"))["transactions"])
+
+    async def transaction(self, transactional_id: str) -> Row:
+        """What is known of a transactional id."""
+        return await self._call("GET", f"/transactions/{transactional_id}")
+
+    async def abort_transaction(self, transactional_id: str) -> None:
+        """Abort the open transaction of an id; its producer is fenced."""
+        await self._call("POST", f"/transactions/{transactional_id}/abort")
+
     async def get(self, path: str, **params: str) -> Row:
         """Any read-only route that has no method of its own, such as `/version`."""
         return await self._call("GET", path, params=params)

@@ -37,6 +37,14 @@ class ProducerIdNeeded:
 
 
 @dataclass(frozen=True, slots=True)
+class Begin:
+    """Begin a transaction without a partition, for clients that say when. Answered by its number."""
+
+    transactional_id: str
+    producer: Producer
+
+
+@dataclass(frozen=True, slots=True)
 class AddPartitions:
     """Make partitions part of the transaction, which begins with the first. Answered by None."""
 
@@ -95,6 +103,8 @@ class Described:
     transactional_id: str
     producer_id: int
     producer_epoch: int
+    # Which transaction of the id it is.
+    number: int
     state: TransactionState
     timeout_ms: int
     started_ms: int

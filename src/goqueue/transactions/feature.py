@@ -62,6 +62,14 @@ async def feature(
         clock=clock,
         on_retry=on_retry,
     )
-    service = TransactionService(coordinator, topics, producer_ids, markers, config=config, group_place=group_place)
+    service = TransactionService(
+        coordinator,
+        topics,
+        producer_ids,
+        markers,
+        open_transactions=open_transactions,
+        config=config,
+        group_place=group_place,
+    )
     await service.start([place.partition for place in partitions.on_disk() if place.topic == TRANSACTION_STATE])
     return service

@@ -27,6 +27,7 @@ from goqueue.transactions import transitions
 from goqueue.transactions.commands import (
     AbortAny,
     AddPartitions,
+    Begin,
     Completed,
     Describe,
     Described,
@@ -98,7 +99,8 @@ class TransactionMachine:
             return
         self._ids[transactional_id] = record
         is_ongoing = record.state is TransactionState.ONGOING
-        self._open.put(record.producer_id, record.producer_epoch, record.places if is_ongoing else _NO_PLACES)
+        places = record.places if is_ongoing else _NO_PLACES
+        self._open.put(record.producer_id, transactional_id, record.producer_epoch, places)
         if is_ongoing:
             self._deadlines[transactional_id] = record.started_ms + record.timeout_ms
         if record.state.is_prepared:
@@ -158,6 +160,14 @@ class TransactionMachine:
         out.reply(ticket, Producer(producer_id, 0))
 
     # --- transactions -----------------------------------------------------------------
+
+    def _begin(self, ticket: int, command: Begin, now_ms: int, out: _Outbox) -> None:
+        record = self._of_producer(command.transactional_id, command.producer)
+        begun = transitions.with_partitions(record, _NO_PLACES, now_ms)
+        if begun is None:
+            raise InvalidTransactionState("a transaction of this id is open")
+        out.write(command.transactional_id, begun)
+        out.reply(ticket, begun.number)
 
     def _add(self, ticket: int, command: AddPartitions, now_ms: int, out: _Outbox) -> None:
         record = self._of_producer(command.transactional_id, command.producer)
@@ -239,6 +249,7 @@ class TransactionMachine:
     _HANDLERS: ClassVar[Mapping[type, Callable[..., None]]] = MappingProxyType(
         {
             InitProducer: _init,
+            Begin: _begin,
             AddPartitions: _add,
             EndTransaction: _end,
             AbortAny: _abort_any,
@@ -290,6 +301,7 @@ def _described(transactional_id: str, record: TransactionRecord) -> Described:
         transactional_id,
         record.producer_id,
         record.producer_epoch,
+        record.number,
         record.state,
         record.timeout_ms,
         record.started_ms,

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 class _Known(NamedTuple):
     """A transactional producer; without a transaction, `partitions` is empty."""
 
+    transactional_id: str
     epoch: int
     partitions: frozenset[TopicPartition]
 
@@ -31,9 +32,14 @@ class OpenTransactions:
     def __init__(self) -> None:
         self._producers: dict[int, _Known] = {}
 
-    def put(self, producer_id: int, epoch: int, partitions: frozenset[TopicPartition]) -> None:
+    def put(self, producer_id: int, transactional_id: str, epoch: int, partitions: frozenset[TopicPartition]) -> None:
         """The producer has this epoch, and this transaction if there are partitions."""
-        self._producers[producer_id] = _Known(epoch, partitions)
+        self._producers[producer_id] = _Known(transactional_id, epoch, partitions)
+
+    def transactional_id_of(self, producer_id: int) -> str | None:
+        """Whose producer it is."""
+        known = self._producers.get(producer_id)
+        return None if known is None else known.transactional_id
 
     def forget(self, producer_id: int) -> None:
         """The producer's transactional id is gone, or has another producer."""

@@ -13,6 +13,7 @@ from goqueue.coordinator.runtime import Coordinator
 from goqueue.errors import (
     GoQueueError,
     InternalTopic,
+    InvalidProducerIdMapping,
     InvalidTransactionTimeout,
     NotAttempted,
     PartitionNotFound,
@@ -24,6 +25,7 @@ from goqueue.records import TopicPartition
 from goqueue.transactions.commands import (
     AbortAny,
     AddPartitions,
+    Begin,
     Describe,
     Described,
     EndTransaction,
@@ -33,6 +35,7 @@ from goqueue.transactions.commands import (
     ProducerIdNeeded,
 )
 from goqueue.transactions.markers import Markers
+from goqueue.transactions.open_transactions import OpenTransactions
 
 TRANSACTION_STATE = "__transaction_state"
 
@@ -50,6 +53,7 @@ class TransactionService:
         producer_ids: ProducerIds,
         markers: Markers,
         *,
+        open_transactions: OpenTransactions,
         config: TransactionsConfig,
         group_place: GroupPlace,
     ) -> None:
@@ -57,6 +61,7 @@ class TransactionService:
         self._topics = topics
         self._producer_ids = producer_ids
         self._markers = markers
+        self._open = open_transactions
         self._config = config
         self._group_place = group_place
 
@@ -86,6 +91,10 @@ class TransactionService:
             new_id = await self._producer_ids.allocate()
             reply = await self._submit(transactional_id, InitProducer(transactional_id, wanted_ms, current, new_id))
         return cast("Producer", reply)
+
+    async def begin(self, transactional_id: str, producer: Producer) -> int:
+        """Begin a transaction before its first partition is known; returns its number."""
+        return cast("int", await self._submit(transactional_id, Begin(transactional_id, producer)))
 
     async def add_partitions(
         self, transactional_id: str, producer: Producer, partitions: Collection[TopicPartition]
@@ -123,6 +132,13 @@ class TransactionService:
             return ()
         shards = await self._coordinator.submit_all(ListIds())
         return tuple(sorted((one for shard in shards for one in shard), key=lambda one: one.transactional_id))
+
+    def id_of(self, producer_id: int) -> str:
+        """The transactional id that a producer belongs to."""
+        transactional_id = self._open.transactional_id_of(producer_id)
+        if transactional_id is None:
+            raise InvalidProducerIdMapping(f"producer {producer_id} belongs to no transactional id")
+        return transactional_id
 
     @property
     def ending_count(self) -> int:

@@ -10,7 +10,7 @@ from aiohttp import web
 from goqueue.servers.http import health
 from goqueue.servers.http.adapter import adapt
 from goqueue.servers.http.docs import describe
-from goqueue.servers.http.routes import cooperative, groups, members, node, publish, read, topics
+from goqueue.servers.http.routes import cooperative, groups, members, node, publish, read, topics, transactions
 from goqueue.servers.http.unmatched import answer_unmatched
 from goqueue.servers.services import Services
 
@@ -20,6 +20,7 @@ _API = (
     *health.ROUTES,
     *node.ROUTES,
     *topics.ROUTES,
+    *transactions.ROUTES,
     *read.ROUTES,
     *groups.ROUTES,
     *members.ROUTES,

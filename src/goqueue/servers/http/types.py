@@ -206,9 +206,10 @@ class Published(Reply):
 
 
 class InitProducer(Body):
-    """A producer that wants its retries recognised."""
+    """A producer that wants its retries recognised; with a transactional id, one that writes in transactions."""
 
-    transactional_id: str | None = None
+    transactional_id: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
+    transaction_timeout_ms: Annotated[int, Meta(ge=1, le=2**31 - 1)] | None = None
 
 
 class ProducerIdentity(Reply):

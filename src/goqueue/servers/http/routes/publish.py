@@ -12,6 +12,7 @@ from goqueue.records import Acks, NewRecord
 from goqueue.servers.http.adapter import detail_of
 from goqueue.servers.http.message_json import record_of
 from goqueue.servers.http.route import Answer, Call, Route
+from goqueue.servers.http.routes.transactions import patiently
 from goqueue.servers.http.types import InitProducer, MessageIn, ProducerIdentity, Publish, Published, PublishResult
 from goqueue.servers.services import Services
 
@@ -33,12 +34,11 @@ async def publish(services: Services, call: Call) -> Published | Answer:
 
 async def init_producer(services: Services, call: Call) -> ProducerIdentity:
     """Get an id under which retries are recognised."""
-    if call.body.transactional_id is not None:
-        raise InvalidRequest(
-            "transactions are not supported yet",
-            field="transactional_id",
-            hint="leave it out for an idempotent producer",
-        )
+    name, timeout_ms = call.body.transactional_id, call.body.transaction_timeout_ms
+    if name is not None:
+        transactions = services.transactions
+        producer = await patiently(lambda: transactions.init_producer(name, timeout_ms=timeout_ms))
+        return ProducerIdentity(producer_id=producer.producer_id, epoch=producer.epoch)
     return ProducerIdentity(producer_id=await services.producer_ids.allocate(), epoch=0)
 
 
@@ -166,5 +166,6 @@ ROUTES = (
         {200: ProducerIdentity},
         body=InitProducer,
         body_optional=True,
+        errors=(400, 409, 503, 507),
     ),
 )

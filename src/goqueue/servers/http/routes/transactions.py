@@ -1,0 +1,236 @@
+"""Transactions over HTTP: begin, publish, commit or abort; and what an operator may see and do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from goqueue.broker.partitioner import partition_for_key
+from goqueue.codec.batch import encode_batch
+from goqueue.errors import ConcurrentTransactions, InvalidRequest, InvalidTransactionState, TransactionFenced
+from goqueue.records import Acks, TopicPartition
+from goqueue.servers.http.message_json import record_of
+from goqueue.servers.http.route import Call, Route
+from goqueue.servers.http.transaction_types import (
+    AddPartition,
+    Begun,
+    OfTransaction,
+    ProducerHeartbeat,
+    PublishedInTransaction,
+    PublishInTransaction,
+    Status,
+    TransactionRow,
+    Transactions,
+    TransactionStats,
+)
+from goqueue.servers.http.types import MessageIn
+from goqueue.servers.services import Services
+from goqueue.transactions.commands import Described, Producer
+from goqueue.transactions.records import TransactionState
+
+T = TypeVar("T")
+
+# A transaction that is being ended is done within milliseconds, so a caller need not ask again itself.
+_WAIT_SECONDS_MAX = 5.0
+_WAIT_SECONDS = 0.01
+
+
+async def patiently(ask: Callable[[], Awaitable[T]]) -> T:
+    """Ask again while the id's last transaction is being ended."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + _WAIT_SECONDS_MAX
+    while True:
+        try:
+            return await ask()
+        except ConcurrentTransactions:
+            if loop.time() > deadline:
+                raise
+            await asyncio.sleep(_WAIT_SECONDS)
+
+
+async def heartbeat(services: Services, call: Call) -> Status:
+    """Ask whether the producer is still the one of its transactional id."""
+    raw = call.path["producer_id"]
+    if not raw.isascii() or not raw.isdigit():
+        raise InvalidRequest(f"{raw[:40]!r} is no producer id", field="producer_id")
+    described = await services.transactions.describe(call.body.transactional_id)
+    _check_identity(described, Producer(int(raw), call.body.epoch))
+    return Status(status="ok")
+
+
+async def begin(services: Services, call: Call) -> Begun:
+    """Begin a transaction."""
+    name, producer = call.body.transactional_id, _producer(call.body)
+    await patiently(lambda: services.transactions.begin(name, producer))
+    return Begun(transaction_id=_transaction_id(await services.transactions.describe(name)))
+
+
+async def publish(services: Services, call: Call) -> PublishedInTransaction:
+    """Publish a message that is seen once the transaction is committed."""
+    body: PublishInTransaction = call.body
+    transactions = services.transactions
+    producer = Producer(body.producer_id, body.epoch)
+    record = record_of(
+        MessageIn(value=body.value, key=body.key, headers=body.headers, encoding=body.encoding), where=""
+    )
+    topic = await services.topics.ensure(body.topic)
+    partition = body.partition
+    if partition < 0:
+        if record.key is None:
+            raise InvalidRequest("without a key the partition must be named: a retry might go elsewhere", field="key")
+        algorithm = services.topics.config(body.topic).partitioner
+        partition = partition_for_key(record.key, len(topic.partitions), algorithm)
+    await _add(services, transactions.id_of(body.producer_id), producer, TopicPartition(body.topic, partition))
+    batch = encode_batch(
+        [record],
+        producer_id=body.producer_id,
+        producer_epoch=body.epoch,
+        base_sequence=body.sequence,
+        transactional=True,
+        now_ms=services.clock.now_ms(),
+    )
+    pending = services.publish.append(body.topic, partition, batch, acks=Acks.ALL)
+    if pending.durable is not None:
+        await pending.durable
+    appended = pending.appended
+    return PublishedInTransaction(partition=partition, offset=appended.base_offset, duplicate=appended.duplicate)
+
+
+async def add_partition(services: Services, call: Call) -> Status:
+    """Say which partition the transaction is going to write to."""
+    body: AddPartition = call.body
+    await _add(services, body.transactional_id, _producer(body), TopicPartition(body.topic, body.partition))
+    return Status(status="added")
+
+
+async def commit(services: Services, call: Call) -> Status:
+    """Show all that the transaction wrote; answered when that is decided for good."""
+    await services.transactions.end(call.body.transactional_id, _producer(call.body), commit=True)
+    return Status(status="committed")
+
+
+async def abort(services: Services, call: Call) -> Status:
+    """Hide all that the transaction wrote, for ever."""
+    await services.transactions.end(call.body.transactional_id, _producer(call.body), commit=False)
+    return Status(status="aborted")
+
+
+async def list_transactions(services: Services, _call: Call) -> Transactions:
+    """Transactions that are open or being ended."""
+    found = await services.transactions.list()
+    rows = [_row(one) for one in found if one.state is TransactionState.ONGOING or one.state.is_prepared]
+    return Transactions(transactions=rows, count=len(rows))
+
+
+async def stats(services: Services, _call: Call) -> TransactionStats:
+    """How many transactional ids there are, by state."""
+    found = await services.transactions.list()
+    states = Counter(one.state.kafka_name for one in found)
+    return TransactionStats(
+        transactional_ids=len(found), states=dict(sorted(states.items())), ending=services.transactions.ending_count
+    )
+
+
+async def describe(services: Services, call: Call) -> TransactionRow:
+    """What is known of a transactional id."""
+    return _row(await services.transactions.describe(call.path["transactional_id"]))
+
+
+async def abort_any(services: Services, call: Call) -> Status:
+    """Abort an open transaction on an operator's word; its producer is fenced."""
+    await services.transactions.abort(call.path["transactional_id"])
+    return Status(status="aborted")
+
+
+async def _add(services: Services, name: str, producer: Producer, place: TopicPartition) -> None:
+    """Only to a transaction that was begun: over HTTP a producer says when."""
+    described = await services.transactions.describe(name)
+    _check_identity(described, producer)
+    if described.state is not TransactionState.ONGOING:
+        raise InvalidTransactionState("no transaction was begun")
+    if place in described.partitions:
+        return
+    for error in (await services.transactions.add_partitions(name, producer, [place])).values():
+        raise error
+
+
+def _check_identity(described: Described, producer: Producer) -> None:
+    if producer != Producer(described.producer_id, described.producer_epoch):
+        raise TransactionFenced("another producer has taken the transactional id over")
+
+
+def _producer(body: OfTransaction) -> Producer:
+    return Producer(body.producer_id, body.epoch)
+
+
+def _transaction_id(one: Described) -> str:
+    return f"txn-{one.started_ms * 1_000_000}-{one.producer_id & 0xFFFFFFFF:08x}{one.number & 0xFFFFFFFF:08x}"
+
+
+def _row(one: Described) -> TransactionRow:
+    return TransactionRow(
+        transactional_id=one.transactional_id,
+        transaction_id="" if one.started_ms < 0 else _transaction_id(one),
+        producer_id=one.producer_id,
+        epoch=one.producer_epoch,
+        state=one.state.kafka_name,
+        timeout_ms=one.timeout_ms,
+        started_ms=one.started_ms,
+        partitions=[str(place) for place in one.partitions],
+    )
+
+
+_REFUSALS = (400, 403, 404, 409, 503, 507)
+
+ROUTES = (
+    Route(
+        "POST",
+        "/producers/{producer_id}/heartbeat",
+        heartbeat,
+        "Ask whether a producer is still the one of its transactional id",
+        {200: Status},
+        body=ProducerHeartbeat,
+        errors=_REFUSALS,
+    ),
+    Route("POST", "/transactions/begin", begin, "Begin", {200: Begun}, body=OfTransaction, errors=_REFUSALS),
+    Route(
+        "POST",
+        "/transactions/publish",
+        publish,
+        "Publish within a transaction",
+        {200: PublishedInTransaction},
+        body=PublishInTransaction,
+        errors=(*_REFUSALS, 413),
+    ),
+    Route(
+        "POST",
+        "/transactions/add-partition",
+        add_partition,
+        "Add a partition to a transaction",
+        {200: Status},
+        body=AddPartition,
+        errors=_REFUSALS,
+    ),
+    Route("POST", "/transactions/commit", commit, "Commit", {200: Status}, body=OfTransaction, errors=_REFUSALS),
+    Route("POST", "/transactions/abort", abort, "Abort", {200: Status}, body=OfTransaction, errors=_REFUSALS),
+    Route("GET", "/transactions", list_transactions, "List active transactions", {200: Transactions}, errors=(503,)),
+    Route("GET", "/transactions/stats", stats, "Count transactions by state", {200: TransactionStats}, errors=(503,)),
+    Route(
+        "GET",
+        "/transactions/{transactional_id}",
+        describe,
+        "Describe a transactional id",
+        {200: TransactionRow},
+        errors=_REFUSALS,
+    ),
+    Route(
+        "POST",
+        "/transactions/{transactional_id}/abort",
+        abort_any,
+        "Abort the open transaction of an id and fence its producer",
+        {200: Status},
+        errors=_REFUSALS,
+    ),
+)

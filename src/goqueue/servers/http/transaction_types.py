@@ -1,0 +1,101 @@
+"""The JSON of transactions."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from goqueue.servers.http.types import Body, Reply, Text
+
+ProducerId = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Epoch = Annotated[int, Meta(ge=0, le=32_767)]
+Name = Annotated[str, Meta(min_length=1, max_length=255)]
+TopicName = Annotated[str, Meta(min_length=1, max_length=249)]
+
+
+class ProducerHeartbeat(Body):
+    """Who says that it is alive."""
+
+    transactional_id: Name
+    epoch: Epoch
+
+
+class OfTransaction(Body):
+    """The producer whose transaction it is."""
+
+    transactional_id: Name
+    producer_id: ProducerId
+    epoch: Epoch
+
+
+class AddPartition(OfTransaction):
+    """A partition that the transaction is going to write to."""
+
+    topic: TopicName
+    partition: Annotated[int, Meta(ge=0, le=2**31 - 1)]
+
+
+class PublishInTransaction(Body):
+    """One message of the producer's open transaction; `sequence` counts per partition, from 0 in every epoch."""
+
+    producer_id: ProducerId
+    epoch: Epoch
+    topic: TopicName
+    value: msgspec.Raw
+    sequence: Annotated[int, Meta(ge=0, le=2**31 - 1)]
+    # -1: by the key.
+    partition: Annotated[int, Meta(ge=-1, le=2**31 - 1)] = 0
+    key: Text | None = None
+    headers: dict[str, Text | None] | None = None
+    encoding: Literal["base64", "text"] = "text"
+
+
+class PublishedInTransaction(Reply):
+    """Where the message lies; it is seen once the transaction is committed."""
+
+    partition: int
+    offset: int
+    duplicate: bool
+
+
+class Begun(Reply):
+    """A transaction that is open."""
+
+    transaction_id: str
+
+
+class Status(Reply):
+    """What became of it."""
+
+    status: str
+
+
+class TransactionRow(Reply):
+    """One transactional id."""
+
+    transactional_id: str
+    transaction_id: str
+    producer_id: int
+    epoch: int
+    state: str
+    timeout_ms: int
+    # Milliseconds since 1970; -1 without a transaction.
+    started_ms: int
+    partitions: list[str]
+
+
+class Transactions(Reply):
+    """Transactions that are open or being ended."""
+
+    transactions: list[TransactionRow]
+    count: int
+
+
+class TransactionStats(Reply):
+    """How many transactional ids are in each state, and how many transactions are being ended right now."""
+
+    transactional_ids: int
+    states: dict[str, int]
+    ending: int
