@@ -31,3 +31,13 @@ def test_the_first_hour_works_from_top_to_bottom(broker):
     shown = "\n".join(outputs)
     for expected in ("created topic payments with 2 partitions", "nothing was changed", '"acks":"all"', "refund of 4"):
         assert expected in shown
+
+
+def test_the_page_on_transactions_works_from_top_to_bottom(broker):
+    page = (ROOT / "docs" / "howto" / "transactions.md").read_text()
+
+    outputs = [run(language, code, broker) for language, code in BLOCK.findall(page)]
+
+    shown = "\n".join(outputs)
+    for expected in ("worked on 3", '"status":"committed"', "CompleteCommit"):
+        assert expected in shown

@@ -73,7 +73,6 @@ async def publish(services: Services, call: Call) -> PublishedInTransaction:
     transactions = services.transactions
     producer = Producer(body.producer_id, body.epoch)
     record = record_of(
-        MessageIn(value=body.value, key=body.key, headers=body.headers, encoding=body.encoding), where=""
     )
     topic = await services.topics.ensure(body.topic)
     partition = body.partition
