@@ -72,8 +72,7 @@ async def publish(services: Services, call: Call) -> PublishedInTransaction:
     body: PublishInTransaction = call.body
     transactions = services.transactions
     producer = Producer(body.producer_id, body.epoch)
-    record = record_of(
-    )
+    record = record_of(MessageIn(value=body.value, key=body.key, headers=body.headers, encoding=body.encoding))
     topic = await services.topics.ensure(body.topic)
     partition = body.partition
     if partition < 0:
