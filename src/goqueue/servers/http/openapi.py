@@ -13,6 +13,8 @@ from goqueue.servers.http.types import ErrorReply
 
 _PATH_PARAMETER = re.compile(r"{(\w+)}")
 _PATH_SCHEMAS = {
+    "producer_id": {"type": "integer", "minimum": 0, "maximum": 2**63 - 1},
+    "transactional_id": {"type": "string", "minLength": 1, "maxLength": 255},
     "topic": {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,249}$"},
     "partition": {"type": "integer", "minimum": 0, "maximum": 2**31 - 1},
     "group": {"type": "string", "minLength": 1, "maxLength": 255},
