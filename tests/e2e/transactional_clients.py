@@ -223,7 +223,7 @@ def wait_for(seen: Any, wanted: Any) -> None:
 
 
 def committed_offsets(address: str, group: str, places: Sequence[TopicPartition]) -> list[int]:
-    """How far a group has read, once no open transaction may change it; -1001 for nothing."""
+    """How far a group has read, whatever an open transaction may change yet; -1001 for nothing."""
     consumer = Consumer(
         {"bootstrap.servers": address, "group.id": group, "isolation.level": "read_uncommitted", "log_level": 0}
     )
