@@ -32,9 +32,9 @@ def test_a_field_like_none_of_ours_is_answered_with_all():
 
 
 def test_a_field_deep_in_the_body_is_found_there():
-    error = problem(Publish, '{"messages": [{"value": 1}, {"valeu": 2}]}')
+    error = problem(Publish, '{"messages": [{"value": 1}, {"values": 2}]}')
 
-    assert (error.field, error.hint) == ("messages[1].valeu", "did you mean 'value'?")
+    assert (error.field, error.hint) == ("messages[1].values", "did you mean 'value'?")
 
 
 def test_a_missing_field_is_named():
