@@ -9,7 +9,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from goqueue.errors import CorruptFrame, OffsetOutOfRange
-from goqueue.log import appends, compacting, removal, timestamps
+from goqueue.log import appends, compacting, durability, removal, timestamps
 from goqueue.log.aborted_lookup import aborted_between
 from goqueue.log.appends import append_data
 from goqueue.log.compaction import Compaction, CompactionReport
@@ -22,7 +22,7 @@ from goqueue.log.segment_cache import SegmentCache
 from goqueue.log.segment_list import Segments
 from goqueue.log.settings import LogSettings
 from goqueue.log.state import LogState
-from goqueue.log.sync import CLOSED, SyncRound
+from goqueue.log.sync import SyncRound
 from goqueue.log.timestamps import TimestampOffset
 from goqueue.ports import Buffer, Files
 from goqueue.records import AbortedTransaction, Appended
@@ -249,52 +249,20 @@ class PartitionLog:
 
     def begin_sync(self) -> SyncRound | None:
         """A round that makes everything written so far safe, to be run on any thread; None if nothing waits."""
-        state = self._state
-        if state.sync.poison is not None:
-            return None
-        active = state.segments.active
-        first_open = state.producers.first_open_offset()
-        return state.sync.begin(
-            state.end_point(),
-            active.hold() if active is not None else None,
-            stable_end=state.end_offset if first_open is None else first_open,
-        )
+        return durability.begin_sync(self._state)
 
     def end_sync(self, round_: SyncRound, error: BaseException | None) -> None:
         """Take the outcome of a round: what it covered is safe, or the log is poisoned."""
-        state = self._state
-        if not state.sync.end(round_, error):
-            return
-        former, state.sync.synced = state.sync.synced, max(state.sync.synced, round_.end)
-        if state.recorded is None or state.recorded.base_offset != state.sync.synced.base_offset:
-            try:
-                state.write_checkpoint()
-            except OSError:
-                # Nothing in a new segment is promised before; the next round tries again.
-                state.sync.synced = former
-                state.sync.change_names()
-                return
-        state.sync.stable_end = max(state.sync.stable_end, round_.stable_end)
+        durability.end_sync(self._state, round_, error)
 
     def checkpoint(self) -> None:
         """Write down how far the log is safe, so that less is scanned after a crash."""
-        state = self._state
-        if state.segments.active is None or state.is_closed_clean or state.sync.poison == CLOSED:
-            return
-        try:
-            state.write_checkpoint()
-        except OSError as error:
-            raise state.storage_error(error) from error
+        durability.checkpoint(self._state)
 
     def close(self) -> None:
         """Sync everything and say so on the disk, so that nothing is scanned at the next start."""
-        state = self._state
         try:
-            if state.segments.active is not None and not state.is_closed_clean and state.sync.poison is None:
-                self._close_clean(state.segments.active)
-        except OSError as error:
-            # Not lost, only not clean: the next start looks through what was not synced.
-            raise state.storage_error(error) from error
+            durability.close(self._state)
         finally:
             self.abandon()
 
@@ -303,21 +271,6 @@ class PartitionLog:
         self._state.sync.drop()
         for segment in self._state.segments.current.all:
             segment.release()
-
-    def _close_clean(self, active: Segment) -> None:
-        round_ = self.begin_sync()
-        try:
-            active.spill_indexes()
-            active.sync_indexes()
-            if round_ is not None:
-                round_.run()
-        except OSError as error:
-            if round_ is not None:
-                self.end_sync(round_, error)
-            raise
-        if round_ is not None:
-            self.end_sync(round_, None)
-        self._state.write_checkpoint(is_clean=True)
 
     def _read(self, offset: int, max_bytes: int, upper: int, *, frames: bool, nowait: bool) -> Read:
         state = self._state

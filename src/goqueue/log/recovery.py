@@ -180,6 +180,8 @@ def _take_clean(state: LogState, checkpoint: Checkpoint) -> bool:
         state.producers = decode_producers(state, checkpoint)
     except DamagedIndex:
         return False
+    # Opened before anybody reads: a handle that a reader opened would not see later appends.
+    active.hold()
     active.expect_indexes(checkpoint)
     active.end_offset = state.end_offset = end.offset
     state.sync.synced = end

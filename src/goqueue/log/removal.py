@@ -109,6 +109,7 @@ def _cut(state: LogState, offset: int) -> int:
         point = cut_point(kept[-1], offset)
         last = state.new_segment(point.base_offset, size_bytes=point.position, end_offset=point.offset)
         load_segment_indexes(state, kept[-1], last)
+        last.hold()
         last.load_indexes()
         survivors = [*kept[:-1], last]
     else:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from errno import ENOENT
 
 from goqueue.codec.frame import HEADER_BYTES, FrameDamage, FrameHeader, parse_frame_header
 from goqueue.errors import CorruptFrame
@@ -19,31 +18,20 @@ from goqueue.log.frame_reader import frame_at, frames_in
 from goqueue.log.lane_index import LaneIndex
 from goqueue.log.offset_index import ENTRY as OFFSET_ENTRY
 from goqueue.log.offset_index import OffsetIndex
+from goqueue.log.pinned_files import PinnedFiles
 from goqueue.log.segment_cache import SegmentCache, SegmentFiles
-from goqueue.log.segment_names import (
-    ABORTED_INDEX,
-    LANE_INDEX,
-    LOG,
-    OFFSET_INDEX,
-    SEGMENT_SUFFIXES,
-    TIME_INDEX,
-    file_name,
-)
+from goqueue.log.segment_names import ABORTED_INDEX, LANE_INDEX, OFFSET_INDEX, TIME_INDEX, file_name
 from goqueue.log.time_index import ENTRY as TIME_ENTRY
 from goqueue.log.time_index import TimeIndex
 from goqueue.ports import Buffer, Files
 
 
-class Segment:
+class Segment(PinnedFiles):
     """Frames from `base_offset` up to `end_offset`, in `size_bytes` bytes."""
 
     __slots__ = (
-        "_cache",
-        "_files",
-        "_held",
         "_index",
         "_interval_bytes",
-        "_released",
         "_times",
         "aborted",
         "base_offset",
@@ -52,7 +40,6 @@ class Segment:
         "lanes",
         "resume",
         "size_bytes",
-        "stem",
     )
 
     def __init__(
@@ -66,16 +53,11 @@ class Segment:
         end_offset: int,
         interval_bytes: int,
     ) -> None:
-        self._files = files
-        self._cache = cache
-        self.stem = f"{directory}/{file_name(base_offset, '')}"
+        super().__init__(files, cache, f"{directory}/{file_name(base_offset, '')}")
         self.base_offset = base_offset
         self.end_offset = end_offset
         self.size_bytes = size_bytes
         self._interval_bytes = interval_bytes
-        # Kept open while active; sealed segments are open only while the cache says so.
-        self._held: SegmentFiles | None = None
-        self._released = False
         self._index: OffsetIndex | None = None
         self._times: TimeIndex | None = None
         # When the first frame was written, by the leader's clock; not known before `begin`.
@@ -90,46 +72,7 @@ class Segment:
     def __repr__(self) -> str:
         return f"Segment({self.path}, offsets {self.base_offset} to {self.end_offset}, {self.size_bytes} bytes)"
 
-    @property
-    def path(self) -> str:
-        """The `.log` file."""
-        return self.stem + LOG
-
-    # --- files ------------------------------------------------------------------------
-
-    def open_files(self, *, create: bool = False) -> SegmentFiles:
-        """Fresh handles; asked for by the cache, or by whoever makes the segment active."""
-        return SegmentFiles(self._files, self.stem, create=create)
-
-    def pin(self) -> SegmentFiles:
-        """The open files, which stay open until `unpin`."""
-        while not self._released:
-            files = self._held or self._cache.get(self)
-            self._forget_if_released()
-            if files.pin():
-                return files
-        raise FileNotFoundError(ENOENT, "the segment is gone", self.path)
-
-    def _forget_if_released(self) -> None:
-        # Released while it was opened: the cache must not keep what nobody will ask for again.
-        if self._released:
-            self._cache.discard(self)
-
-    def hold(self, *, create: bool = False) -> SegmentFiles:
-        """Keep the files open until `release`, whatever the cache does."""
-        if self._held is None:
-            self._released = False
-            self._held = self.open_files(create=create)
-            self._cache.discard(self)
-        return self._held
-
-    def release(self) -> None:
-        """Close the files once nobody reads them: the segment is deleted, or its log closed."""
-        self._released = True
-        held, self._held = self._held, None
-        if held is not None:
-            held.retire()
-        self._cache.discard(self)
+    # --- its life ---------------------------------------------------------------------
 
     def begin(self, *, now_ms: int | None = None, create: bool = False) -> None:
         """Take appends from now on. `now_ms` is when an empty segment gets its first frame, if that is known."""
@@ -155,20 +98,10 @@ class Segment:
 
     def seal(self) -> SegmentFiles:
         """Take no more appends: the files are the cache's from now on. They are returned pinned."""
-        files = self.hold()
-        # Before the cache has them: it may retire them at once, and they are not synced yet.
-        files.share()
-        self._cache.put(self, files)
-        self._held = None
+        files = self.hand_over()
         self.lanes = None
         self.aborted = None
         return files
-
-    def remove_files(self) -> None:
-        """Delete the segment from the disk; readers that pinned it go on reading."""
-        self.release()
-        for suffix in SEGMENT_SUFFIXES:
-            self._files.remove(self.stem + suffix)
 
     # --- writing ----------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from goqueue.log.segment_names import LOG
 from goqueue.ports import File, Files
 
 if TYPE_CHECKING:
-    from goqueue.log.segment import Segment
+    from goqueue.log.pinned_files import PinnedFiles
 
 
 class SegmentFiles:
@@ -92,13 +92,13 @@ class SegmentCache:
     """
 
     def __init__(self, open_segments_max: int) -> None:
-        self._open: OrderedDict[Segment, SegmentFiles] = OrderedDict()
+        self._open: OrderedDict[PinnedFiles, SegmentFiles] = OrderedDict()
         self._open_max = open_segments_max
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def get(self, segment: Segment) -> SegmentFiles:
+    def get(self, segment: PinnedFiles) -> SegmentFiles:
         """The segment's files, opened if need be. Not pinned yet."""
         found = self._open.get(segment)
         if found is None:
@@ -108,7 +108,7 @@ class SegmentCache:
             self._open.move_to_end(segment)
         return found
 
-    def put(self, segment: Segment, files: SegmentFiles) -> SegmentFiles:
+    def put(self, segment: PinnedFiles, files: SegmentFiles) -> SegmentFiles:
         """Keep the segment's files open for later; returns those that are kept."""
         kept = self._open.setdefault(segment, files)
         if kept is not files:
@@ -121,7 +121,7 @@ class SegmentCache:
             oldest.retire()
         return kept
 
-    def discard(self, segment: Segment) -> None:
+    def discard(self, segment: PinnedFiles) -> None:
         """Close the segment's files: it is deleted, replaced or active again."""
         files = self._open.pop(segment, None)
         if files is not None:
