@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from goqueue.codec.frame import HEADER_BYTES, FrameDamage, FrameHeader, StoredFrame, parse_frame_header, walk_frames
 from goqueue.ports import File
 
-CHUNK_BYTES = 4 * 1024 * 1024
+CHUNK_BYTES = 1024 * 1024
+# Deals with the frames at the beginning of a chunk, given it and where it lies; returns how many bytes those take.
+TakeFirst = Callable[[memoryview, int], int]
 _START = b"GQ\x01"
 
 
-def frames_in(file: File, position: int, end: int) -> Iterator[tuple[int, memoryview, StoredFrame]]:
+def frames_in(
+    file: File, position: int, end: int, take_first: TakeFirst | None = None
+) -> Iterator[tuple[int, memoryview, StoredFrame]]:
     """Every frame from `position` to `end` as (where its chunk begins, the chunk, the frame in it).
 
     Raises FrameDamage, its position counted in the file, at the first that is not whole.
+    `take_first` may take frames off the beginning of each chunk, which are not yielded then.
     """
     want = CHUNK_BYTES
     while position < end:
         view = memoryview(file.pread(min(want, end - position), position))
         want = CHUNK_BYTES
         try:
-            for frame in walk_frames(view):
+            taken = take_first(view, position) if take_first is not None else 0
+            for frame in walk_frames(view, taken):
                 yield position, view, frame
         except FrameDamage as damage:
             at = position + damage.position

@@ -19,7 +19,8 @@ _SPAN = Struct(">4sIq12xIHqi11xi")
 _SPAN_BYTES = _SPAN.size
 _START = b"GQ\x01"
 _FLAGS_MAX = sum(Flags)
-_START_CRC = {
+# The checksum of the four bytes before the CRC, for every form that they may have.
+START_CRC = {
     _START + bytes([flags]): crc32c(_START + bytes([flags]))
     for flags in range(_FLAGS_MAX + 1)
     if not flags & ~_FLAGS_MAX
@@ -33,7 +34,7 @@ def frame_spans(view: memoryview) -> Iterator[tuple[int, int, int, int, int]]:
     """
     size = len(view)
     position = 0
-    unpack_from, start_crc = _SPAN.unpack_from, _START_CRC
+    unpack_from, start_crc = _SPAN.unpack_from, START_CRC
     while position < size:
         if size - position < _SPAN_BYTES:
             break

@@ -9,18 +9,19 @@ from dataclasses import dataclass, field
 
 from goqueue.codec.batch import HEADER_BYTES as BATCH_HEADER_BYTES
 from goqueue.codec.batch import parse_batch_header
-from goqueue.codec.frame import HEADER_BYTES, Flags, FrameDamage, parse_frame_header
+from goqueue.codec.frame import HEADER_BYTES, FrameDamage, parse_frame_header
 from goqueue.errors import CorruptFrame, DamagedIndex
 from goqueue.log.aborted_index import AbortedIndex
 from goqueue.log.checkpoint import Checkpoint, LogPoint
 from goqueue.log.frame_reader import find_frame, frames_in
 from goqueue.log.lane_index import LaneIndex
+from goqueue.log.plain_frames import take_plain_frames
 from goqueue.log.producer_state import ProducerState
 from goqueue.log.replay import OFFSET_MAX, restore_producers
 from goqueue.log.segment import Segment
 from goqueue.log.segment_list import Gap
 from goqueue.log.snapshots import forget_snapshots
-from goqueue.log.state import LogState
+from goqueue.log.state import LogState, newest_ms
 
 
 @dataclass(slots=True)
@@ -34,9 +35,6 @@ class RecoveryReport:
     cut_where: str = ""
     segments_dropped: int = 0
     damage: list[CorruptFrame] = field(default_factory=list)
-
-
-_SPECIAL = int(Flags.CONTROL | Flags.MIXED_LANES)
 
 
 class Scan:
@@ -157,27 +155,26 @@ class Scan:
             resume = found
 
     def _take_frames(self, segment: Segment, resume: int, expected: int, position: int) -> tuple[int, int]:
-        # The loop that decides how long a crash keeps a partition away: plain frames, which
-        # nothing but the indexes need to know of, are dealt with here and call nobody.
         state, producers_from = self._state, self._producers_from
-        index, times, lanes = segment.index, segment.times, segment.lanes
+        lanes = segment.lanes if segment.lanes is not None else LaneIndex(segment.base_offset)
+
+        def take_plain(view: memoryview, chunk: int) -> int:
+            nonlocal expected, position
+            taken, expected = take_plain_frames(segment, lanes, view, chunk, expected, state.epochs.latest)
+            if taken:
+                position = chunk + taken
+            return taken
+
         try:
-            for chunk, view, frame in frames_in(segment.hold().log, resume, segment.size_bytes):
-                at, end, header, batch = frame
-                offset = header[2]
+            for chunk, view, frame in frames_in(segment.hold().log, resume, segment.size_bytes, take_plain):
+                offset = frame.header.offset
                 if offset < expected:
                     reason = f"offset {offset} comes where {expected} is due"
-                    raise FrameDamage(chunk + at, reason)
-                stamp_ms = batch[8] if batch[8] >= 0 else header[3] // 1_000_000
-                if stamp_ms > times.max_timestamp_ms or chunk + at >= index.next_position:
-                    segment.note_frame(offset, chunk + at, stamp_ms)
-                expected = offset + batch[6] + 1
-                if batch[9] < 0 and batch[2] == state.epochs.latest and lanes is not None and not header[0] & _SPECIAL:
-                    if batch[12]:
-                        lanes.append_run(header[4], offset, expected - offset)
-                else:
-                    state.apply_frame(segment, frame, view, producers_from=producers_from)
-                position = chunk + end
+                    raise FrameDamage(chunk + frame.position, reason)
+                segment.note_frame(offset, chunk + frame.position, newest_ms(frame))
+                state.apply_frame(segment, frame, view, producers_from=producers_from)
+                expected = offset + frame.batch.last_offset_delta + 1
+                position = chunk + frame.end
         except FrameDamage as damage:
             raise _Broken(expected, position, damage) from None
         return expected, position
