@@ -196,7 +196,9 @@ def test_find_coordinator_in_every_version(wire: Wire, address: str, version: in
     for one in found["coordinators"] if version >= 4 else [found]:
         assert (one["error_code"], f"{one['host']}:{one['port']}") == (NONE, address)
     if version >= 1:
-        refused = wire.ask(FIND, version, key="x", key_type=1, coordinator_keys=["x"])
+        ours = wire.ask(FIND, version, key="x", key_type=1, coordinator_keys=["x"])
+        assert (ours["coordinators"][0] if version >= 4 else ours)["error_code"] == NONE
+        refused = wire.ask(FIND, version, key="x", key_type=9, coordinator_keys=["x"])
         assert (refused["coordinators"][0] if version >= 4 else refused)["error_code"] == NOT_COORDINATED
 
 
