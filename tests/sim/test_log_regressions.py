@@ -7,7 +7,8 @@ from uuid import UUID
 import pytest
 
 from goqueue.codec.batch import decode_records, encode_batch, encode_marker, parse_batch_header
-from goqueue.errors import CorruptFrame
+from goqueue.errors import CorruptFrame, DiskFull
+from goqueue.log.checkpoint import stored_topic_id
 from goqueue.log.partition_log import PartitionLog
 from goqueue.log.settings import LogSettings
 from goqueue.records import Appended, NewRecord
@@ -168,6 +169,17 @@ def test_a_log_that_starts_behind_all_it_lost_is_whole_after_every_restart() -> 
         log = restart()
         assert (log.start_offset, log.end_offset, log.high_watermark, log.synced_end) == (1, 1, 1, 1)
     assert disk.append().base_offset == 1
+
+
+def test_a_log_whose_first_append_failed_says_whose_it_is_before_the_second() -> None:
+    disk = Disk()
+    disk.files.faults.capacity_bytes = 0
+    with pytest.raises(DiskFull):
+        disk.append(b"no room")
+    disk.files.faults.capacity_bytes = None
+    disk.kill()
+    disk.append(b"room")
+    assert stored_topic_id(disk.files, DIRECTORY) == disk.log.topic_id
 
 
 def test_frames_written_after_an_interrupted_truncation_are_not_cut_with_it() -> None:

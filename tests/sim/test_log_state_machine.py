@@ -40,7 +40,7 @@ from goqueue.records import Appended, NewRecord
 from goqueue.testing.clock import ManualClock
 from goqueue.testing.disk import Survival
 from goqueue.testing.faults import Crash
-from goqueue.testing.log_model import LogModel, ModelFrame, objection
+from goqueue.testing.log_model import LogModel, ModelFrame, ModelProducer, objection
 from goqueue.testing.memory_files import MemoryFiles
 
 DIRECTORY = "logs/t/0"
@@ -111,16 +111,14 @@ class LogMachine(RuleBasedStateMachine):
     def append_in_sequence(
         self, producer: int, records: list[tuple[bytes | None, bytes | None]], transactional: bool
     ) -> None:
-        known = self.model.producers().get(producer)
-        if known is not None and known.open_first_offset >= 0:
-            transactional = True
+        known = self.known(producer)
         self.append_batch(
             self.batch(
                 records,
                 producer_id=producer,
-                producer_epoch=known.epoch if known else 0,
-                base_sequence=(known.last_sequence if known else -1) + 1,
-                transactional=transactional,
+                producer_epoch=known.epoch,
+                base_sequence=known.last_sequence + 1,
+                transactional=transactional or known.open_first_offset >= 0,
             )
         )
 
@@ -564,6 +562,16 @@ class LogMachine(RuleBasedStateMachine):
         """Whether the producer's last batch is still in the log: what is deleted may be forgotten."""
         return self.model.producers()[producer].last_offset >= self.log.start_offset
 
+    def known(self, producer: int) -> ModelProducer:
+        """What the producer goes on from: what it wrote, or what the log still knows of what was deleted."""
+        known = self.model.producers().get(producer, ModelProducer(epoch=0))
+        if known.last_offset >= self.log.start_offset:
+            return known
+        real = [one for one in self.log.producers() if one.producer_id == producer]
+        if not real:
+            return known
+        return ModelProducer(real[0].epoch, real[0].last_sequence, -1, real[0].open_first_offset)
+
     def check_producers(self) -> None:
         first = min((frame.base_offset for frame in self.model.stored()), default=self.log.start_offset)
         real = {one.producer_id: one for one in self.log.producers()}
@@ -576,7 +584,7 @@ class LogMachine(RuleBasedStateMachine):
             assert (one.epoch, one.last_sequence) == (producer.epoch, producer.last_sequence)
             # A transaction whose first batch was deleted may be taken to begin with the next one.
             assert one.open_first_offset == producer.open_first_offset or (
-                0 <= producer.open_first_offset < first <= one.open_first_offset
+                0 <= producer.open_first_offset < min(first, one.open_first_offset)
             )
         if all(self.remembers(producer_id) for producer_id in wanted):
             stable, real_stable = self.model.last_stable_offset(), self.log.last_stable_offset

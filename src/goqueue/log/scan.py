@@ -75,7 +75,12 @@ class Scan:
             if segment.aborted is not None:
                 segment.aborted.truncate(state.end_offset)
         known = self._checkpoint
-        state.is_checkpoint_stale = known is not None and (known.is_cut or known.end.offset > state.end_offset)
+        if known is None:
+            # A first append that failed leaves an empty segment and nothing that says whose it is. Only
+            # then: with frames there, a recovery point at their beginning would unsay what was promised.
+            state.is_checkpoint_stale = state.end_offset == segments[0].base_offset
+        else:
+            state.is_checkpoint_stale = known.is_cut or known.end.offset > state.end_offset
         state.sync.synced = min(state.sync.synced, state.end_point())
         state.sync.change_names()
 
