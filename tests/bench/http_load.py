@@ -10,10 +10,11 @@ import asyncio
 import json
 import sys
 import time
+from collections import deque
 
 import aiohttp
 
-from goqueue.client import connect
+from goqueue.client import Delivered, connect
 
 VALUE = "x" * 100
 
@@ -35,11 +36,16 @@ async def produce(address: str, topic: str, count: int, _size: int) -> dict[str,
     async with connect(f"http://{address}") as client, client.producer() as producer:
         await producer.send_and_wait(topic, VALUE)
         started = time.perf_counter()
-        futures = [await producer.send(topic, VALUE) for _ in range(count)]
+        waiting: deque[asyncio.Future[Delivered]] = deque()
+        for _ in range(count):
+            waiting.append(await producer.send(topic, VALUE))
+            # Looked at as they come, as a program would: a list of all of them would time the garbage collector.
+            while waiting and waiting[0].done():
+                waiting.popleft().result()
         await producer.flush()
+        for future in waiting:
+            future.result()
         seconds = time.perf_counter() - started
-    for future in futures:
-        future.result()
     return {"seconds": seconds, "count": count}
 
 

@@ -34,7 +34,7 @@ from goqueue.node.flusher import Flusher
 from goqueue.node.health import HealthChecks
 from goqueue.node.housekeeping import Housekeeping
 from goqueue.node.listening import CannotListen
-from goqueue.node.metrics import Metrics
+from goqueue.node.metrics_page import MetricsPage
 from goqueue.node.node import Node, Running
 from goqueue.node.offload import ThreadOffload
 from goqueue.node.system_clock import SystemClock
@@ -154,7 +154,7 @@ async def _wire(
     housekeeping.start()
     stack.push_async_callback(housekeeping.close)
     request_times = RequestTimes()
-    metrics = Metrics(
+    metrics = MetricsPage(
         topics=topics,
         partitions=partitions,
         groups=groups,
@@ -195,7 +195,7 @@ async def _wire(
     return Running(services, world.data_dir, world.kafka, world.http)
 
 
-async def _serve(world: _World, services: Services, metrics: Metrics, stack: AsyncExitStack) -> None:
+async def _serve(world: _World, services: Services, metrics: MetricsPage, stack: AsyncExitStack) -> None:
     """Accept clients, now that everything behind the front-ends is there."""
     if world.listeners is None:
         return

@@ -94,6 +94,7 @@ class Metrics:
         flusher: FlusherStats,
         request_times: RequestTimes,
         free_bytes: Callable[[], int],
+        connections: Callable[[], int],
     ) -> None:
         self._topics = topics
         self._partitions = partitions
@@ -101,8 +102,7 @@ class Metrics:
         self._flusher = flusher
         self._request_times = request_times
         self._free_bytes = free_bytes
-        # Set once there is a server whose connections can be counted.
-        self.connections: Callable[[], int] = int
+        self._connections = connections
 
     async def __call__(self) -> bytes:
         """The page, in Prometheus' text format."""
@@ -120,7 +120,7 @@ class Metrics:
         topics = self._topics.list()
         yield TOPICS.gauge([((), len(topics))])
         yield TOPIC_PARTITIONS.gauge(((topic.name,), len(topic.partitions)) for topic in topics)
-        yield CONNECTIONS.gauge([((), self.connections())])
+        yield CONNECTIONS.gauge([((), self._connections())])
         family = HistogramMetricFamily(
             _PREFIX + REQUEST_SECONDS.name, REQUEST_SECONDS.help, labels=REQUEST_SECONDS.labels
         )

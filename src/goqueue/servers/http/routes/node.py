@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 from aiohttp import web
-from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from goqueue.servers.http.route import Call, Route
 from goqueue.servers.http.types import Reply
@@ -97,6 +96,8 @@ async def cluster(services: Services, _call: Call) -> Cluster:
 
 async def metrics(services: Services, _call: Call) -> web.Response:
     """Every series, for Prometheus."""
+    from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
     body = b"" if services.metrics is None else await services.metrics()
     return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
