@@ -39,11 +39,13 @@ def test_members_and_offsets_survive(tmp_path_factory: pytest.TempPathFactory, h
         members: dict[str, list[Member]] = {}
         for protocol in protocols:
             create_topic(address, protocol, 4)
-            produce(address, protocol, 4, 100)
             session = {} if protocol == "consumer" else {"session_timeout_ms": 60_000}
             members[protocol] = [Member(address, protocol, protocol, protocol, **session) for _ in range(2)]
         everybody = [one for pair in members.values() for one in pair]
         wait_until(lambda: all(len(one.owned) == 2 for one in everybody), *everybody)
+        # Only now: a first member that owned everything could have read it all, and the second nothing.
+        for protocol in protocols:
+            produce(address, protocol, 4, 100)
         wait_until(lambda: all(sum(len(one.read) for one in pair) >= 100 for pair in members.values()), *everybody)
         for one in everybody:
             one.consumer.commit(asynchronous=False)
