@@ -17,10 +17,10 @@ from typing import Any
 import uvloop
 
 from goqueue.codec.batch import encode_batch
+from goqueue.codec.kafka.decode import decoder, read_header, skip_tags
+from goqueue.codec.kafka.encode import encoder
+from goqueue.codec.kafka.schema import message_shape
 from goqueue.records import NewRecord
-from goqueue.servers.kafka.decode import decoder, read_header, skip_tags
-from goqueue.servers.kafka.encode import encoder
-from goqueue.servers.kafka.schema import message_shape
 
 TOPIC = "bench"
 PARTITIONS = 3

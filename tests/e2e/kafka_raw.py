@@ -6,7 +6,7 @@ import socket
 from types import TracebackType
 from typing import Any, Self
 
-from tests.unit.servers.kafka.kio_values import read_response, request_frame
+from tests.unit.codec.kafka.kio_values import read_response, request_frame
 
 SECONDS_MAX = 10.0
 

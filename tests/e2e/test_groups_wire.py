@@ -13,10 +13,10 @@ import pytest
 from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AdminClient
 from tests.e2e.group_members import create_topic, quick_broker
-from tests.unit.servers.kafka.kio_values import read_response, request_frame
+from tests.unit.codec.kafka.kio_values import read_response, request_frame
 
+from goqueue.codec.kafka.schema import FieldShape, message_shape
 from goqueue.servers.kafka.registry import HANDLERS
-from goqueue.servers.kafka.schema import FieldShape, message_shape
 
 COMMIT, FETCH, FIND, JOIN, BEAT, LEAVE, SYNC, DESCRIBE, LIST, DELETE, FORGET = 8, 9, 10, 11, 12, 13, 14, 15, 16, 42, 47
 CONSUMER_BEAT, CONSUMER_DESCRIBE = 68, 69

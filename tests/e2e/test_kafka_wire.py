@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from tests.e2e.conftest import StartBroker
 from tests.e2e.kafka_raw import API_VERSIONS, FETCH, METADATA, PRODUCE, RawClient
 from tests.e2e.process import BrokerProcess
+from tests.unit.codec.kafka.kio_values import message_value, request_frame
 from tests.unit.servers.kafka.batches import batch, records_of
-from tests.unit.servers.kafka.kio_values import message_value, request_frame
 
+from goqueue.codec.kafka.schema import message_shape
 from goqueue.servers.kafka.registry import HANDLERS
-from goqueue.servers.kafka.schema import message_shape
 
 MIB = 1024 * 1024
 SOFTWARE = {"client_software_name": "test", "client_software_version": "1"}

@@ -11,6 +11,9 @@ import logging
 from collections.abc import Awaitable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from goqueue.codec.kafka.decode import RequestHeader, decoder, read_header, skip_tags
+from goqueue.codec.kafka.encode import API_VERSIONS_KEY, encoder
+from goqueue.codec.kafka.schema import message_shape
 from goqueue.errors import GoQueueError, MalformedRequest
 from goqueue.ports import Buffer
 from goqueue.servers.kafka import registry
@@ -24,9 +27,6 @@ from goqueue.servers.kafka.api import (
     error_code,
     error_message,
 )
-from goqueue.servers.kafka.decode import RequestHeader, decoder, read_header, skip_tags
-from goqueue.servers.kafka.encode import API_VERSIONS_KEY, encoder
-from goqueue.servers.kafka.schema import message_shape
 
 if TYPE_CHECKING:
     from goqueue.servers.services import Services

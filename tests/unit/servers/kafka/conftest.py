@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.unit.codec.kafka.kio_values import read_response, request_frame
 
 from goqueue.config import Config
 from goqueue.node.assemble import assemble
@@ -15,8 +16,6 @@ from goqueue.servers.services import Services
 from goqueue.testing.clock import ManualClock, seeded_rng
 from goqueue.testing.memory_files import MemoryFiles
 from goqueue.testing.sim_loop import InlineOffload
-
-from .kio_values import read_response, request_frame
 
 Call = Callable[..., Awaitable[dict[str, Any]]]
 

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from tests.unit.codec.kafka.kio_values import read_response, request_frame
 
 from goqueue.config import Config, LimitsConfig
 from goqueue.servers.kafka import server as server_module
@@ -20,7 +21,6 @@ from goqueue.servers.kafka.dispatch import Dispatcher
 from goqueue.servers.kafka.server import KafkaServer
 from goqueue.servers.services import Services
 
-from .kio_values import read_response, request_frame
 from .stub_handlers import HEARTBEAT, METADATA, Slow, stub
 
 MIB = 1024 * 1024

@@ -8,14 +8,14 @@ from typing import Any, cast
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.unit.codec.kafka.kio_values import read_response, request_frame
 
+from goqueue.codec.kafka.schema import message_shape
 from goqueue.errors import CoordinatorUnavailable, MalformedRequest, TopicNotFound
 from goqueue.servers.kafka import registry
 from goqueue.servers.kafka.dispatch import Dispatcher, Later
-from goqueue.servers.kafka.schema import message_shape
 from goqueue.servers.services import Services
 
-from .kio_values import read_response, request_frame
 from .stub_handlers import API_VERSIONS, HEARTBEAT, METADATA, stub
 
 NO_SERVICES = cast("Services", None)

@@ -7,13 +7,13 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from tests.unit.codec.kafka.kio_values import read_response, request_frame
 
 from goqueue.servers.kafka.dispatch import Dispatcher, Later
 from goqueue.servers.services import Services
 
 from .batches import batch, records_of
 from .conftest import Call
-from .kio_values import read_response, request_frame
 from .test_produce import produce
 
 FETCH, LIST_OFFSETS = 1, 2

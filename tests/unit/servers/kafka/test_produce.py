@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from tests.unit.codec.kafka.kio_values import request_frame
 
 from goqueue.broker.publish import Pending
 from goqueue.errors import LogPoisoned, MalformedRequest
@@ -14,7 +15,6 @@ from goqueue.servers.services import Services
 
 from .batches import batch, records_of
 from .conftest import Call
-from .kio_values import request_frame
 
 PRODUCE, FETCH = 0, 1
 VERSIONS = range(3, 14)

@@ -15,9 +15,9 @@ from itertools import groupby
 from typing import Any
 from uuid import UUID
 
+from goqueue.codec.kafka.schema import FieldShape, MessageShape, message_shape
+from goqueue.codec.kafka.wire_types import NUMBERS
 from goqueue.ports import Buffer
-from goqueue.servers.kafka.schema import FieldShape, MessageShape, message_shape
-from goqueue.servers.kafka.wire_types import NUMBERS
 
 API_VERSIONS_KEY = 18
 

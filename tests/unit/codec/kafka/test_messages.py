@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from goqueue.codec.kafka import messages_from_kio
+from goqueue.codec.kafka.decode import decoder, read_header, skip_tags
+from goqueue.codec.kafka.encode import encoder
+from goqueue.codec.kafka.schema import MESSAGES_FILE, message_shape
 from goqueue.errors import MalformedRequest
-from goqueue.servers.kafka import messages_from_kio
-from goqueue.servers.kafka.decode import decoder, read_header, skip_tags
-from goqueue.servers.kafka.encode import encoder
-from goqueue.servers.kafka.schema import MESSAGES_FILE, message_shape
 
 from .kio_values import as_plain, message_value, request_bytes, response_value
 

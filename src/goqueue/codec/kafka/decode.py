@@ -15,9 +15,8 @@ from itertools import groupby
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from goqueue.errors import MalformedRequest
-from goqueue.servers.kafka.schema import FieldShape, MessageShape, message_shape
-from goqueue.servers.kafka.wire_types import (
+from goqueue.codec.kafka.schema import FieldShape, MessageShape, message_shape
+from goqueue.codec.kafka.wire_types import (
     BAD_BYTES,
     ELEMENTS_MAX,
     NUMBERS,
@@ -26,6 +25,7 @@ from goqueue.servers.kafka.wire_types import (
     read_uuid,
     sized_reader,
 )
+from goqueue.errors import MalformedRequest
 
 _HEADER = struct.Struct(">hhih")
 

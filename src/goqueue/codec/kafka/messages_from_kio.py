@@ -1,6 +1,6 @@
 """Writes `messages.txt`, the shapes of all messages we speak, from the schemas in kio.
 
-Run `python -m goqueue.servers.kafka.messages_from_kio` after an upgrade of kio; a test
+Run `python -m goqueue.codec.kafka.messages_from_kio` after an upgrade of kio; a test
 fails while the file is not what this module would write. The broker itself never imports
 kio: its reader trusts the array lengths of a request and ends the process when the memory
 they ask for is not there, and its classes take longer to import than a broker to start.
@@ -19,7 +19,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.index import api_key_map, schema_name_map
 from kio.static.constants import EntityType
 
-from goqueue.servers.kafka.schema import MESSAGES_FILE
+from goqueue.codec.kafka.schema import MESSAGES_FILE
 
 # Keys of the APIs we speak.
 API_KEYS = (

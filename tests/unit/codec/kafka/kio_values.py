@@ -13,7 +13,7 @@ from kio.index import load_request_schema, load_response_schema
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
 
-from goqueue.servers.kafka.schema import FieldShape, MessageShape, message_shape
+from goqueue.codec.kafka.schema import FieldShape, MessageShape, message_shape
 
 _INTS = {
     "int8": (-(2**7), 2**7 - 1),
