@@ -1,15 +1,9 @@
-"""The error tree, and the one table that says what each error is on every wire.
+"""The error tree: what can go wrong, as classes whose instances are values with fields.
 
-An error is a value with fields. A front-end never invents a code: it asks
-`wire_of(error)`, which walks the error's ancestors until the table answers.
-Kafka codes are held by number so that this module needs no protocol library.
+A class added here wants a row in `goqueue.errors.wire`, unless its parent's row says enough.
 """
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
 
 
 class GoQueueError(Exception):
@@ -434,104 +428,3 @@ class ConfigError(GoQueueError):
     def __init__(self, problems: list[str]) -> None:
         super().__init__("\n".join(problems))
         self.problems = problems
-
-
-# --- the one table --------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Wire:
-    """What an error is called on each wire, and whether sending again can help."""
-
-    code: str
-    http: int
-    kafka: int
-    grpc: str
-    retriable: bool = False
-
-
-_TABLE: Mapping[type[GoQueueError], Wire] = MappingProxyType(
-    {
-        GoQueueError: Wire("internal", 500, -1, "INTERNAL"),
-        InvalidRequest: Wire("invalid_request", 400, 42, "INVALID_ARGUMENT"),
-        InvalidTopicName: Wire("invalid_topic", 400, 17, "INVALID_ARGUMENT"),
-        InvalidGroupId: Wire("invalid_group_id", 400, 24, "INVALID_ARGUMENT"),
-        InvalidPartitions: Wire("invalid_partitions", 400, 37, "INVALID_ARGUMENT"),
-        InvalidReplicationFactor: Wire("invalid_replication_factor", 400, 38, "INVALID_ARGUMENT"),
-        InvalidReplicaAssignment: Wire("invalid_replica_assignment", 400, 39, "INVALID_ARGUMENT"),
-        InvalidConfig: Wire("invalid_config", 400, 40, "INVALID_ARGUMENT"),
-        InvalidTimestamp: Wire("invalid_timestamp", 400, 32, "INVALID_ARGUMENT"),
-        InvalidRecord: Wire("invalid_record", 400, 87, "INVALID_ARGUMENT"),
-        InvalidRequiredAcks: Wire("invalid_required_acks", 400, 21, "INVALID_ARGUMENT"),
-        UnsupportedFormat: Wire("unsupported_format", 400, 43, "INVALID_ARGUMENT"),
-        UnsupportedCompression: Wire("unsupported_compression", 400, 76, "INVALID_ARGUMENT"),
-        MessageTooLarge: Wire("message_too_large", 413, 10, "INVALID_ARGUMENT"),
-        CorruptBatch: Wire("corrupt_message", 400, 2, "DATA_LOSS", retriable=True),
-        InternalTopic: Wire("internal_topic", 403, 17, "PERMISSION_DENIED"),
-        NotFound: Wire("not_found", 404, -1, "NOT_FOUND"),
-        TopicNotFound: Wire("topic_not_found", 404, 3, "NOT_FOUND", retriable=True),
-        TopicIdNotFound: Wire("topic_not_found", 404, 100, "NOT_FOUND", retriable=True),
-        InconsistentTopicId: Wire("inconsistent_topic_id", 409, 103, "FAILED_PRECONDITION", retriable=True),
-        PartitionNotFound: Wire("partition_not_found", 404, 3, "NOT_FOUND", retriable=True),
-        GroupNotFound: Wire("group_not_found", 404, 69, "NOT_FOUND"),
-        Conflict: Wire("conflict", 409, 42, "FAILED_PRECONDITION"),
-        TopicExists: Wire("topic_exists", 409, 36, "ALREADY_EXISTS"),
-        OffsetOutOfRange: Wire("offset_out_of_range", 416, 1, "OUT_OF_RANGE"),
-        ProducerError: Wire("producer_error", 409, 42, "FAILED_PRECONDITION"),
-        OutOfOrderSequence: Wire("out_of_order_sequence", 409, 45, "FAILED_PRECONDITION"),
-        DuplicateSequence: Wire("duplicate_sequence", 409, 46, "ALREADY_EXISTS"),
-        ProducerFenced: Wire("producer_fenced", 409, 47, "FAILED_PRECONDITION"),
-        UnknownProducerId: Wire("unknown_producer_id", 409, 59, "FAILED_PRECONDITION"),
-        # Clients give up at once on this code, and retry for ever on those that would say more.
-        TransactionsUnsupported: Wire("transactions_unsupported", 501, 53, "UNIMPLEMENTED"),
-        InvalidTransactionState: Wire("invalid_transaction_state", 409, 48, "FAILED_PRECONDITION"),
-        TransactionFenced: Wire("transaction_fenced", 409, 90, "FAILED_PRECONDITION"),
-        InvalidProducerIdMapping: Wire("invalid_producer_id_mapping", 409, 49, "FAILED_PRECONDITION"),
-        ConcurrentTransactions: Wire("concurrent_transactions", 409, 51, "ABORTED", retriable=True),
-        InvalidTransactionTimeout: Wire("invalid_transaction_timeout", 400, 50, "INVALID_ARGUMENT"),
-        InvalidTransactionalId: Wire("invalid_transactional_id", 400, 42, "INVALID_ARGUMENT"),
-        TransactionalIdNotFound: Wire("transactional_id_not_found", 404, 105, "NOT_FOUND"),
-        NotAttempted: Wire("not_attempted", 409, 55, "ABORTED"),
-        GroupError: Wire("group_error", 409, 42, "FAILED_PRECONDITION"),
-        UnknownMember: Wire("unknown_member", 404, 25, "NOT_FOUND"),
-        IllegalGeneration: Wire("illegal_generation", 409, 22, "FAILED_PRECONDITION"),
-        FencedMemberEpoch: Wire("fenced_member_epoch", 409, 110, "FAILED_PRECONDITION"),
-        StaleMemberEpoch: Wire("stale_member_epoch", 409, 113, "FAILED_PRECONDITION", retriable=True),
-        FencedInstance: Wire("fenced_instance", 409, 82, "FAILED_PRECONDITION"),
-        UnreleasedInstance: Wire("unreleased_instance", 409, 111, "FAILED_PRECONDITION"),
-        RebalanceInProgress: Wire("rebalance_in_progress", 409, 27, "ABORTED", retriable=True),
-        MemberIdRequired: Wire("member_id_required", 409, 79, "FAILED_PRECONDITION"),
-        InconsistentProtocol: Wire("inconsistent_group_protocol", 409, 23, "FAILED_PRECONDITION"),
-        InvalidSessionTimeout: Wire("invalid_session_timeout", 400, 26, "INVALID_ARGUMENT"),
-        GroupNotEmpty: Wire("group_not_empty", 409, 68, "FAILED_PRECONDITION"),
-        GroupSubscribed: Wire("group_subscribed", 409, 86, "FAILED_PRECONDITION"),
-        GroupFull: Wire("group_full", 429, 81, "RESOURCE_EXHAUSTED"),
-        UnsupportedAssignor: Wire("unsupported_assignor", 400, 112, "INVALID_ARGUMENT"),
-        InvalidRegex: Wire("invalid_regular_expression", 400, 128, "INVALID_ARGUMENT"),
-        OffsetMetadataTooLarge: Wire("offset_metadata_too_large", 400, 12, "INVALID_ARGUMENT"),
-        UnstableOffset: Wire("unstable_offset", 409, 88, "ABORTED", retriable=True),
-        CoordinatorLoading: Wire("coordinator_loading", 503, 14, "UNAVAILABLE", retriable=True),
-        CoordinatorUnavailable: Wire("coordinator_unavailable", 503, 15, "UNAVAILABLE", retriable=True),
-        StorageError: Wire("storage_error", 500, 56, "INTERNAL", retriable=True),
-        CorruptFrame: Wire("corrupt_frame", 500, 2, "DATA_LOSS"),
-        LogPoisoned: Wire("storage_failed", 503, 56, "UNAVAILABLE", retriable=True),
-        DiskFull: Wire("disk_full", 507, 56, "RESOURCE_EXHAUSTED", retriable=True),
-        DataDirectoryInUse: Wire("data_directory_in_use", 503, 56, "UNAVAILABLE"),
-        NotLeader: Wire("not_leader", 503, 6, "UNAVAILABLE", retriable=True),
-        FencedLeaderEpoch: Wire("fenced_leader_epoch", 409, 74, "FAILED_PRECONDITION", retriable=True),
-        UnknownLeaderEpoch: Wire("unknown_leader_epoch", 409, 75, "FAILED_PRECONDITION", retriable=True),
-        NotEnoughReplicas: Wire("not_enough_replicas", 503, 19, "UNAVAILABLE", retriable=True),
-        RequestTimedOut: Wire("timeout", 504, 7, "DEADLINE_EXCEEDED", retriable=True),
-        TooBusy: Wire("too_busy", 429, 89, "RESOURCE_EXHAUSTED", retriable=True),
-        ShuttingDown: Wire("shutting_down", 503, 15, "UNAVAILABLE", retriable=True),
-        ConfigError: Wire("config_error", 500, -1, "INTERNAL"),
-    }
-)
-
-
-def wire_of(error: BaseException) -> Wire:
-    """What this error is on each wire: the nearest ancestor in the table decides."""
-    for ancestor in type(error).__mro__:
-        if ancestor in _TABLE:
-            return _TABLE[ancestor]
-    return _TABLE[GoQueueError]

@@ -1,0 +1,112 @@
+"""The one table that says what each error is on every wire.
+
+A front-end never invents a code: it asks `wire_of(error)`, which walks the error's
+ancestors until the table answers. Kafka codes are held by number so that this module
+needs no protocol library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from goqueue.errors import tree
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """What an error is called on each wire, and whether sending again can help."""
+
+    code: str
+    http: int
+    kafka: int
+    grpc: str
+    retriable: bool = False
+
+
+_TABLE: Mapping[type[tree.GoQueueError], Wire] = MappingProxyType(
+    {
+        tree.GoQueueError: Wire("internal", 500, -1, "INTERNAL"),
+        tree.InvalidRequest: Wire("invalid_request", 400, 42, "INVALID_ARGUMENT"),
+        tree.InvalidTopicName: Wire("invalid_topic", 400, 17, "INVALID_ARGUMENT"),
+        tree.InvalidGroupId: Wire("invalid_group_id", 400, 24, "INVALID_ARGUMENT"),
+        tree.InvalidPartitions: Wire("invalid_partitions", 400, 37, "INVALID_ARGUMENT"),
+        tree.InvalidReplicationFactor: Wire("invalid_replication_factor", 400, 38, "INVALID_ARGUMENT"),
+        tree.InvalidReplicaAssignment: Wire("invalid_replica_assignment", 400, 39, "INVALID_ARGUMENT"),
+        tree.InvalidConfig: Wire("invalid_config", 400, 40, "INVALID_ARGUMENT"),
+        tree.InvalidTimestamp: Wire("invalid_timestamp", 400, 32, "INVALID_ARGUMENT"),
+        tree.InvalidRecord: Wire("invalid_record", 400, 87, "INVALID_ARGUMENT"),
+        tree.InvalidRequiredAcks: Wire("invalid_required_acks", 400, 21, "INVALID_ARGUMENT"),
+        tree.UnsupportedFormat: Wire("unsupported_format", 400, 43, "INVALID_ARGUMENT"),
+        tree.UnsupportedCompression: Wire("unsupported_compression", 400, 76, "INVALID_ARGUMENT"),
+        tree.MessageTooLarge: Wire("message_too_large", 413, 10, "INVALID_ARGUMENT"),
+        tree.CorruptBatch: Wire("corrupt_message", 400, 2, "DATA_LOSS", retriable=True),
+        tree.InternalTopic: Wire("internal_topic", 403, 17, "PERMISSION_DENIED"),
+        tree.NotFound: Wire("not_found", 404, -1, "NOT_FOUND"),
+        tree.TopicNotFound: Wire("topic_not_found", 404, 3, "NOT_FOUND", retriable=True),
+        tree.TopicIdNotFound: Wire("topic_not_found", 404, 100, "NOT_FOUND", retriable=True),
+        tree.InconsistentTopicId: Wire("inconsistent_topic_id", 409, 103, "FAILED_PRECONDITION", retriable=True),
+        tree.PartitionNotFound: Wire("partition_not_found", 404, 3, "NOT_FOUND", retriable=True),
+        tree.GroupNotFound: Wire("group_not_found", 404, 69, "NOT_FOUND"),
+        tree.Conflict: Wire("conflict", 409, 42, "FAILED_PRECONDITION"),
+        tree.TopicExists: Wire("topic_exists", 409, 36, "ALREADY_EXISTS"),
+        tree.OffsetOutOfRange: Wire("offset_out_of_range", 416, 1, "OUT_OF_RANGE"),
+        tree.ProducerError: Wire("producer_error", 409, 42, "FAILED_PRECONDITION"),
+        tree.OutOfOrderSequence: Wire("out_of_order_sequence", 409, 45, "FAILED_PRECONDITION"),
+        tree.DuplicateSequence: Wire("duplicate_sequence", 409, 46, "ALREADY_EXISTS"),
+        tree.ProducerFenced: Wire("producer_fenced", 409, 47, "FAILED_PRECONDITION"),
+        tree.UnknownProducerId: Wire("unknown_producer_id", 409, 59, "FAILED_PRECONDITION"),
+        # Clients give up at once on this code, and retry for ever on those that would say more.
+        tree.TransactionsUnsupported: Wire("transactions_unsupported", 501, 53, "UNIMPLEMENTED"),
+        tree.InvalidTransactionState: Wire("invalid_transaction_state", 409, 48, "FAILED_PRECONDITION"),
+        tree.TransactionFenced: Wire("transaction_fenced", 409, 90, "FAILED_PRECONDITION"),
+        tree.InvalidProducerIdMapping: Wire("invalid_producer_id_mapping", 409, 49, "FAILED_PRECONDITION"),
+        tree.ConcurrentTransactions: Wire("concurrent_transactions", 409, 51, "ABORTED", retriable=True),
+        tree.InvalidTransactionTimeout: Wire("invalid_transaction_timeout", 400, 50, "INVALID_ARGUMENT"),
+        tree.InvalidTransactionalId: Wire("invalid_transactional_id", 400, 42, "INVALID_ARGUMENT"),
+        tree.TransactionalIdNotFound: Wire("transactional_id_not_found", 404, 105, "NOT_FOUND"),
+        tree.NotAttempted: Wire("not_attempted", 409, 55, "ABORTED"),
+        tree.GroupError: Wire("group_error", 409, 42, "FAILED_PRECONDITION"),
+        tree.UnknownMember: Wire("unknown_member", 404, 25, "NOT_FOUND"),
+        tree.IllegalGeneration: Wire("illegal_generation", 409, 22, "FAILED_PRECONDITION"),
+        tree.FencedMemberEpoch: Wire("fenced_member_epoch", 409, 110, "FAILED_PRECONDITION"),
+        tree.StaleMemberEpoch: Wire("stale_member_epoch", 409, 113, "FAILED_PRECONDITION", retriable=True),
+        tree.FencedInstance: Wire("fenced_instance", 409, 82, "FAILED_PRECONDITION"),
+        tree.UnreleasedInstance: Wire("unreleased_instance", 409, 111, "FAILED_PRECONDITION"),
+        tree.RebalanceInProgress: Wire("rebalance_in_progress", 409, 27, "ABORTED", retriable=True),
+        tree.MemberIdRequired: Wire("member_id_required", 409, 79, "FAILED_PRECONDITION"),
+        tree.InconsistentProtocol: Wire("inconsistent_group_protocol", 409, 23, "FAILED_PRECONDITION"),
+        tree.InvalidSessionTimeout: Wire("invalid_session_timeout", 400, 26, "INVALID_ARGUMENT"),
+        tree.GroupNotEmpty: Wire("group_not_empty", 409, 68, "FAILED_PRECONDITION"),
+        tree.GroupSubscribed: Wire("group_subscribed", 409, 86, "FAILED_PRECONDITION"),
+        tree.GroupFull: Wire("group_full", 429, 81, "RESOURCE_EXHAUSTED"),
+        tree.UnsupportedAssignor: Wire("unsupported_assignor", 400, 112, "INVALID_ARGUMENT"),
+        tree.InvalidRegex: Wire("invalid_regular_expression", 400, 128, "INVALID_ARGUMENT"),
+        tree.OffsetMetadataTooLarge: Wire("offset_metadata_too_large", 400, 12, "INVALID_ARGUMENT"),
+        tree.UnstableOffset: Wire("unstable_offset", 409, 88, "ABORTED", retriable=True),
+        tree.CoordinatorLoading: Wire("coordinator_loading", 503, 14, "UNAVAILABLE", retriable=True),
+        tree.CoordinatorUnavailable: Wire("coordinator_unavailable", 503, 15, "UNAVAILABLE", retriable=True),
+        tree.StorageError: Wire("storage_error", 500, 56, "INTERNAL", retriable=True),
+        tree.CorruptFrame: Wire("corrupt_frame", 500, 2, "DATA_LOSS"),
+        tree.LogPoisoned: Wire("storage_failed", 503, 56, "UNAVAILABLE", retriable=True),
+        tree.DiskFull: Wire("disk_full", 507, 56, "RESOURCE_EXHAUSTED", retriable=True),
+        tree.DataDirectoryInUse: Wire("data_directory_in_use", 503, 56, "UNAVAILABLE"),
+        tree.NotLeader: Wire("not_leader", 503, 6, "UNAVAILABLE", retriable=True),
+        tree.FencedLeaderEpoch: Wire("fenced_leader_epoch", 409, 74, "FAILED_PRECONDITION", retriable=True),
+        tree.UnknownLeaderEpoch: Wire("unknown_leader_epoch", 409, 75, "FAILED_PRECONDITION", retriable=True),
+        tree.NotEnoughReplicas: Wire("not_enough_replicas", 503, 19, "UNAVAILABLE", retriable=True),
+        tree.RequestTimedOut: Wire("timeout", 504, 7, "DEADLINE_EXCEEDED", retriable=True),
+        tree.TooBusy: Wire("too_busy", 429, 89, "RESOURCE_EXHAUSTED", retriable=True),
+        tree.ShuttingDown: Wire("shutting_down", 503, 15, "UNAVAILABLE", retriable=True),
+        tree.ConfigError: Wire("config_error", 500, -1, "INTERNAL"),
+    }
+)
+
+
+def wire_of(error: BaseException) -> Wire:
+    """What this error is on each wire: the nearest ancestor in the table decides."""
+    for ancestor in type(error).__mro__:
+        if ancestor in _TABLE:
+            return _TABLE[ancestor]
+    return _TABLE[tree.GoQueueError]
