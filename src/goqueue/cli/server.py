@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from typing import Annotated, Any
 
@@ -38,6 +39,9 @@ def server(
     ] = None,
 ) -> None:
     """Start a broker. It listens on this machine only, until it is told otherwise."""
+    # All that a start makes stays, so the collector would look through it for nothing. It is
+    # switched on again when the broker serves.
+    gc.disable()
     from goqueue.node.lifecycle import run
     from goqueue.node.load_config import load
 

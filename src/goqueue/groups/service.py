@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import cast
 from weakref import WeakValueDictionary
+
+import msgspec
 
 from goqueue.broker.topics import TopicService
 from goqueue.clock import Rng
@@ -82,7 +84,7 @@ class GroupService:
     def join(self, command: JoinGroup) -> Awaitable[Joined]:
         """Answered when the generation is formed. A `new_member_id` is made if there is none."""
         if not command.new_member_id:
-            command = replace(command, new_member_id=self.new_member_id(command.client_id))
+            command = msgspec.structs.replace(command, new_member_id=self.new_member_id(command.client_id))
         return cast("Awaitable[Joined]", self._submit(command.group, command))
 
     def sync(self, command: SyncGroup) -> Awaitable[Synced]:
@@ -102,7 +104,7 @@ class GroupService:
     def consumer_heartbeat(self, command: ConsumerHeartbeat) -> Awaitable[ConsumerBeat]:
         """Join, stay and leave (KIP-848). A member without an id is given one."""
         if not command.member_id and command.member_epoch == 0:
-            command = replace(command, member_id=self.new_member_id(command.client_id))
+            command = msgspec.structs.replace(command, member_id=self.new_member_id(command.client_id))
         return cast("Awaitable[ConsumerBeat]", self._submit(command.group, command))
 
     # --- offsets ----------------------------------------------------------------------

@@ -36,11 +36,12 @@ async def serve(node: Node, *, ready_path: str | None) -> None:
     _stop_on_signals(stopping)
     running = await node.start()
     try:
-        # What is there by now stays for good: the collector need not look at it again and again.
-        gc.collect()
-        gc.freeze()
         with ready_file(ready_path, running):
             show_banner(running, sys.stdout)
+            # What is there by now stays for good: the collector need not look at it again and again.
+            gc.collect()
+            gc.freeze()
+            gc.enable()
             await stopping.wait()
     finally:
         await node.stop()

@@ -8,13 +8,10 @@ running with values that nobody chose (L32).
 from __future__ import annotations
 
 import difflib
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import Field, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
-
-import yaml
 
 from goqueue.config import Config, documented_settings
 from goqueue.errors import ConfigError
@@ -91,9 +88,14 @@ def _from_file(config_file: str, problems: list[str]) -> dict[str, _Given]:
 
 
 def _read_file(path: Path) -> Mapping[Any, Any]:
+    # Each parser is imported only by who has such a file: a start without one need not wait for them.
     if path.suffix == ".toml":
+        import tomllib
+
         return tomllib.loads(path.read_text(encoding="utf-8"))
     if path.suffix in {".yaml", ".yml"}:
+        import yaml
+
         try:
             content = yaml.safe_load(path.read_text(encoding="utf-8"))
         except yaml.YAMLError as error:

@@ -1,23 +1,21 @@
-"""What can be asked of the transaction machine, and what it answers."""
+"""What can be asked of the transaction machine, and what it answers. Structs, as those of groups are."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from goqueue.records import TopicPartition
 from goqueue.transactions.records import TransactionState
 
 
-@dataclass(frozen=True, slots=True)
-class Producer:
+class Producer(msgspec.Struct, frozen=True):
     """A producer as the coordinator knows it. Answers `InitProducer`."""
 
     producer_id: int
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class InitProducer:
+class InitProducer(msgspec.Struct, frozen=True):
     """Take a transactional id over: whoever had it before is fenced, what it left open is aborted.
 
     `current` is what the producer itself was given last, if it says so: then it raises its own
@@ -31,21 +29,18 @@ class InitProducer:
     new_producer_id: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerIdNeeded:
+class ProducerIdNeeded(msgspec.Struct, frozen=True):
     """The answer to `InitProducer` when the id is new, or its epochs are used up."""
 
 
-@dataclass(frozen=True, slots=True)
-class Begin:
+class Begin(msgspec.Struct, frozen=True):
     """Begin a transaction without a partition, for clients that say when. Answered by its number."""
 
     transactional_id: str
     producer: Producer
 
 
-@dataclass(frozen=True, slots=True)
-class AddPartitions:
+class AddPartitions(msgspec.Struct, frozen=True):
     """Make partitions part of the transaction, which begins with the first. Answered by None."""
 
     transactional_id: str
@@ -53,8 +48,7 @@ class AddPartitions:
     partitions: frozenset[TopicPartition]
 
 
-@dataclass(frozen=True, slots=True)
-class EndTransaction:
+class EndTransaction(msgspec.Struct, frozen=True):
     """Decide. Answered by None once the decision is durable; the partitions are told after that."""
 
     transactional_id: str
@@ -62,15 +56,13 @@ class EndTransaction:
     commit: bool
 
 
-@dataclass(frozen=True, slots=True)
-class AbortAny:
+class AbortAny(msgspec.Struct, frozen=True):
     """Abort the transaction of this id on an operator's word, and fence its producer. Answered by None."""
 
     transactional_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(msgspec.Struct, frozen=True):
     """A decided transaction whose partitions must be told."""
 
     transactional_id: str
@@ -80,24 +72,21 @@ class Prepared:
     partitions: frozenset[TopicPartition]
 
 
-@dataclass(frozen=True, slots=True)
-class WatchPrepared:
+class WatchPrepared(msgspec.Struct, frozen=True):
     """Answered by a tuple of `Prepared`, as soon as there is one and its decision is durable.
 
     One watcher per shard; a new one takes the place of the old.
     """
 
 
-@dataclass(frozen=True, slots=True)
-class Completed:
+class Completed(msgspec.Struct, frozen=True):
     """All partitions of that transaction have durable markers. Answered by None."""
 
     transactional_id: str
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class Described:
+class Described(msgspec.Struct, frozen=True):
     """A transactional id as an operator sees it; `started_ms` is -1 without a transaction."""
 
     transactional_id: str
@@ -111,13 +100,11 @@ class Described:
     partitions: tuple[TopicPartition, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Describe:
+class Describe(msgspec.Struct, frozen=True):
     """Answered by `Described`."""
 
     transactional_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class ListIds:
+class ListIds(msgspec.Struct, frozen=True):
     """Answered by a tuple of `Described`: every id of the shard."""
