@@ -150,6 +150,27 @@ class TransactionsConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class DeliveryConfig:
+    """Queue groups: how messages are handed out, and what becomes of those that are not settled."""
+
+    visibility_ms: int = setting(
+        30_000, "How long a delivered message is hidden from others.", minimum=0, maximum=12 * 3600 * 1000
+    )
+    retries_max: int = setting(3, "Redeliveries after the first delivery; then the dead-letter topic.", minimum=0)
+    backoff_ms: int = setting(1_000, "Wait before the first redelivery after a nack.", minimum=0)
+    backoff_multiplier: float = setting(2.0, "How much longer each further wait is.", minimum=1.0)
+    backoff_ms_max: int = setting(60_000, "Longest wait before a redelivery.", minimum=0)
+    backoff_jitter: float = setting(
+        0.0, "Share of a wait that chance may add, so that retries do not come at once.", minimum=0.0, maximum=1.0
+    )
+    in_flight_max: int = setting(1_000, "Messages that one consumer may hold unsettled.", minimum=1)
+    outstanding_max: int = setting(
+        100_000, "Messages that one group may have unsettled in one partition; then it gets no new ones.", minimum=1
+    )
+    starvation_ms: int = setting(30_000, "Wait after which a priority lane is served out of turn.", minimum=0)
+
+
+@dataclass(frozen=True, slots=True)
 class HttpConfig:
     """The HTTP API."""
 
@@ -173,6 +194,7 @@ class Config:
     limits: LimitsConfig = LimitsConfig()
     groups: GroupsConfig = GroupsConfig()
     transactions: TransactionsConfig = TransactionsConfig()
+    delivery: DeliveryConfig = DeliveryConfig()
     http: HttpConfig = HttpConfig()
 
 

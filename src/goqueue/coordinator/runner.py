@@ -159,7 +159,7 @@ class ShardRunner:
         self._set_alarm(shard)
         if shard.written_end - self._snapshot_offset >= self._foundation.snapshot_offsets:
             self._take_snapshot(shard)
-        if shard.holds_replies and self._durability is None:
+        if (shard.holds_replies or self._taken is not None) and self._durability is None:
             self._await_durability(shard)
 
     def _set_alarm(self, shard: Shard) -> None:

@@ -34,12 +34,14 @@ class Transaction:
 class Decision:
     """What a command leads to: records to store as one batch, and replies to tickets, old or new.
 
-    Records of a `transaction` are applied when its commit marker comes, if it comes.
+    Records of a `transaction` are applied when its commit marker comes, if it comes. Replies that
+    are not `held` are given once the records are written: a power cut may take back what they say.
     """
 
     records: Sequence[Record] = ()
     replies: Sequence[Reply] = ()
     transaction: Transaction | None = None
+    held: bool = True
 
 
 class Machine(Protocol):
@@ -183,7 +185,7 @@ class Shard:
             transaction = decision.transaction
             end = self._journal.append(decision.records, transaction, now_ms)
             self.take(Entry(end, decision.records, transaction.producer_id if transaction else None))
-        return self._hold(decision.replies)
+        return self._hold(decision.replies) if decision.held else decision.replies
 
     def _hold(self, replies: Sequence[Reply]) -> Sequence[Reply]:
         if not replies or self.written_end <= self.durable_end:

@@ -335,6 +335,52 @@ class UnstableOffset(GroupError):
         self.partitions = partitions
 
 
+class GroupModeMismatch(GroupError, Conflict):
+    """A queue group was used as a stream group, or the other way round. The first use decides."""
+
+    def __init__(self, group: str, mode: str, wanted: str) -> None:
+        super().__init__(f"group {group!r} is a {mode} group, and was used as a {wanted} group")
+        self.group = group
+        self.hint = "use another group id: a group's mode is fixed at its first use"
+
+
+class GroupInFlight(GroupError, Conflict):
+    """Consumers of the group hold messages, so its position cannot be set."""
+
+
+# --- receipts -------------------------------------------------------------------------
+
+
+class InvalidReceipt(InvalidRequest):
+    """Not a receipt at all."""
+
+    def __init__(self, receipt: object) -> None:
+        super().__init__(
+            f"{repr(receipt)[:120]} is not a receipt",
+            field="receipt_handle",
+            hint="send back exactly what was received: topic:partition:offset:deliveryCount:nonce",
+        )
+
+
+class ReceiptNotFound(NotFound):
+    """A receipt that was never given out, or whose topic is gone."""
+
+    def __init__(self, receipt: str) -> None:
+        super().__init__(f"receipt {receipt[:400]!r} was never given out, or its topic is gone")
+
+
+class ReceiptExpired(GoQueueError):
+    """The message was settled, or its visibility ended and it was delivered again."""
+
+    def __init__(self, receipt: str) -> None:
+        super().__init__(f"receipt {receipt[:400]!r} is no longer good: the message was settled or delivered again")
+        self.hint = "if the work takes longer, extend the visibility in time"
+
+
+class NotHeld(GoQueueError):
+    """The consumer does not hold the offsets that it wants to settle."""
+
+
 class CoordinatorLoading(GoQueueError):
     """The coordinator is replaying its log; ask again."""
 

@@ -26,14 +26,24 @@ class TopicConfig:
     cleanup_policy: frozenset[str]
     compression_type: str
     tombstone_retention_ms: int
+    delivery_backoff_ms_max: int | None
+    delivery_backoff_ms: int | None
+    delivery_backoff_multiplier: float | None
+    delivery_dead_letters: bool
+    delivery_retries_max: int | None
+    delivery_visibility_ms: int | None
     flush_messages: int
     flush_ms: int
+    lane_weights: tuple[int, int, int, int, int]
     partitioner: str
+    priority_headers: bool
+    strict_priority: bool
     index_interval_bytes: int
     max_message_bytes: int
     timestamp_after_max_ms: int
     timestamp_before_max_ms: int
     timestamp_type: TimestampType
+    message_ttl_ms: int
     compaction_dirty_ratio: float
     min_compaction_lag_ms: int
     min_insync_replicas: int

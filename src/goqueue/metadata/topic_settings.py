@@ -17,6 +17,9 @@ from goqueue.config import LogConfig
 from goqueue.records import TimestampType
 
 INT_MAX = 2**31 - 1
+_LANES = 5
+_HALF_DAY_MS = 12 * 3600 * 1000
+_YEAR_MS = 365 * 24 * 3600 * 1000
 LONG_MAX = 2**63 - 1
 TIMESTAMP_TYPES: Mapping[str, TimestampType] = MappingProxyType(
     {"CreateTime": TimestampType.CREATE_TIME, "LogAppendTime": TimestampType.LOG_APPEND_TIME}
@@ -113,6 +116,47 @@ def _timestamp_type() -> Rule:
     return Rule(ConfigType.STRING, parse, " or ".join(TIMESTAMP_TYPES))
 
 
+def _boolean() -> Rule:
+    def parse(text: str) -> bool:
+        if text.lower() not in {"true", "false"}:
+            raise ValueError("it is neither true nor false")
+        return text.lower() == "true"
+
+    return Rule(ConfigType.BOOLEAN, parse, "true or false")
+
+
+def _number(minimum: float, maximum: float) -> Rule:
+    def parse(text: str) -> float:
+        if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", text):
+            raise ValueError("it is not a number")
+        number = float(text)
+        if not minimum <= number <= maximum:
+            raise ValueError("it is out of range")
+        return number
+
+    return Rule(ConfigType.DOUBLE, parse, f"a number from {minimum:g} to {maximum:g}")
+
+
+def _or_node(rule: Rule) -> Rule:
+    """As the node has it, or a value of its own."""
+    return Rule(
+        ConfigType.STRING, lambda text: None if text == "node" else rule.parse(text), f"{rule.allowed}, or node"
+    )
+
+
+def _lane_weights() -> Rule:
+    def parse(text: str) -> tuple[int, ...]:
+        weights = text.split(",")
+        if len(weights) != _LANES or not all(re.fullmatch(r" *[0-9]{1,4} *", one) for one in weights):
+            raise ValueError("it is not five whole numbers")
+        numbers = tuple(int(one) for one in weights)
+        if min(numbers) < 1:
+            raise ValueError("a lane without weight would never be served")
+        return numbers
+
+    return Rule(ConfigType.LIST, parse, "five whole numbers from 1 to 9999, critical first, with commas between")
+
+
 def _flush_messages() -> Rule:
     def parse(text: str) -> int:
         if text not in {"1", str(LONG_MAX)}:
@@ -146,6 +190,48 @@ _ROWS = (
         "tombstone_retention_ms",
     ),
     TopicSetting(
+        "delivery.backoff.max.ms",
+        "delivery_backoff_ms_max",
+        _or_node(_integer(0, _YEAR_MS)),
+        "node",
+        "Longest wait before a redelivery to a queue group.",
+    ),
+    TopicSetting(
+        "delivery.backoff.ms",
+        "delivery_backoff_ms",
+        _or_node(_integer(0, _YEAR_MS)),
+        "node",
+        "Wait before the first redelivery after a nack.",
+    ),
+    TopicSetting(
+        "delivery.backoff.multiplier",
+        "delivery_backoff_multiplier",
+        _or_node(_number(1, 1000)),
+        "node",
+        "How much longer each further wait is.",
+    ),
+    TopicSetting(
+        "delivery.dead.letters",
+        "delivery_dead_letters",
+        _boolean(),
+        "true",
+        "Whether messages that failed too often go to the dead-letter topic; false retries them for ever.",
+    ),
+    TopicSetting(
+        "delivery.max.retries",
+        "delivery_retries_max",
+        _or_node(_integer(0, 1_000_000)),
+        "node",
+        "Redeliveries after the first delivery; then the dead-letter topic.",
+    ),
+    TopicSetting(
+        "delivery.visibility.timeout.ms",
+        "delivery_visibility_ms",
+        _or_node(_integer(0, _HALF_DAY_MS)),
+        "node",
+        "How long a message delivered to a queue group is hidden from others.",
+    ),
+    TopicSetting(
         "flush.messages",
         "flush_messages",
         _flush_messages(),
@@ -160,11 +246,32 @@ _ROWS = (
         "Longest time before a sync. The node syncs all its logs at least once a second anyway.",
     ),
     TopicSetting(
+        "goqueue.lane.weights",
+        "lane_weights",
+        _lane_weights(),
+        "50,25,15,7,3",
+        "Shares of the five priority lanes, critical first.",
+    ),
+    TopicSetting(
         "goqueue.partitioner",
         "partitioner",
         _one_of("murmur3", "murmur2"),
         "murmur3",
         "Hash of keys when the broker chooses the partition; murmur2 agrees with Java clients.",
+    ),
+    TopicSetting(
+        "goqueue.priority.headers",
+        "priority_headers",
+        _boolean(),
+        "false",
+        "Whether the record header goqueue-priority of Kafka producers puts a record in a lane.",
+    ),
+    TopicSetting(
+        "goqueue.strict.priority",
+        "strict_priority",
+        _boolean(),
+        "false",
+        "Whether a lane is served only while all more urgent ones are empty.",
     ),
     TopicSetting(
         "index.interval.bytes",
@@ -202,6 +309,13 @@ _ROWS = (
         _timestamp_type(),
         "CreateTime",
         "Whose clock timestamps are: the producer's or the broker's.",
+    ),
+    TopicSetting(
+        "message.ttl.ms",
+        "message_ttl_ms",
+        _integer(-1, unlimited="; -1 is no limit"),
+        "-1",
+        "Age at which a message is no longer delivered to queue groups.",
     ),
     TopicSetting(
         "min.cleanable.dirty.ratio",

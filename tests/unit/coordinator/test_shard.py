@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -53,6 +54,18 @@ def test_a_write_is_applied_at_once_and_answered_when_durable() -> None:
     assert shard.holds_replies
     assert shard.durable_to(0) == []
     assert shard.durable_to(1) == [(0, None)]
+
+
+def test_a_reply_that_need_not_be_held_is_given_once_it_is_written() -> None:
+    class Hasty(Register):
+        def decide(self, ticket: int, command: object, now_ms: int) -> Decision:
+            return replace(super().decide(ticket, command, now_ms), held=False)
+
+    journal = ListJournal()
+    shard = Shard(Hasty(), journal, end_offset=0)
+    assert list(shard.submit(0, Put("a", 1), 0)) == [(0, None)]
+    assert len(journal.entries) == 1
+    assert not shard.holds_replies
 
 
 def test_a_read_that_rests_on_an_undurable_write_waits_with_it() -> None:

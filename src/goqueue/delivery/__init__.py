@@ -1,0 +1,1 @@
+"""The queue on the log: receipts, visibility, retries, dead letters, priority lanes."""
