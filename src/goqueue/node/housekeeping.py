@@ -53,8 +53,8 @@ class Housekeeping:
     def start(self) -> None:
         """Begin; the first rounds come after one interval."""
         self._jobs = [
-            asyncio.create_task(_every(self._log_config.retention_check_ms, self.clean)),
-            asyncio.create_task(_every(self._durability.checkpoint_interval_ms, self.checkpoint)),
+            asyncio.create_task(_every(self._clock, self._log_config.retention_check_ms, self.clean)),
+            asyncio.create_task(_every(self._clock, self._durability.checkpoint_interval_ms, self.checkpoint)),
         ]
 
     async def close(self) -> None:
@@ -133,7 +133,16 @@ class Housekeeping:
             _log.exception("%s: housekeeping failed", place)
 
 
-async def _every(interval_ms: int, work: Callable[[], Awaitable[None]]) -> None:
+async def _every(clock: Clock, interval_ms: int, work: Callable[[], Awaitable[None]]) -> None:
     while True:
-        await asyncio.sleep(interval_ms / 1000)
+        await _pause(clock, interval_ms)
         await work()
+
+
+async def _pause(clock: Clock, wait_ms: int) -> None:
+    over = asyncio.Event()
+    timer = clock.call_later(wait_ms, over.set)
+    try:
+        await over.wait()
+    finally:
+        timer.cancel()

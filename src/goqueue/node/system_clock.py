@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 
+from goqueue.clock import LoopTimers
+
 _NS_PER_MS = 1_000_000
 
 
-class SystemClock:
+class SystemClock(LoopTimers):
     """Wall and monotonic time of the operating system."""
 
     def now_ms(self) -> int:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from random import Random
 
+from goqueue.clock import LoopTimers
+
 _START_MS = 1_700_000_000_000
 _NS_PER_MS = 1_000_000
 _NS_PER_SECOND = 1_000_000_000
 _NS_PER_DAY = 86_400 * _NS_PER_SECOND
 
 
-class ManualClock:
+class ManualClock(LoopTimers):
     """Wall and monotonic time that move together when advanced; `jump` moves the wall alone."""
 
     def __init__(self, now_ms: int = _START_MS) -> None:
