@@ -1,9 +1,10 @@
-"""Bytes to requests.
+"""Bytes to messages.
 
 `decoder(key, version)` turns the shape of one request into the source of a function, once,
 as `dataclasses` does for its methods: a request is read for every batch that is written,
 and functions that look a shape up field by field take twice as long. Record data comes
-out as a view of the bytes handed in, never as a copy.
+out as a view of the bytes handed in, never as a copy. `response_decoder` is the same for
+the other direction, for clients.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ from goqueue.codec.kafka.wire_types import (
 )
 from goqueue.errors import MalformedRequest
 
+API_VERSIONS_KEY = 18
+
 _HEADER = struct.Struct(">hhih")
+_CORRELATION_ID = struct.Struct(">i")
 
 
 class RequestHeader(NamedTuple):
@@ -78,6 +82,26 @@ def decoder(api_key: int, version: int) -> Callable[[memoryview, int], Any]:
             return read(data, position, len(data), [ELEMENTS_MAX])[0]
         except BAD_BYTES as error:
             raise MalformedRequest(f"{shape.name} v{version} breaks off: {error}") from error
+
+    return decode
+
+
+@cache
+def response_decoder(api_key: int, version: int) -> Callable[[memoryview], tuple[int, Any]]:
+    """A function from a response's frame, without its length, to (correlation id, response)."""
+    shape = message_shape(api_key, "response")
+    read = _Source(shape, version).compiled()
+    # ApiVersions is answered without tags in its header: whoever asks does not know us yet.
+    has_tags = shape.is_flexible(version) and api_key != API_VERSIONS_KEY
+
+    def decode(data: memoryview) -> tuple[int, Any]:
+        try:
+            (correlation_id,) = _CORRELATION_ID.unpack_from(data)
+            position = skip_tags(data, _CORRELATION_ID.size) if has_tags else _CORRELATION_ID.size
+            # The broker answers what we asked for, so only the bytes that are there bound its arrays.
+            return correlation_id, read(data, position, len(data), [len(data)])[0]
+        except BAD_BYTES as error:
+            raise MalformedRequest(f"the answer to {shape.name} v{version} breaks off: {error}") from error
 
     return decode
 

@@ -1,9 +1,9 @@
-"""Replies to bytes: a list of buffers, so that record data is sent from where it lies.
+"""Messages to bytes: a list of buffers, so that record data is sent from where it lies.
 
 `encoder(key, version)` turns the shape of one response into the source of a function, once,
 as `decode` does. It takes the plain mapping that a handler made: names that this version
 lacks are dropped, names that are missing get Kafka's default, and a name that no version
-knows is a bug of ours.
+knows is a bug of ours. `request_encoder` is the same for the other direction, for clients.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ API_VERSIONS_KEY = 18
 SMALL_BYTES = 1024
 
 _FRAME_HEAD = struct.Struct(">ii")
+_REQUEST_HEAD = struct.Struct(">ihhi")
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 
@@ -76,6 +77,25 @@ def encoder(api_key: int, version: int) -> Callable[[int, Mapping[str, Any]], li
         if has_tags:
             parts.tail.append(0)
         write(parts, reply)
+        return parts.finish()
+
+    return encode
+
+
+@cache
+def request_encoder(api_key: int, version: int) -> Callable[[int, str, Mapping[str, Any]], list[Buffer]]:
+    """A function (correlation id, client id, request) -> buffers of the whole frame."""
+    shape = message_shape(api_key, "request")
+    write = _Source(shape, version).compiled()
+    is_flexible = shape.is_flexible(version)
+
+    def encode(correlation_id: int, client_id: str, request: Mapping[str, Any]) -> list[Buffer]:
+        parts = Parts()
+        parts.tail += _REQUEST_HEAD.pack(0, api_key, version, correlation_id)
+        _write_string(parts, client_id)
+        if is_flexible:
+            parts.tail.append(0)
+        write(parts, request)
         return parts.finish()
 
     return encode

@@ -1,0 +1,88 @@
+"""One connection to one broker: requests go out and answers come back in the same order."""
+
+from __future__ import annotations
+
+import socket
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from goqueue.client.wire.errors import AnswerLost
+from goqueue.codec.kafka.decode import response_decoder
+from goqueue.codec.kafka.encode import request_encoder
+
+ANSWER_BYTES_MAX = 1 << 30
+_SOCKET_BUFFER_BYTES = 4 * 1024 * 1024
+
+
+class WireConnection:
+    """A socket. `call` asks and waits; `send` and `receive` do half of it each, for many in flight."""
+
+    def __init__(self, host: str, port: int, *, client_id: str, timeout_s: float) -> None:
+        self._socket = socket.create_connection((host, port), timeout=timeout_s)
+        with suppress(OSError):
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SOCKET_BUFFER_BYTES)
+        self.where = f"{host}:{port}"
+        self._client_id = client_id
+        self._correlation_id = 0
+        self._owed: deque[tuple[int, int, int]] = deque()
+        self.is_open = True
+
+    @property
+    def in_flight(self) -> int:
+        """Requests whose answers have not been read."""
+        return len(self._owed)
+
+    def call(self, api_key: int, version: int, request: Mapping[str, Any]) -> Any:
+        """Send a request and return its answer."""
+        self.send(api_key, version, request)
+        return self.receive()
+
+    def send(self, api_key: int, version: int, request: Mapping[str, Any]) -> None:
+        """Send a request; `receive` returns the answers in the order of the requests."""
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        parts = request_encoder(api_key, version)(self._correlation_id, self._client_id, request)
+        self._owed.append((api_key, version, self._correlation_id))
+        try:
+            for part in parts:
+                self._socket.sendall(part)
+        except OSError as error:
+            raise self._broken(f"sending failed: {error}") from error
+
+    def receive(self) -> Any:
+        """The answer to the oldest request that has none yet. Its records are views of a buffer of their own."""
+        api_key, version, correlation_id = self._owed.popleft()
+        try:
+            size = int.from_bytes(self._exactly(4), "big")
+            if not 4 <= size <= ANSWER_BYTES_MAX:
+                raise self._broken(f"an answer of {size} bytes: is this a Kafka port?")
+            data = self._exactly(size)
+        except OSError as error:
+            raise self._broken(f"no answer: {error}") from error
+        got, answer = response_decoder(api_key, version)(memoryview(data))
+        if got != correlation_id:
+            raise self._broken(f"answer {got} came for request {correlation_id}")
+        return answer
+
+    def close(self) -> None:
+        """End the connection; harmless when it has ended. Another thread that reads from it is woken."""
+        self.is_open = False
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
+    def _exactly(self, size: int) -> bytearray:
+        data = bytearray(size)
+        view = memoryview(data)
+        while view:
+            count = self._socket.recv_into(view)
+            if not count:
+                raise self._broken("the broker closed the connection")
+            view = view[count:]
+        return data
+
+    def _broken(self, reason: str) -> AnswerLost:
+        self.close()
+        return AnswerLost(f"{self.where}: {reason}")

@@ -1,0 +1,182 @@
+"""Raw batches of one partition, from an offset up to a bound, read ahead by a thread.
+
+The next request is sent as soon as its offset is known, so that broker and network work
+while the caller opens what came before.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from queue import Full, Queue
+from typing import Any, NamedTuple
+
+from goqueue.client.wire.cluster import WireClient
+from goqueue.client.wire.connection import WireConnection
+from goqueue.client.wire.errors import OFFSET_OUT_OF_RANGE, STALE_METADATA, BrokerRefused
+from goqueue.client.wire.offsets import EARLIEST, list_offsets
+from goqueue.codec.batch import HEADER_BYTES, parse_batch_header
+from goqueue.errors import CorruptBatch, OffsetOutOfRange
+from goqueue.records import Isolation, TopicPartition
+
+FETCH = 1
+_WAIT_MS = 500
+_ANSWERS_AHEAD = 2
+
+
+class Fetched(NamedTuple):
+    """Whole batches back to back, and the aborted transactions (producer id, first offset) among them."""
+
+    batches: memoryview
+    aborted: tuple[tuple[int, int], ...]
+
+
+class Gone(NamedTuple):
+    """Offsets that the log no longer has: retention took them before we came."""
+
+    first_offset: int
+    end_offset: int
+
+
+def fetch_range(
+    client: WireClient,
+    place: TopicPartition,
+    start: int,
+    end: int,
+    *,
+    isolation: Isolation = Isolation.READ_UNCOMMITTED,
+    answer_bytes: int = 16 * 1024 * 1024,
+    on_gone: Callable[[Gone], None] | None = None,
+) -> Iterator[Fetched]:
+    """Everything in [start, end); batches at both edges may reach beyond it.
+
+    Offsets that are gone raise OffsetOutOfRange, unless `on_gone` takes note of them.
+    """
+    if start >= end:
+        return
+    reader = _Reader(client, place, start, end, isolation, answer_bytes, on_gone)
+    thread = threading.Thread(target=reader.run, name=f"fetch-{place}", daemon=True)
+    thread.start()
+    try:
+        while True:
+            item = reader.answers.get()
+            if item is None:
+                return
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+    finally:
+        reader.stop()
+        thread.join()
+
+
+class _Reader:
+    """The thread's side: asks, cuts what is incomplete, and hands over."""
+
+    def __init__(
+        self,
+        client: WireClient,
+        place: TopicPartition,
+        start: int,
+        end: int,
+        isolation: Isolation,
+        answer_bytes: int,
+        on_gone: Callable[[Gone], None] | None,
+    ) -> None:
+        self.answers: Queue[Fetched | BaseException | None] = Queue(_ANSWERS_AHEAD)
+        self._client = client
+        self._place = place
+        self._next = start
+        self._end = end
+        self._isolation = isolation
+        self._answer_bytes = answer_bytes
+        self._on_gone = on_gone
+        self._stopped = threading.Event()
+        self._connection: WireConnection | None = None
+
+    def run(self) -> None:
+        try:
+            while self._next < self._end and not self._stopped.is_set():
+                fetched = self._client.repeat(self._fetch)
+                if fetched is not None:
+                    self._hand_over(fetched)
+            self._hand_over(None)
+        except BaseException as error:  # noqa: BLE001 - it is raised again where the answers are read
+            self._hand_over(error)
+
+    def stop(self) -> None:
+        self._stopped.set()
+        if self._connection is not None:
+            self._connection.close()
+
+    def _hand_over(self, item: Fetched | BaseException | None) -> None:
+        while not self._stopped.is_set():
+            try:
+                self.answers.put(item, timeout=0.2)
+            except Full:
+                continue
+            return
+
+    def _fetch(self) -> Fetched | None:
+        if self._stopped.is_set():
+            return None
+        self._connection = self._client.leader(self._place)
+        part = {
+            "partition": self._place.partition,
+            "fetch_offset": self._next,
+            "partition_max_bytes": self._answer_bytes,
+        }
+        answer = self._connection.call(
+            FETCH,
+            12,
+            {
+                "max_wait": _WAIT_MS,
+                "min_bytes": 1,
+                "max_bytes": self._answer_bytes,
+                "isolation_level": int(self._isolation),
+                "topics": [{"topic": self._place.topic, "partitions": [part]}],
+            },
+        )
+        if answer.error_code:
+            raise BrokerRefused(f"reading {self._place}", answer.error_code)
+        row = answer.responses[0].partitions[0]
+        if row.error_code == OFFSET_OUT_OF_RANGE:
+            self._pass_over()
+            return None
+        if row.error_code:
+            if row.error_code in STALE_METADATA:
+                self._client.forget([self._place.topic])
+            raise BrokerRefused(f"reading {self._place} at offset {self._next}", row.error_code)
+        visible = row.last_stable_offset if self._isolation is Isolation.READ_COMMITTED else row.high_watermark
+        return self._cut(row.records, row.aborted_transactions or (), visible)
+
+    def _cut(self, records: memoryview | None, aborted: Iterable[Any], visible: int) -> Fetched:
+        data = memoryview(b"") if records is None else records
+        position, upper = 0, self._next
+        while len(data) - position >= HEADER_BYTES and upper < self._end:
+            header = parse_batch_header(data, position)
+            if header.size < HEADER_BYTES:
+                raise CorruptBatch(f"{self._place}: a batch claims {header.size} bytes")
+            if position + header.size > len(data):
+                break
+            if header.base_offset >= self._end:
+                upper = self._end
+                break
+            upper = max(upper, header.last_offset + 1)
+            position += header.size
+        if upper > self._next:
+            self._next = upper
+        elif visible >= self._end:
+            # Everything up to the bound may be seen, and there is nothing: compaction took the last of it.
+            self._next = self._end
+        return Fetched(data[:position], tuple((one.producer_id, one.first_offset) for one in aborted))
+
+    def _pass_over(self) -> None:
+        earliest = list_offsets(self._client, {self._place: EARLIEST})[self._place]
+        if earliest <= self._next:
+            raise OffsetOutOfRange(self._next, earliest, self._next)
+        upper = min(earliest, self._end)
+        if self._on_gone is None:
+            raise OffsetOutOfRange(self._next, earliest, self._end)
+        self._on_gone(Gone(self._next, upper))
+        self._next = upper

@@ -1,0 +1,7 @@
+"""Spark reads and writes topics: a PySpark data source without a jar.
+
+    spark = goqueue.pipeline.session()
+    spark.read.format("goqueue").option("kafka.bootstrap.servers", "127.0.0.1:9092")...
+
+A pipeline is an ordinary client of the broker (D13): nothing here imports the broker.
+"""
