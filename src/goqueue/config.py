@@ -147,6 +147,15 @@ class TransactionsConfig:
     id_expiration_ms: int = setting(
         7 * 24 * 3600 * 1000, "Idle time after which a transactional id is forgotten.", minimum=1
     )
+    prepared_timeout_ms: int = setting(
+        24 * 3600 * 1000, "Time after which a participant of an external coordinator is aborted.", minimum=1
+    )
+    prepared_participants_max: int = setting(
+        10_000, "Open participants of one writer of an external coordinator.", minimum=1
+    )
+    prepared_writer_expiration_ms: int = setting(
+        90 * 24 * 3600 * 1000, "Idle time after which a writer's committed epochs are forgotten.", minimum=1
+    )
 
 
 @dataclass(frozen=True, slots=True)

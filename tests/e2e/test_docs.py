@@ -41,3 +41,14 @@ def test_the_page_on_transactions_works_from_top_to_bottom(broker):
     shown = "\n".join(outputs)
     for expected in ("worked on 3", '"status":"committed"', "CompleteCommit"):
         assert expected in shown
+
+
+def test_the_page_on_prepared_transactions_works_from_top_to_bottom(broker):
+    page = (ROOT / "docs" / "howto" / "prepared-transactions.md").read_text()
+
+    outputs = [run(language, code, broker) for language, code in BLOCK.findall(page)]
+
+    shown = "\n".join(outputs)
+    assert "totals-query" in shown
+    assert '"already_decided":false,"committed":2' in shown
+    assert '"already_decided":true,"committed":0' in shown

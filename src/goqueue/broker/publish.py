@@ -53,6 +53,8 @@ class Sender:
     producer_id: int = -1
     producer_epoch: int = -1
     sequence: int = -1
+    # The records are part of its open transaction.
+    transactional: bool = False
 
     @property
     def is_idempotent(self) -> bool:
@@ -128,6 +130,7 @@ class PublishService:
         producer_id: int = -1,
         producer_epoch: int = -1,
         sequence: int = -1,
+        transactional: bool = False,
     ) -> list[Published]:
         """Write records, one batch per partition, and wait until they are as safe as asked.
 
@@ -138,7 +141,7 @@ class PublishService:
         if first.internal:
             raise InternalTopic(topic)
         check_acks(acks, first.in_sync_replicas, first.config.min_insync_replicas)
-        sender = Sender(producer_id, producer_epoch, sequence)
+        sender = Sender(producer_id, producer_epoch, sequence, transactional)
         now_ms = self._clock.now_ms()
         results: dict[int, Published] = {}
         taken = self._check_records(first, records, sender, now_ms, results)
@@ -230,6 +233,7 @@ class PublishService:
             producer_id=sender.producer_id,
             producer_epoch=sender.producer_epoch,
             base_sequence=sender.sequence,
+            transactional=sender.transactional,
             now_ms=now_ms,
         )
         pending = self.append(topic, share.partition, batch, acks=acks)

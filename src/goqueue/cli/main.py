@@ -21,6 +21,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "consume": ("goqueue.cli.consume:consume", "Read messages."),
     "group": ("goqueue.cli.group:app", "Look at consumer groups, their lag, and move their offsets."),
     "transactions": ("goqueue.cli.transactions:app", "Look at transactions, and abort those that hang."),
+    "prepared": ("goqueue.cli.prepared:app", "Look at prepared transactions, and abort an epoch."),
     "cluster": ("goqueue.cli.cluster:app", "Look at the nodes."),
     "health": ("goqueue.cli.cluster:health", "Ask a broker whether it can serve."),
     "config": ("goqueue.cli.config:app", "Brokers this command line knows by name."),

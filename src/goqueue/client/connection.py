@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import quote
 
 import msgspec
 
@@ -135,6 +136,18 @@ class Client:
     async def abort_transaction(self, transactional_id: str) -> None:
         """Abort the open transaction of an id; its producer is fenced."""
         await self._call("POST", f"/transactions/{transactional_id}/abort")
+
+    async def writers(self) -> list[Row]:
+        """Writers of prepared transactions: what they have committed, and who stages records."""
+        return list((await self._call("GET", "/prepared"))["writers"])
+
+    async def writer(self, writer: str) -> Row:
+        """One writer of prepared transactions."""
+        return await self._call("GET", f"/prepared/{quote(writer, safe='')}")
+
+    async def abort_epoch(self, writer: str, epoch: int) -> Row:
+        """Abort all that is staged for an epoch of a writer."""
+        return await self._call("POST", f"/prepared/{quote(writer, safe='')}/{epoch}/abort")
 
     async def get(self, path: str, **params: str) -> Row:
         """Any read-only route that has no method of its own, such as `/version`."""

@@ -248,6 +248,23 @@ class TransactionalIdNotFound(NotFound):
         self.field = "transactional_id"
 
 
+class ParticipantNotFound(NotFound):
+    """A participant that was to be committed is not open: it was aborted, took too long or never was."""
+
+    def __init__(self, participant: str) -> None:
+        super().__init__(f"participant {participant!r} is not open: it was aborted, took too long or never was")
+        self.field = "participants"
+        self.hint = "abort the epoch and write it again"
+
+
+class WriterNotFound(NotFound):
+    """No writer of prepared transactions has that name."""
+
+    def __init__(self, writer: str) -> None:
+        super().__init__(f"there is no writer {writer!r}")
+        self.field = "writer"
+
+
 class NotAttempted(GoQueueError):
     """Nothing was done, for another part of the same request was refused."""
 

@@ -66,6 +66,8 @@ _TABLE: Mapping[type[tree.GoQueueError], Wire] = MappingProxyType(
         tree.InvalidTransactionTimeout: Wire("invalid_transaction_timeout", 400, 50, "INVALID_ARGUMENT"),
         tree.InvalidTransactionalId: Wire("invalid_transactional_id", 400, 42, "INVALID_ARGUMENT"),
         tree.TransactionalIdNotFound: Wire("transactional_id_not_found", 404, 105, "NOT_FOUND"),
+        tree.ParticipantNotFound: Wire("participant_not_found", 404, 105, "NOT_FOUND"),
+        tree.WriterNotFound: Wire("writer_not_found", 404, 105, "NOT_FOUND"),
         tree.NotAttempted: Wire("not_attempted", 409, 55, "ABORTED"),
         tree.GroupError: Wire("group_error", 409, 42, "FAILED_PRECONDITION"),
         tree.UnknownMember: Wire("unknown_member", 404, 25, "NOT_FOUND"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from goqueue.records import TopicPartition
+from goqueue.transactions.names import Name, Participant
 from goqueue.transactions.records import TransactionState
 
 
@@ -43,7 +44,7 @@ class Begin(msgspec.Struct, frozen=True):
 class AddPartitions(msgspec.Struct, frozen=True):
     """Make partitions part of the transaction, which begins with the first. Answered by None."""
 
-    transactional_id: str
+    name: Name
     producer: Producer
     partitions: frozenset[TopicPartition]
 
@@ -65,7 +66,7 @@ class AbortAny(msgspec.Struct, frozen=True):
 class Prepared(msgspec.Struct, frozen=True):
     """A decided transaction whose partitions must be told."""
 
-    transactional_id: str
+    name: Name
     number: int
     producer: Producer
     commit: bool
@@ -82,7 +83,7 @@ class WatchPrepared(msgspec.Struct, frozen=True):
 class Completed(msgspec.Struct, frozen=True):
     """All partitions of that transaction have durable markers. Answered by None."""
 
-    transactional_id: str
+    name: Name
     number: int
 
 
@@ -107,4 +108,66 @@ class Describe(msgspec.Struct, frozen=True):
 
 
 class ListIds(msgspec.Struct, frozen=True):
-    """Answered by a tuple of `Described`: every id of the shard."""
+    """Answered by a tuple of `Described`: every id of the shard, without participants."""
+
+
+# --- external coordinators ------------------------------------------------------------
+
+
+class OpenParticipant(msgspec.Struct, frozen=True):
+    """Begin to stage records; what the same name has staged before is aborted.
+
+    Answered by a `Producer`, `EpochCommitted`, or `ProducerIdNeeded` without a new producer id.
+    """
+
+    participant: Participant
+    new_producer_id: int | None = None
+
+
+class EpochCommitted(msgspec.Struct, frozen=True):
+    """The answer to `OpenParticipant` when there is nothing left to write for its epoch."""
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """A participant that the coordinator counts on; with `producer`, only while it is still that one."""
+
+    task: str
+    producer: Producer | None = None
+
+
+class DecideEpoch(msgspec.Struct, frozen=True):
+    """Commit these participants of an epoch and abort all others of it and before it; or abort all of it.
+
+    Answered by `EpochDecided`.
+    """
+
+    writer: str
+    epoch: int
+    commit: bool
+    claims: tuple[Claim, ...] = ()
+
+
+class EpochDecided(msgspec.Struct, frozen=True):
+    """How many participants were decided; `already` if there was nothing left to decide."""
+
+    already: bool
+    committed: int = 0
+    aborted: int = 0
+
+
+class DescribedWriter(msgspec.Struct, frozen=True):
+    """A writer as an operator sees it: its committed epochs, and who stages records or is being ended."""
+
+    writer: str
+    committed: tuple[tuple[int, int], ...]
+    participants: tuple[tuple[Participant, Described], ...]
+
+
+class DescribeWriter(msgspec.Struct, frozen=True):
+    """Answered by `DescribedWriter`."""
+
+    writer: str
+
+
+class ListWriters(msgspec.Struct, frozen=True):
+    """Answered by a tuple of `DescribedWriter`: every writer of the shard."""

@@ -20,6 +20,7 @@ from goqueue.coordinator.shard import Transaction
 from goqueue.errors import GoQueueError, NotFound, ProducerFenced, ShuttingDown
 from goqueue.records import Acks, TopicPartition
 from goqueue.transactions.commands import Completed, Prepared, WatchPrepared
+from goqueue.transactions.names import Name, shard_key
 
 _RETRY_MS_MIN = 20
 _RETRY_MS_MAX = 1000
@@ -35,7 +36,7 @@ class EndInGroups(Protocol):
         ...
 
 
-# (transactional id, partition, reason): a marker could not be written and will be tried again.
+# (whose transaction, partition, reason): a marker could not be written and will be tried again.
 OnRetry = Callable[[str, TopicPartition | None, BaseException], None]
 
 
@@ -59,8 +60,8 @@ class Markers:
         self._clock = clock
         self._on_retry = on_retry
         self._watchers: dict[int, asyncio.Task[None]] = {}
-        # By transactional id, the number of its transaction and who ends it: one at a time.
-        self._ending: dict[str, tuple[int, asyncio.Task[None]]] = {}
+        # By name, the number of its transaction and who ends it: one at a time.
+        self._ending: dict[Name, tuple[int, asyncio.Task[None]]] = {}
         self._closed = False
 
     def watch(self, shards: Iterable[int]) -> None:
@@ -73,6 +74,15 @@ class Markers:
     def ending_count(self) -> int:
         """Decided transactions whose partitions do not all know yet."""
         return len(self._ending)
+
+    async def ended(self, name: Name, seconds_max: float) -> None:
+        """Wait a while for the end of what is being ended under this name."""
+        ending = self._ending.get(name)
+        if ending is not None:
+            await asyncio.wait([ending[1]], timeout=seconds_max)
+        else:
+            # It is decided, and its watcher has not been told yet.
+            await asyncio.sleep(_RETRY_MS_MIN / 1000)
 
     async def close(self) -> None:
         """Stop where it is; what is left is done after the next start. A second close does no harm."""
@@ -101,7 +111,7 @@ class Markers:
                 self._begin(one)
 
     def _begin(self, prepared: Prepared) -> None:
-        name, number = prepared.transactional_id, prepared.number
+        name, number = prepared.name, prepared.number
         earlier = self._ending.get(name)
         if earlier is not None and earlier[0] == number:
             # Still at it: the shard was dropped meanwhile, and its successor says it again.
@@ -110,7 +120,7 @@ class Markers:
         self._ending[name] = (number, task)
         task.add_done_callback(lambda done: self._forget(name, done))
 
-    def _forget(self, name: str, done: asyncio.Task[None]) -> None:
+    def _forget(self, name: Name, done: asyncio.Task[None]) -> None:
         if name in self._ending and self._ending[name][1] is done:
             del self._ending[name]
 
@@ -121,13 +131,11 @@ class Markers:
         pause = _Pause()
         while True:
             try:
-                await self._coordinator.submit(
-                    prepared.transactional_id, Completed(prepared.transactional_id, prepared.number)
-                )
+                await self._coordinator.submit(shard_key(prepared.name), Completed(prepared.name, prepared.number))
             except ShuttingDown:
                 return
             except GoQueueError as error:
-                self._report(prepared.transactional_id, None, error)
+                self._report(str(prepared.name), None, error)
                 await pause.wait()
             else:
                 return
@@ -141,7 +149,7 @@ class Markers:
                 # The topic is gone, and what was open in it; or a later epoch has ended it already.
                 return
             except (GoQueueError, OSError) as error:
-                self._report(prepared.transactional_id, place, error)
+                self._report(str(prepared.name), place, error)
                 await pause.wait()
             else:
                 return
@@ -166,9 +174,9 @@ class Markers:
         if unsafe is not None:
             await unsafe
 
-    def _report(self, transactional_id: str, place: TopicPartition | None, error: BaseException) -> None:
+    def _report(self, name: str, place: TopicPartition | None, error: BaseException) -> None:
         if self._on_retry is not None:
-            self._on_retry(transactional_id, place, error)
+            self._on_retry(name, place, error)
 
 
 class _Pause:

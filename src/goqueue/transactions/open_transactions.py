@@ -11,17 +11,20 @@ from typing import TYPE_CHECKING, NamedTuple
 from goqueue.codec.batch import TRANSACTIONAL
 from goqueue.errors import InvalidTransactionState, ProducerFenced
 from goqueue.records import TopicPartition
+from goqueue.transactions.names import Name
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from goqueue.broker.partitions import Partition
     from goqueue.codec.batch import BatchHeader
     from goqueue.ports import Buffer
 
 
-class _Known(NamedTuple):
+class Known(NamedTuple):
     """A transactional producer; without a transaction, `partitions` is empty."""
 
-    transactional_id: str
+    name: Name
     epoch: int
     partitions: frozenset[TopicPartition]
 
@@ -30,16 +33,21 @@ class OpenTransactions:
     """Every transactional producer of this node. A publish stage."""
 
     def __init__(self) -> None:
-        self._producers: dict[int, _Known] = {}
+        self._producers: dict[int, Known] = {}
 
-    def put(self, producer_id: int, transactional_id: str, epoch: int, partitions: frozenset[TopicPartition]) -> None:
+    def put(self, producer_id: int, name: Name, epoch: int, partitions: frozenset[TopicPartition]) -> None:
         """The producer has this epoch, and this transaction if there are partitions."""
-        self._producers[producer_id] = _Known(transactional_id, epoch, partitions)
+        self._producers[producer_id] = Known(name, epoch, partitions)
 
-    def transactional_id_of(self, producer_id: int) -> str | None:
-        """Whose producer it is."""
+    def get(self, producer_id: int) -> Known | None:
+        """What is known of a producer."""
+        return self._producers.get(producer_id)
+
+    def withdraw(self, producer_id: int, partitions: Collection[TopicPartition]) -> None:
+        """These partitions were not added after all: the shard that had said so is read again."""
         known = self._producers.get(producer_id)
-        return None if known is None else known.transactional_id
+        if known is not None:
+            self._producers[producer_id] = known._replace(partitions=known.partitions.difference(partitions))
 
     def forget(self, producer_id: int) -> None:
         """The producer's transactional id is gone, or has another producer."""

@@ -1,4 +1,6 @@
-"""Records of `__transaction_state`: one per transactional id, its newest is the truth.
+"""Records of `__transaction_state`: one per transactional id or participant, and one per writer.
+
+The newest record of a key is the truth.
 
 A layout never changes: fields may be added at the end, with a default, and anything else is
 a new kind with a new number.
@@ -12,6 +14,7 @@ import msgspec
 
 from goqueue.coordinator.records import RecordCodec
 from goqueue.records import TopicPartition
+from goqueue.transactions.names import Name, Participant
 
 
 class TransactionState(IntEnum):
@@ -46,8 +49,22 @@ class TransactionKey(msgspec.Struct, frozen=True, array_like=True):
     transactional_id: str
 
 
+class ParticipantKey(msgspec.Struct, frozen=True, array_like=True):
+    """A participant of an external coordinator: `TransactionRecord`, until its end is known everywhere."""
+
+    writer: str
+    epoch: int
+    task: str
+
+
+class WriterKey(msgspec.Struct, frozen=True, array_like=True):
+    """What an external coordinator has committed: `WriterRecord`."""
+
+    writer: str
+
+
 class TransactionRecord(msgspec.Struct, frozen=True, array_like=True):
-    """All that is known of a transactional id."""
+    """All that is known of a transactional id, or of a participant."""
 
     producer_id: int
     producer_epoch: int
@@ -67,6 +84,28 @@ class TransactionRecord(msgspec.Struct, frozen=True, array_like=True):
         return frozenset(TopicPartition(topic, partition) for topic, partition in self.partitions)
 
 
+class WriterRecord(msgspec.Struct, frozen=True, array_like=True):
+    """Which epochs of a writer are committed, as ranges with both ends included, oldest first."""
+
+    committed: tuple[tuple[int, int], ...]
+    changed_ms: int
+
+
+Key = TransactionKey | ParticipantKey | WriterKey
+Value = TransactionRecord | WriterRecord
+
 # Numbers are on disk.
-KEYS: RecordCodec[TransactionKey] = RecordCodec({1: TransactionKey})
-VALUES: RecordCodec[TransactionRecord] = RecordCodec({1: TransactionRecord})
+KEYS: RecordCodec[Key] = RecordCodec({1: TransactionKey, 2: ParticipantKey, 3: WriterKey})
+VALUES: RecordCodec[Value] = RecordCodec({1: TransactionRecord, 2: WriterRecord})
+
+
+def key_of(name: Name) -> bytes:
+    """The key under which a transaction is stored."""
+    return KEYS.encode(ParticipantKey(*name) if isinstance(name, Participant) else TransactionKey(name))
+
+
+def name_of(key: TransactionKey | ParticipantKey) -> Name:
+    """Whose transaction a key stands for."""
+    if isinstance(key, TransactionKey):
+        return key.transactional_id
+    return Participant(key.writer, key.epoch, key.task)

@@ -11,6 +11,7 @@ from goqueue.broker.topics import TopicService
 from goqueue.config import TransactionsConfig
 from goqueue.coordinator.runtime import Coordinator
 from goqueue.errors import (
+    ConcurrentTransactions,
     GoQueueError,
     InternalTopic,
     InvalidProducerIdMapping,
@@ -19,25 +20,40 @@ from goqueue.errors import (
     PartitionNotFound,
     TopicNotFound,
     TransactionalIdNotFound,
+    WriterNotFound,
 )
 from goqueue.ids import parse_group_id, parse_transactional_id
 from goqueue.records import TopicPartition
+from goqueue.transactions.admission import Admission
 from goqueue.transactions.commands import (
     AbortAny,
     AddPartitions,
     Begin,
+    Claim,
+    DecideEpoch,
     Describe,
     Described,
+    DescribedWriter,
+    DescribeWriter,
     EndTransaction,
+    EpochCommitted,
+    EpochDecided,
     InitProducer,
     ListIds,
+    ListWriters,
+    OpenParticipant,
     Producer,
     ProducerIdNeeded,
 )
 from goqueue.transactions.markers import Markers
+from goqueue.transactions.names import Name, Participant, parse_participant, parse_writer, shard_key
 from goqueue.transactions.open_transactions import OpenTransactions
 
 TRANSACTION_STATE = "__transaction_state"
+
+# A transaction that is being ended is done within milliseconds. Clients that are told to come back
+# wait much longer than that, so the answer is held instead.
+HOLD_SECONDS_MAX = 5.0
 
 # The partition of the groups' topic in which a group's offsets lie.
 GroupPlace = Callable[[str], TopicPartition]
@@ -64,6 +80,7 @@ class TransactionService:
         self._open = open_transactions
         self._config = config
         self._group_place = group_place
+        self._admission = Admission(open_transactions, self._submit, lambda place: self._refusal(place) is None)
 
     async def start(self, shards: Sequence[int]) -> None:
         """Load the shards that have a log: open transactions must be known before anybody writes to them.
@@ -79,7 +96,7 @@ class TransactionService:
     async def init_producer(
         self, transactional_id: str, *, timeout_ms: int | None = None, current: Producer | None = None
     ) -> Producer:
-        """Take a transactional id over; `ConcurrentTransactions` while what it had open is being ended."""
+        """Take a transactional id over; what it had open is ended first."""
         wanted_ms = self._config.timeout_ms if timeout_ms is None else timeout_ms
         if not 0 < wanted_ms <= self._config.timeout_ms_max:
             raise InvalidTransactionTimeout(
@@ -135,10 +152,56 @@ class TransactionService:
 
     def id_of(self, producer_id: int) -> str:
         """The transactional id that a producer belongs to."""
-        transactional_id = self._open.transactional_id_of(producer_id)
-        if transactional_id is None:
+        known = self._open.get(producer_id)
+        if known is None or isinstance(known.name, Participant):
             raise InvalidProducerIdMapping(f"producer {producer_id} belongs to no transactional id")
-        return transactional_id
+        return known.name
+
+    def admit(
+        self, producer: Producer, places: Collection[TopicPartition], *, implicit: bool = False
+    ) -> asyncio.Future[None] | None:
+        """What batches of a transaction that adds partitions by itself must wait for; see `Admission`."""
+        return self._admission.admit(producer, places, implicit=implicit)
+
+    # --- external coordinators ----------------------------------------------------------------
+
+    async def open_participant(self, writer: str, epoch: int, task: str) -> Producer | None:
+        """A producer that stages records for an epoch; None if the epoch is committed already."""
+        participant = parse_participant(writer, epoch, task)
+        reply = await self._submit(participant, OpenParticipant(participant))
+        if isinstance(reply, ProducerIdNeeded):
+            new_id = await self._producer_ids.allocate()
+            reply = await self._submit(participant, OpenParticipant(participant, new_id))
+        return None if isinstance(reply, EpochCommitted) else cast("Producer", reply)
+
+    async def decide_epoch(
+        self, writer: str, epoch: int, *, commit: bool, claims: Sequence[Claim] = ()
+    ) -> EpochDecided:
+        """Commit or abort an epoch of a writer: decided once, and answered the same if asked again."""
+        parse_writer(writer, epoch)
+        command = DecideEpoch(writer, epoch, commit, tuple(claims))
+        return cast("EpochDecided", await self._submit(Participant(writer, epoch, ""), command))
+
+    async def describe_writer(self, writer: str) -> DescribedWriter:
+        """A writer's committed epochs and open participants, or `WriterNotFound`."""
+        parse_writer(writer)
+        if self._topics.find(TRANSACTION_STATE) is None:
+            raise WriterNotFound(writer)
+        return cast("DescribedWriter", await self._submit(Participant(writer, 0, ""), DescribeWriter(writer)))
+
+    async def list_writers(self) -> tuple[DescribedWriter, ...]:
+        """All writers by name. Asking does not make the internal topic."""
+        if self._topics.find(TRANSACTION_STATE) is None:
+            return ()
+        shards = await self._coordinator.submit_all(ListWriters())
+        return tuple(sorted((one for shard in shards for one in shard), key=lambda one: one.writer))
+
+    def is_participant(self, producer_id: int) -> bool:
+        """Whether the producer stages records for an external coordinator."""
+        known = self._open.get(producer_id)
+        return known is not None and isinstance(known.name, Participant)
+
+    # --- the rest -----------------------------------------------------------------------------
 
     @property
     def ending_count(self) -> int:
@@ -150,10 +213,21 @@ class TransactionService:
         await self._markers.close()
         await self._coordinator.close()
 
-    async def _submit(self, transactional_id: str, command: object) -> object:
-        shard = self._coordinator.partition_for(parse_transactional_id(transactional_id))
+    async def _submit(self, name: Name, command: object) -> object:
+        if isinstance(name, str):
+            parse_transactional_id(name)
+        shard = self._coordinator.partition_for(shard_key(name))
         self._markers.watch((shard,))
-        return await self._coordinator.submit_to(shard, command)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + HOLD_SECONDS_MAX
+        while True:
+            try:
+                return await self._coordinator.submit_to(shard, command)
+            except ConcurrentTransactions:
+                left = deadline - loop.time()
+                if left <= 0:
+                    raise
+                await self._markers.ended(name, left)
 
     def _check_exists(self, transactional_id: str) -> None:
         if self._topics.find(TRANSACTION_STATE) is None:

@@ -41,6 +41,25 @@ def new_id(producer_id: int, timeout_ms: int, now_ms: int, *, number: int = 0) -
     )
 
 
+def staging(producer_id: int, timeout_ms: int, now_ms: int) -> TransactionRecord:
+    """A participant that may stage records from now on.
+
+    A name can be opened again after its end, so the transaction is numbered by its producer: no
+    late note about one that had the name before can be taken for it.
+    """
+    return TransactionRecord(
+        producer_id=producer_id,
+        producer_epoch=0,
+        last_epoch=_NO_EPOCH,
+        timeout_ms=timeout_ms,
+        state=TransactionState.ONGOING,
+        number=producer_id,
+        partitions=(),
+        started_ms=now_ms,
+        changed_ms=now_ms,
+    )
+
+
 def check_claim(record: TransactionRecord, claimed: Producer) -> None:
     """Refuse a producer that says who it is and is not, or no longer, the one."""
     if claimed.producer_id != record.producer_id or claimed.epoch not in {record.producer_epoch, record.last_epoch}:

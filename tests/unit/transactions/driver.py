@@ -35,9 +35,11 @@ class Bench:
         self.config = replace(TransactionsConfig(), **settings)
         self.now_ms = START_MS
         self.log: list[tuple[bytes, bytes | None]] = []
+        # The same records by the batches that they were written in.
+        self.steps: list[list[tuple[bytes, bytes | None]]] = []
         self.replies: dict[int, object] = {}
         self._tickets = 0
-        self._next_producer_id = 100
+        self.next_producer_id = 100
         self._new_machine()
 
     def send(self, command: object) -> int:
@@ -64,8 +66,8 @@ class Bench:
     def init(self, name: str = "tx", *, timeout_ms: int = 60_000, current: Producer | None = None) -> Producer:
         reply = self.ask(InitProducer(name, timeout_ms, current))
         if isinstance(reply, ProducerIdNeeded):
-            self._next_producer_id += 1
-            reply = self.ask(InitProducer(name, timeout_ms, current, self._next_producer_id))
+            self.next_producer_id += 1
+            reply = self.ask(InitProducer(name, timeout_ms, current, self.next_producer_id))
         assert isinstance(reply, Producer)
         return reply
 
@@ -89,7 +91,7 @@ class Bench:
         """Watch, and report every decided transaction as done."""
         prepared = list(self.told(self.watch()))
         for one in prepared:
-            self.ask(Completed(one.transactional_id, one.number))
+            self.ask(Completed(one.name, one.number))
         return prepared
 
     # --- looking ------------------------------------------------------------------------
@@ -127,6 +129,8 @@ class Bench:
         self.machine = TransactionMachine(self.config, self.open)
 
     def _carry_out(self, decision: Decision) -> None:
+        if decision.records:
+            self.steps.append(list(decision.records))
         for key, value in decision.records:
             self.log.append((key, value))
             self.machine.apply(key, value)

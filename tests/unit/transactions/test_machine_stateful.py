@@ -64,7 +64,7 @@ class Transactions(RuleBasedStateMachine):
     @rule()
     def watch(self) -> None:
         for one in self.bench.told(self.bench.watch()):
-            key = (one.transactional_id, one.number)
+            key = (one.name, one.number)
             assert self.prepared.setdefault(key, one) == one
             if key in self.answered:
                 assert one.commit is self.answered[key]
@@ -72,7 +72,7 @@ class Transactions(RuleBasedStateMachine):
     @rule()
     def complete(self) -> None:
         for one in self.prepared.values():
-            self.bench.ask(Completed(one.transactional_id, one.number))
+            self.bench.ask(Completed(one.name, one.number))
 
     @rule(ms=st.integers(0, 600))
     def wait(self, ms: int) -> None:

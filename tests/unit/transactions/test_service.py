@@ -170,10 +170,34 @@ async def test_batches_outside_the_transaction_and_of_zombies_are_refused(servic
     for refused, place in ((True, A1), (False, A0), (False, A1)):
         with pytest.raises(InvalidTransactionState):
             write(services, producer, place, 1, transactional=refused)
-    with pytest.raises(ConcurrentTransactions):
-        await services.transactions.init_producer("tx")
+    successor = await services.transactions.init_producer("tx")
+    assert successor.epoch == producer.epoch + 2
     with pytest.raises(ProducerFenced):
         write(services, producer, A0, 1)
+
+
+async def test_the_next_transaction_waits_for_the_markers_of_the_last_and_no_longer_than_allowed(
+    services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = await opened(services, A0)
+    append, is_away = LocalWriter.append, [True]
+
+    def failing(self: LocalWriter, batch: Any, **more: Any) -> Any:
+        if more.get("marker") and is_away[0]:
+            raise StorageError("the disk is away")
+        return append(self, batch, **more)
+
+    monkeypatch.setattr(LocalWriter, "append", failing)
+    monkeypatch.setattr("goqueue.transactions.service.HOLD_SECONDS_MAX", 0.05)
+    await services.transactions.end("tx", producer, commit=True)
+    with pytest.raises(ConcurrentTransactions):
+        await services.transactions.add_partitions("tx", producer, [A0])
+    monkeypatch.setattr("goqueue.transactions.service.HOLD_SECONDS_MAX", 5.0)
+    waiting = asyncio.ensure_future(services.transactions.add_partitions("tx", producer, [A0]))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    is_away[0] = False
+    assert await waiting == {}
 
 
 async def test_normal_messages_beside_a_transaction_are_unaffected(services: Services) -> None:

@@ -1,4 +1,4 @@
-"""Shapes of Kafka's messages, read from `messages.txt`.
+"""Shapes of Kafka's messages, read from `messages.txt`, and of our own beside them, from `private_messages.txt`.
 
 A message is a tree of fields, each with the versions that know it. `decode` and `encode`
 turn one version of that tree into functions.
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 MESSAGES_FILE = Path(__file__).with_name("messages.txt")
+PRIVATE_FILE = Path(__file__).with_name("private_messages.txt")
 
 Kind = Literal["request", "response"]
 
@@ -70,7 +71,8 @@ def message_shape(api_key: int, kind: Kind) -> MessageShape:
 def _all_shapes() -> Mapping[tuple[int, str], MessageShape]:
     lines = [
         (len(line) - len(line.lstrip()), line.split())
-        for line in MESSAGES_FILE.read_text(encoding="utf-8").splitlines()
+        for file in (MESSAGES_FILE, PRIVATE_FILE)
+        for line in file.read_text(encoding="utf-8").splitlines()
         if line.strip() and not line.startswith("#")
     ]
     shapes = {}

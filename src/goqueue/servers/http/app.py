@@ -10,7 +10,17 @@ from aiohttp import web
 from goqueue.servers.http import health
 from goqueue.servers.http.adapter import adapt
 from goqueue.servers.http.docs import describe
-from goqueue.servers.http.routes import cooperative, groups, members, node, publish, read, topics, transactions
+from goqueue.servers.http.routes import (
+    cooperative,
+    groups,
+    members,
+    node,
+    prepared,
+    publish,
+    read,
+    topics,
+    transactions,
+)
 from goqueue.servers.http.unmatched import answer_unmatched
 from goqueue.servers.services import Services
 
@@ -21,6 +31,7 @@ _API = (
     *node.ROUTES,
     *topics.ROUTES,
     *transactions.ROUTES,
+    *prepared.ROUTES,
     *read.ROUTES,
     *groups.ROUTES,
     *members.ROUTES,

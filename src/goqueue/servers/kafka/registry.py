@@ -1,4 +1,7 @@
-"""The list of all handlers: what is here is advertised, and what is advertised works."""
+"""The list of all handlers: what is in `MODULES` is advertised, and what is advertised works.
+
+`PRIVATE` ones are our own, with keys from 10000 on: only a client that knows us asks for them.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from goqueue.servers.kafka.handlers import (
     consumer_group_heartbeat,
     create_partitions,
     create_topics,
+    decide_prepared,
     delete_groups,
     delete_records,
     delete_topics,
@@ -40,6 +44,7 @@ from goqueue.servers.kafka.handlers import (
     offset_delete,
     offset_fetch,
     offset_for_leader_epoch,
+    open_participant,
     produce,
     sync_group,
     txn_offset_commit,
@@ -94,4 +99,6 @@ MODULES: tuple[Handler, ...] = cast(
     ),
 )
 
-HANDLERS: Mapping[int, Handler] = MappingProxyType({module.API.key: module for module in MODULES})
+PRIVATE: tuple[Handler, ...] = cast("tuple[Handler, ...]", (open_participant, decide_prepared))
+
+HANDLERS: Mapping[int, Handler] = MappingProxyType({module.API.key: module for module in (*MODULES, *PRIVATE)})

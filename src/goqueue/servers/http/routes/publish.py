@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from msgspec import UNSET
 
 from goqueue.broker.publish import Published as Outcome
 from goqueue.errors import GoQueueError, InvalidRequest, wire_of
-from goqueue.records import Acks, NewRecord
+from goqueue.records import Acks, NewRecord, TopicPartition
 from goqueue.servers.http.adapter import detail_of
 from goqueue.servers.http.message_json import record_of
 from goqueue.servers.http.route import Answer, Call, Route
-from goqueue.servers.http.routes.transactions import patiently
 from goqueue.servers.http.types import InitProducer, MessageIn, ProducerIdentity, Publish, Published, PublishResult
 from goqueue.servers.services import Services
+from goqueue.transactions.commands import Producer
 
 _ACKS = {"none": Acks.NONE, "leader": Acks.LEADER, "all": Acks.ALL}
-_NO_PRODUCER = -1
 
 
 async def publish(services: Services, call: Call) -> Published | Answer:
@@ -26,7 +26,7 @@ async def publish(services: Services, call: Call) -> Published | Answer:
     messages = _messages(body)
     await services.topics.ensure(topic)
     if body.producer_id is not None:
-        outcomes = await _publish_once(services, topic, body, messages)
+        outcomes = await _publish_once(services, topic, body, messages, body.producer_id)
     else:
         outcomes = await _publish_plain(services, topic, body, messages)
     return _answer(outcomes, body.acks)
@@ -36,8 +36,7 @@ async def init_producer(services: Services, call: Call) -> ProducerIdentity:
     """Get an id under which retries are recognised."""
     name, timeout_ms = call.body.transactional_id, call.body.transaction_timeout_ms
     if name is not None:
-        transactions = services.transactions
-        producer = await patiently(lambda: transactions.init_producer(name, timeout_ms=timeout_ms))
+        producer = await services.transactions.init_producer(name, timeout_ms=timeout_ms)
         return ProducerIdentity(producer_id=producer.producer_id, epoch=producer.epoch)
     return ProducerIdentity(producer_id=await services.producer_ids.allocate(), epoch=0)
 
@@ -92,7 +91,7 @@ async def _publish_plain(
 
 
 async def _publish_once(
-    services: Services, topic: str, body: Publish, messages: Sequence[MessageIn | Publish]
+    services: Services, topic: str, body: Publish, messages: Sequence[MessageIn | Publish], producer_id: int
 ) -> list[Outcome]:
     """Publish under a producer's sequence: one batch in one partition, or nothing."""
     if body.producer_epoch is None or body.sequence is None:
@@ -107,14 +106,21 @@ async def _publish_once(
             hint="send one request per partition, with the partition at the top",
         )
     records = [_record(messages, index) for index in range(len(messages))]
+    stages = services.transactions.is_participant(producer_id)
+    if stages:
+        producer = Producer(producer_id, body.producer_epoch)
+        gate = services.transactions.admit(producer, [TopicPartition(topic, chosen)])
+        if gate is not None:
+            await asyncio.shield(gate)
     return await services.publish.publish_records(
         topic,
         records,
         acks=_ACKS[body.acks],
         partition=chosen,
-        producer_id=body.producer_id if body.producer_id is not None else _NO_PRODUCER,
+        producer_id=producer_id,
         producer_epoch=body.producer_epoch,
         sequence=body.sequence,
+        transactional=stages,
     )
 
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
 
 from goqueue.broker.partitioner import partition_for_key
 from goqueue.codec.batch import encode_batch
-from goqueue.errors import ConcurrentTransactions, InvalidRequest, InvalidTransactionState, TransactionFenced
+from goqueue.errors import InvalidRequest, InvalidTransactionState, TransactionFenced
 from goqueue.records import Acks, TopicPartition
 from goqueue.servers.http.message_json import record_of
 from goqueue.servers.http.route import Call, Route
@@ -30,25 +27,6 @@ from goqueue.servers.services import Services
 from goqueue.transactions.commands import Described, Producer
 from goqueue.transactions.records import TransactionState
 
-T = TypeVar("T")
-
-# A transaction that is being ended is done within milliseconds, so a caller need not ask again itself.
-_WAIT_SECONDS_MAX = 5.0
-_WAIT_SECONDS = 0.01
-
-
-async def patiently(ask: Callable[[], Awaitable[T]]) -> T:
-    """Ask again while the id's last transaction is being ended."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + _WAIT_SECONDS_MAX
-    while True:
-        try:
-            return await ask()
-        except ConcurrentTransactions:
-            if loop.time() > deadline:
-                raise
-            await asyncio.sleep(_WAIT_SECONDS)
-
 
 async def heartbeat(services: Services, call: Call) -> Status:
     """Ask whether the producer is still the one of its transactional id."""
@@ -63,7 +41,7 @@ async def heartbeat(services: Services, call: Call) -> Status:
 async def begin(services: Services, call: Call) -> Begun:
     """Begin a transaction."""
     name, producer = call.body.transactional_id, _producer(call.body)
-    await patiently(lambda: services.transactions.begin(name, producer))
+    await services.transactions.begin(name, producer)
     return Begun(transaction_id=_transaction_id(await services.transactions.describe(name)))
 
 

@@ -4,7 +4,8 @@ Versions 3-13, by name and (13) by topic id; 0-2 carried the old message formats
 refused, although they are advertised: librdkafka before 2.10 turns compression off
 unless version 0 is listed (KAFKA-18659), so Kafka lists it too.
 Every batch is written in the order of arrival, before this handler returns; only the
-answer waits for the disk.
+answer waits for the disk. The one exception is a batch that makes its partition part of a
+transaction: it waits until that is on the disk, and its producer's batches behind it wait too.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ from collections.abc import Awaitable
 from typing import NamedTuple
 
 from goqueue.errors import (
+    CoordinatorUnavailable,
     GoQueueError,
     InvalidRecord,
     InvalidRequiredAcks,
     RequestTimedOut,
 )
 from goqueue.records import Acks, Appended
+from goqueue.servers.kafka.admitted import waits_for
 from goqueue.servers.kafka.api import Answer, Api, Context, Message, Reply, failed
 
 API = Api(
@@ -37,7 +40,7 @@ class _Written(NamedTuple):
     """What became of one partition's batch; `wait` is there while it is not durable enough."""
 
     partition: int
-    outcome: Appended | Exception
+    outcome: Appended | BaseException
     wait: Awaitable[None] | None
 
 
@@ -47,16 +50,52 @@ Topics = list[tuple[Message, list[_Written]]]
 def handle(context: Context, request: Message) -> Answer:
     """Write everything now; answer now if nothing is left to wait for."""
     acks = _ACKS.get(request.acks)
-    topics: Topics = [
-        (topic, [_write(context, topic, partition, acks) for partition in topic.partition_data])
-        for topic in request.topic_data
-    ]
+    if request.transactional_id is not None and (gate := waits_for(context, request)) is not None:
+        return _when_admitted(context, request, acks, gate)
+    topics = _write_all(context, request, acks)
     if acks is Acks.NONE:
         _raise_failures(topics)
         return None
     if any(one.wait is not None for _, written in topics for one in written):
         return _when_durable(topics, request.timeout)
     return _reply(topics)
+
+
+def _when_admitted(
+    context: Context, request: Message, acks: Acks | None, gate: asyncio.Future[None]
+) -> Awaitable[Reply | None]:
+    """Write when the gate opens. The gate calls in the order of arrival; tasks would not keep it."""
+    written: asyncio.Future[Topics] = asyncio.get_running_loop().create_future()
+
+    def write(opened: asyncio.Future[None]) -> None:
+        error = CoordinatorUnavailable("the node is stopping") if opened.cancelled() else opened.exception()
+        topics = _write_all(context, request, acks) if error is None else _refuse_all(request, error)
+        if not written.cancelled():
+            written.set_result(topics)
+
+    async def answer() -> Reply | None:
+        topics = await written
+        if acks is Acks.NONE:
+            _raise_failures(topics)
+            return None
+        return await _when_durable(topics, request.timeout)
+
+    gate.add_done_callback(write)
+    return answer()
+
+
+def _write_all(context: Context, request: Message, acks: Acks | None) -> Topics:
+    return [
+        (topic, [_write(context, topic, partition, acks) for partition in topic.partition_data])
+        for topic in request.topic_data
+    ]
+
+
+def _refuse_all(request: Message, error: BaseException) -> Topics:
+    return [
+        (topic, [_Written(partition.index, error, None) for partition in topic.partition_data])
+        for topic in request.topic_data
+    ]
 
 
 def _write(context: Context, topic: Message, partition: Message, acks: Acks | None) -> _Written:
@@ -77,7 +116,7 @@ def _raise_failures(topics: Topics) -> None:
     """acks=0 has no answer: an error is told in the only way left, by closing the connection."""
     for _, written in topics:
         for one in written:
-            if isinstance(one.outcome, Exception):
+            if isinstance(one.outcome, BaseException):
                 raise one.outcome
 
 
