@@ -328,6 +328,28 @@ class GroupSubscribed(GroupError, Conflict):
     """The group is reading the topic whose offsets were to be deleted."""
 
 
+class GroupModeMismatch(GroupError, Conflict):
+    """The group is read the other way: as a queue, or as a stream. `mode` is what it is."""
+
+    def __init__(self, group: str, mode: str, message: str | None = None) -> None:
+        super().__init__(message or f"group {group!r} is a {mode} group and cannot be used as the other kind")
+        self.mode = mode
+        self.field = "group_id"
+        self.hint = "use another group, or delete this one first"
+
+
+class GroupModeRefusesJoin(GroupModeMismatch):
+    """The same, told to a member of the classic protocol, which knows a code for it."""
+
+
+class GroupBeingDeleted(GroupError):
+    """The group's deletion was begun and is not complete; ask again."""
+
+    def __init__(self, group: str) -> None:
+        super().__init__(f"group {group!r} is being deleted")
+        self.field = "group_id"
+
+
 class GroupFull(GroupError):
     """The group has as many members as it may."""
 
@@ -350,15 +372,6 @@ class UnstableOffset(GroupError):
     def __init__(self, group: str, partitions: tuple[tuple[str, int], ...]) -> None:
         super().__init__(f"an open transaction may change offsets of group {group!r}")
         self.partitions = partitions
-
-
-class GroupModeMismatch(GroupError, Conflict):
-    """A queue group was used as a stream group, or the other way round. The first use decides."""
-
-    def __init__(self, group: str, mode: str, wanted: str) -> None:
-        super().__init__(f"group {group!r} is a {mode} group, and was used as a {wanted} group")
-        self.group = group
-        self.hint = "use another group id: a group's mode is fixed at its first use"
 
 
 class GroupInFlight(GroupError, Conflict):

@@ -234,6 +234,7 @@ class ClassicProtocol:
         answer_sync(group.members[old_id], fenced, out)
         self.alarms.cancel(AlarmKey(Alarm.SESSION, group.group_id, old_id))
         member = group.rename(old_id, command.new_member_id)
+        out.depart(group.group_id, old_id)
         self._update(member, ticket, command, out)
         self.generations.arm_session(group, member.member_id, member.session_timeout_ms, now_ms)
         if group.state is GroupState.COMPLETING_REBALANCE:

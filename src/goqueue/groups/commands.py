@@ -10,7 +10,7 @@ struct a tenth of that, and every start of a broker makes them all.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from enum import StrEnum
+from enum import Enum, StrEnum
 from types import MappingProxyType
 from uuid import UUID
 
@@ -19,6 +19,8 @@ import msgspec
 from goqueue.coordinator.shard import Transaction
 from goqueue.errors import GoQueueError
 from goqueue.groups.partitions import PartitionSet
+from goqueue.groups.queue_settings import AsQueue, Mode, QueueSettings
+from goqueue.groups.records import PolicyValue
 from goqueue.records import TopicPartition
 
 LEAVE_EPOCH = -1
@@ -65,6 +67,8 @@ class JoinGroup(msgspec.Struct, frozen=True):
     id_required: bool = True
     # KIP-814: a returning static leader can be told to keep the assignment it had.
     can_skip_assignment: bool = True
+    # How a group that is read as a queue is meant; None: the member reads a stream.
+    as_queue: AsQueue | None = None
 
 
 class JoinedMember(msgspec.Struct, frozen=True):
@@ -148,6 +152,8 @@ class ConsumerHeartbeat(msgspec.Struct, frozen=True):
     owned: PartitionSet | None = None
     client_id: str = ""
     client_host: str = ""
+    # As in `JoinGroup`; it counts when the member joins.
+    as_queue: AsQueue | None = None
 
 
 class RebalanceState(StrEnum):
@@ -270,6 +276,7 @@ class ListedGroup(msgspec.Struct, frozen=True):
     type: GroupType
     state: GroupState
     protocol_type: str
+    mode: Mode = Mode.STREAM
 
 
 class DescribeGroup(msgspec.Struct, frozen=True):
@@ -299,6 +306,8 @@ class ClassicDescription(msgspec.Struct, frozen=True):
     protocol: str
     leader: str | None
     members: tuple[ClassicMemberDescription, ...]
+    # None: a stream group.
+    queue: QueueSettings | None = None
 
 
 class ConsumerMemberDescription(msgspec.Struct, frozen=True):
@@ -325,10 +334,50 @@ class ConsumerDescription(msgspec.Struct, frozen=True):
     epoch: int
     assignor: str
     members: tuple[ConsumerMemberDescription, ...]
+    # None: a stream group.
+    queue: QueueSettings | None = None
 
 
 class DeleteGroup(msgspec.Struct, frozen=True):
-    """Forget an empty group with all its offsets. Answered by None."""
+    """Forget an empty group with all its offsets. Answered by None.
+
+    A queue group is answered by `IsQueue`: what was delivered to it must be forgotten first, then `FinishDeletion`.
+    """
+
+    group: str
+
+
+# --- queue groups ---------------------------------------------------------------------
+
+
+class IsQueue(Enum):
+    """The answer to what delivery must answer, since the group is a queue."""
+
+    IT_IS = "queue"
+
+
+class UseQueue(msgspec.Struct, frozen=True):
+    """Use a group as a queue, making it one if it is new. Answered by `QueueSettings`."""
+
+    group: str
+    wish: AsQueue
+
+
+class AlterQueue(msgspec.Struct, frozen=True):
+    """Change a queue group's settings. Answered by `QueueSettings`."""
+
+    group: str
+    changes: Mapping[str, PolicyValue | None]
+
+
+class AskMode(msgspec.Struct, frozen=True):
+    """Answered by `Mode`, or None when there is no such group."""
+
+    group: str
+
+
+class FinishDeletion(msgspec.Struct, frozen=True):
+    """Nothing that was delivered to the queue group is left. Answered by None."""
 
     group: str
 

@@ -247,6 +247,7 @@ class ConsumerProtocol:
         for member_id in draft.group.members.keys() - draft.members.keys():
             self.alarms.cancel(AlarmKey(Alarm.SESSION, group_id, member_id))
             self.alarms.cancel(AlarmKey(Alarm.REVOKE, group_id, member_id))
+            out.depart(group_id, member_id)
         if not draft.members:
             self.rebalances.abandon(group_id)
         elif self.rebalances.is_open(group_id) and draft.is_settled:

@@ -15,6 +15,7 @@ from goqueue.errors import InvalidRequest
 from goqueue.groups.assignors import Subscriber, assign_range
 from goqueue.groups.commands import Heartbeat, Joined, JoinedMember, JoinGroup, LeaveGroup, Leaver, SyncGroup
 from goqueue.groups.embedded import assigned_partitions, encode_assignment, encode_subscription, subscribed_topics
+from goqueue.groups.queue_settings import AsQueue
 from goqueue.groups.service import GroupService
 from goqueue.records import TopicPartition
 
@@ -50,8 +51,12 @@ class EagerGroups:
         client_host: str,
         session_timeout_ms: int,
         rebalance_timeout_ms: int,
+        as_queue: AsQueue | None = None,
     ) -> EagerMember:
-        """Enter, or re-enter with one's member id; answered when all members have come back or ran out of time."""
+        """Enter, or re-enter with one's member id; answered when all members have come back or ran out of time.
+
+        With `as_queue` the group is a queue group; without, a stream group.
+        """
         names = [self._topics.get(name).name for name in topics]
         if not names:
             raise InvalidRequest("a member must name at least one topic", field="topics")
@@ -67,6 +72,7 @@ class EagerGroups:
                 client_id=client_id,
                 client_host=client_host,
                 id_required=False,
+                as_queue=as_queue,
             )
         )
         assignments = self._assign(joined) if joined.leader == joined.member_id else {}

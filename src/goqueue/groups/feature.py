@@ -13,6 +13,7 @@ from goqueue.coordinator.runtime import Coordinator, OnFailure
 from goqueue.coordinator.topic import CoordinatorTopic
 from goqueue.groups.catalog import NodeTopics
 from goqueue.groups.commands import CheckTransaction
+from goqueue.groups.delivery_port import Releases
 from goqueue.groups.machine import GroupMachine, refuse_transactions
 from goqueue.groups.service import CONSUMER_OFFSETS, GroupService
 from goqueue.groups.statistics import Rebalances
@@ -41,7 +42,7 @@ def feature(
     """The group service over `__consumer_offsets`. `subscribe` is the metadata store's."""
     catalog = NodeTopics(topics)
     subscribe(catalog.on_event)
-    rebalances = Rebalances()
+    rebalances, releases = Rebalances(), Releases()
     topic = CoordinatorTopic(
         topics,
         partitions,
@@ -52,7 +53,7 @@ def feature(
     coordinator = Coordinator(
         CONSUMER_OFFSETS,
         topic.partition_count,
-        lambda: GroupMachine(config, catalog, rebalances, check_transaction),
+        lambda: GroupMachine(config, catalog, rebalances, check_transaction, releases.departed),
         open_partition=topic,
         files=files,
         offload=offload,
@@ -64,4 +65,4 @@ def feature(
         place = partitions.get(topic, partition)
         return place.writer.reached(min(offset, place.log.end_offset), Acks.ALL)
 
-    return GroupService(coordinator, topics, rebalances, synced=synced, rng=rng)
+    return GroupService(coordinator, topics, rebalances, releases=releases, synced=synced, rng=rng)

@@ -112,6 +112,7 @@ class Generations:
         answer_sync(member, gone, out)
         self.alarms.cancel(AlarmKey(Alarm.SESSION, group.group_id, member.member_id))
         group.remove(member.member_id)
+        out.depart(group.group_id, member.member_id)
 
     def arm_session(self, group: ClassicGroup, member_id: str, timeout_ms: int, now_ms: int) -> None:
         """The member was heard of, or is answered, now."""

@@ -29,6 +29,8 @@ from goqueue.groups.classic import ClassicProtocol
 from goqueue.groups.classic_group import ClassicGroup
 from goqueue.groups.commands import (
     JOIN_EPOCH,
+    AlterQueue,
+    AskMode,
     CheckTransaction,
     CommitInTransaction,
     CommitOffsets,
@@ -37,12 +39,15 @@ from goqueue.groups.commands import (
     DeleteOffsets,
     DescribeGroup,
     FetchOffsets,
+    FinishDeletion,
     GroupState,
     Heartbeat,
+    IsQueue,
     JoinGroup,
     LeaveGroup,
     ListGroups,
     SyncGroup,
+    UseQueue,
 )
 from goqueue.groups.consumer import ConsumerProtocol
 from goqueue.groups.consumer_group import ConsumerGroup
@@ -53,6 +58,8 @@ from goqueue.groups.offsets import OFFSETS_CHECK_MS, Offsets
 from goqueue.groups.outbox import Alarm, AlarmKey, Alarms, Outbox
 from goqueue.groups.partitions import TopicCatalog
 from goqueue.groups.pending_offsets import PendingOffsets
+from goqueue.groups.queue_settings import Mode
+from goqueue.groups.queues import Queues
 from goqueue.groups.records import KEYS, VALUES, OffsetKey
 from goqueue.groups.slot import Slot
 from goqueue.groups.statistics import Reason, Rebalances
@@ -74,6 +81,14 @@ def refuse_transactions(_transaction: Transaction, _shard: int) -> None:
     raise InvalidTransactionState("no transaction was begun for these offsets")
 
 
+# (group, member): a member of a queue group is out, and what it holds can be given to others.
+Departed = Callable[[str, str], None]
+
+
+def ignore_departure(_group: str, _member_id: str) -> None:
+    """For a node that delivers nothing."""
+
+
 class GroupMachine:
     """A `coordinator.shard.Machine` for groups of both protocols and their offsets."""
 
@@ -83,10 +98,13 @@ class GroupMachine:
         catalog: TopicCatalog,
         rebalances: Rebalances,
         check_transaction: CheckTransaction = refuse_transactions,
+        departed: Departed = ignore_departure,
     ) -> None:
         self._config = config
+        self._departed = departed
         self._check_transaction = check_transaction
         self._pending = PendingOffsets()
+        self._queues = Queues(self._pending)
         self._rebalances = rebalances
         self._slots: dict[str, Slot] = {}
         self._alarms: Alarms = Deadlines()
@@ -111,6 +129,7 @@ class GroupMachine:
         if out.records:
             # What they bring is in no slot yet.
             self._arm_offsets(now_ms)
+        self._report_departed(out)
         return out.decision()
 
     def tick(self, now_ms: int) -> Decision:
@@ -135,6 +154,7 @@ class GroupMachine:
                 self._consumer.members_ended(group, members, now_ms, out)
         if self._slots:
             self._arm_offsets(now_ms)
+        self._report_departed(out)
         return out.decision()
 
     def apply(self, key: bytes, value: bytes | None) -> None:
@@ -182,6 +202,7 @@ class GroupMachine:
                 field="session_timeout_ms",
             )
         slot = self._slot(command.group)
+        self._queues.enter(slot, command.as_queue, out, is_classic=True)
         if slot.consumer is not None:
             if slot.consumer.members:
                 raise InconsistentProtocol(f"group {command.group!r} speaks the consumer protocol")
@@ -212,6 +233,8 @@ class GroupMachine:
     def _consumer_heartbeat(self, ticket: int, command: ConsumerHeartbeat, now_ms: int, out: Outbox) -> None:
         check_heartbeat(command)
         slot = self._slot(command.group)
+        if command.member_epoch == JOIN_EPOCH:
+            self._queues.enter(slot, command.as_queue, out)
         if slot.consumer is not None:
             out.reply(ticket, self._consumer.heartbeat(slot.consumer, command, now_ms, out))
             return
@@ -230,11 +253,16 @@ class GroupMachine:
     # --- offsets ----------------------------------------------------------------------
 
     def _commit(self, ticket: int, command: CommitOffsets, now_ms: int, out: Outbox) -> None:
-        out.reply(ticket, self._offsets.commit(self._slot(command.group), command, now_ms, out))
+        slot = self._slot(command.group)
+        if slot.queue is not None:
+            out.reply(ticket, self._queues.commit(slot, command))
+        else:
+            out.reply(ticket, self._offsets.commit(slot, command, now_ms, out))
 
     def _commit_in_transaction(self, ticket: int, command: CommitInTransaction, now_ms: int, out: Outbox) -> None:
         self._check_transaction(command.transaction, command.shard)
         slot, commit = self._slot(command.group), command.commit
+        self._queues.check_stream(slot)
         # Producers of older clients do not say on which member's behalf they commit.
         claims_membership = commit.generation >= 0 or commit.member_id or commit.instance_id is not None
         outcomes = self._offsets.commit(slot, commit, now_ms, out, checked=not claims_membership)
@@ -244,27 +272,54 @@ class GroupMachine:
     def _fetch(self, ticket: int, command: FetchOffsets, _now_ms: int, out: Outbox) -> None:
         if command.require_stable and (pending := self._pending.of_group(command.group, command.partitions)):
             raise UnstableOffset(command.group, pending)
-        out.reply(ticket, self._offsets.fetch(self._slot(command.group), command))
+        slot = self._slot(command.group)
+        is_queue = self._queues.mode(slot) is Mode.QUEUE
+        out.reply(ticket, IsQueue.IT_IS if is_queue else self._offsets.fetch(slot, command))
 
     def _delete_offsets(self, ticket: int, command: DeleteOffsets, _now_ms: int, out: Outbox) -> None:
-        out.reply(ticket, self._offsets.delete(self._existing(command.group), command, out))
+        slot = self._existing(command.group)
+        self._queues.check_stream(slot)
+        out.reply(ticket, self._offsets.delete(slot, command, out))
 
     # --- administration ---------------------------------------------------------------
 
     def _list(self, ticket: int, _command: ListGroups, _now_ms: int, out: Outbox) -> None:
-        out.reply(ticket, tuple(slot.listed() for slot in self._slots.values()))
+        out.reply(ticket, tuple(slot.listed() for slot in self._slots.values() if not slot.is_deleting))
 
     def _describe(self, ticket: int, command: DescribeGroup, _now_ms: int, out: Outbox) -> None:
         out.reply(ticket, self._existing(command.group).description())
 
     def _delete(self, ticket: int, command: DeleteGroup, _now_ms: int, out: Outbox) -> None:
-        slot = self._existing(command.group)
+        slot = self._slots.get(command.group)
+        if slot is None:
+            raise GroupNotFound(command.group)
         if slot.state is not GroupState.EMPTY:
             raise GroupNotEmpty(f"group {command.group!r} has members")
         slot.offsets.delete_all(out)
         slot.write_group_tombstones(out)
         self._rebalances.forget(command.group)
+        out.reply(ticket, None if slot.queue is None else self._queues.begin_deletion(slot, slot.queue, out))
+
+    # --- queue groups -----------------------------------------------------------------
+
+    def _use_queue(self, ticket: int, command: UseQueue, _now_ms: int, out: Outbox) -> None:
+        out.reply(ticket, self._queues.use(self._slot(command.group), command.wish, out))
+
+    def _alter_queue(self, ticket: int, command: AlterQueue, _now_ms: int, out: Outbox) -> None:
+        out.reply(ticket, self._queues.alter(self._existing(command.group), command, out))
+
+    def _mode(self, ticket: int, command: AskMode, _now_ms: int, out: Outbox) -> None:
+        out.reply(ticket, self._queues.mode(self._slot(command.group)))
+
+    def _finish_deletion(self, ticket: int, command: FinishDeletion, _now_ms: int, out: Outbox) -> None:
+        self._queues.finish_deletion(self._slot(command.group), out)
         out.reply(ticket, None)
+
+    def _report_departed(self, out: Outbox) -> None:
+        for group_id, member_id in out.departed:
+            slot = self._slots.get(group_id)
+            if slot is not None and slot.queue is not None:
+                self._departed(group_id, member_id)
 
     # --- deadlines --------------------------------------------------------------------
 
@@ -309,7 +364,7 @@ class GroupMachine:
 
     def _existing(self, group_id: str) -> Slot:
         slot = self._slots.get(group_id)
-        if slot is None:
+        if slot is None or slot.is_deleting:
             raise GroupNotFound(group_id)
         return slot
 
@@ -340,5 +395,9 @@ class GroupMachine:
             ListGroups: _list,
             DescribeGroup: _describe,
             DeleteGroup: _delete,
+            UseQueue: _use_queue,
+            AlterQueue: _alter_queue,
+            AskMode: _mode,
+            FinishDeletion: _finish_deletion,
         }
     )

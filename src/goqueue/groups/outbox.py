@@ -42,13 +42,15 @@ Alarms = Deadlines[AlarmKey]
 class Outbox:
     """Records to write and replies to give, in order."""
 
-    __slots__ = ("records", "replies", "transaction")
+    __slots__ = ("departed", "records", "replies", "transaction")
 
     def __init__(self) -> None:
         # Whose end the records wait for; None: they count at once.
         self.transaction: Transaction | None = None
         self.records: list[Record] = []
         self.replies: list[Reply] = []
+        # Members that are out: whoever keeps something for them need not any longer.
+        self.departed: list[tuple[str, str]] = []
 
     def write(self, key: Key, value: Value | None) -> None:
         """Store this; None deletes."""
@@ -57,6 +59,10 @@ class Outbox:
     def reply(self, ticket: int, answer: object) -> None:
         """Answer a ticket with a value or an error."""
         self.replies.append((ticket, answer))
+
+    def depart(self, group: str, member_id: str) -> None:
+        """A member is out, for whatever reason."""
+        self.departed.append((group, member_id))
 
     def decision(self) -> Decision:
         """All of it, for whoever runs the machine."""

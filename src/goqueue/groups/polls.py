@@ -16,9 +16,17 @@ from goqueue.broker.queries import EARLIEST, LATEST, PartitionQueries
 from goqueue.broker.record_reads import RecordReader, RecordsRead
 from goqueue.broker.topics import TopicService
 from goqueue.clock import Clock
-from goqueue.errors import IllegalGeneration, OffsetOutOfRange, StaleMemberEpoch, TopicIdNotFound, UnknownMember
+from goqueue.errors import (
+    GroupModeMismatch,
+    IllegalGeneration,
+    OffsetOutOfRange,
+    StaleMemberEpoch,
+    TopicIdNotFound,
+    UnknownMember,
+)
 from goqueue.groups.commands import ClassicDescription, ConsumerDescription, Heartbeat
 from goqueue.groups.embedded import assigned_partitions
+from goqueue.groups.queue_settings import Mode
 from goqueue.groups.service import GroupService
 from goqueue.records import Isolation, Record, TopicPartition
 
@@ -75,7 +83,10 @@ class GroupPolls:
         """Records of the member's partitions, waiting for the first up to `wait_ms`."""
         until_ms = self._clock.monotonic_ms() + poll.wait_ms
         while True:
-            owned, generation = await self.assignment(poll.group, poll.member_id, poll.generation)
+            described = await self._groups.describe(poll.group)
+            if described.queue is not None:
+                raise GroupModeMismatch(poll.group, Mode.QUEUE)
+            owned, generation = await self._owned(described, poll.member_id, poll.generation)
             positions = await self._positions(poll, owned - frozenset(poll.paused))
             left_ms = max(0, until_ms - self._clock.monotonic_ms())
             found = await self._reads.read(
@@ -97,14 +108,18 @@ class GroupPolls:
 
     async def assignment(self, group: str, member_id: str, generation: int) -> tuple[frozenset[TopicPartition], int]:
         """What the member owns now; refused to strangers and under an old generation (L51)."""
-        described = await self._groups.describe(group)
-        if isinstance(described, ConsumerDescription):
-            return self._cooperative(described, member_id, generation)
-        return await self._eager(described, member_id, generation)
+        return await self._owned(await self._groups.describe(group), member_id, generation)
 
     def forget(self, group: str, member_id: str) -> None:
         """The member has left: its position goes with it."""
         self._held.pop((group, member_id), None)
+
+    async def _owned(
+        self, described: ClassicDescription | ConsumerDescription, member_id: str, generation: int
+    ) -> tuple[frozenset[TopicPartition], int]:
+        if isinstance(described, ConsumerDescription):
+            return self._cooperative(described, member_id, generation)
+        return await self._eager(described, member_id, generation)
 
     def _cooperative(
         self, described: ConsumerDescription, member_id: str, generation: int

@@ -56,6 +56,12 @@ class CurrentKey(msgspec.Struct, frozen=True, array_like=True):
     member_id: str
 
 
+class QueueKey(msgspec.Struct, frozen=True, array_like=True):
+    """That a group is read as a queue, and how: `QueueRecord`."""
+
+    group: str
+
+
 class ClassicMemberRecord(msgspec.Struct, frozen=True, array_like=True):
     """One member of a generation, with the assignment its leader gave it."""
 
@@ -126,13 +132,49 @@ class OffsetRecord(msgspec.Struct, frozen=True, array_like=True):
     committed_ms: int
 
 
-Key = OffsetKey | ClassicGroupKey | ConsumerGroupKey | MemberKey | TargetKey | CurrentKey
-Value = OffsetRecord | ClassicGroupRecord | ConsumerGroupRecord | MemberRecord | TargetRecord | CurrentRecord
+# A setting of delivery that a group overrides; what it means is delivery's affair.
+PolicyValue = bool | int | float | str | list[int]
+
+
+class QueueRecord(msgspec.Struct, frozen=True, array_like=True):
+    """A queue group. Without it, a group that has members or offsets is a stream group.
+
+    `sharing` is empty until the first member settles it. `is_deleting`: nobody may use the group, and
+    what was delivered to it is being forgotten; the record goes last.
+    """
+
+    sharing: str
+    key_ordered: bool
+    policy: dict[str, PolicyValue] = {}
+    version: int = 0
+    is_deleting: bool = False
+
+
+Key = OffsetKey | ClassicGroupKey | ConsumerGroupKey | MemberKey | TargetKey | CurrentKey | QueueKey
+Value = (
+    OffsetRecord | ClassicGroupRecord | ConsumerGroupRecord | MemberRecord | TargetRecord | CurrentRecord | QueueRecord
+)
 
 # Numbers are on disk.
 KEYS: RecordCodec[Key] = RecordCodec(
-    {1: OffsetKey, 2: ClassicGroupKey, 3: ConsumerGroupKey, 4: MemberKey, 5: TargetKey, 6: CurrentKey}
+    {
+        1: OffsetKey,
+        2: ClassicGroupKey,
+        3: ConsumerGroupKey,
+        4: MemberKey,
+        5: TargetKey,
+        6: CurrentKey,
+        7: QueueKey,
+    }
 )
 VALUES: RecordCodec[Value] = RecordCodec(
-    {1: OffsetRecord, 2: ClassicGroupRecord, 3: ConsumerGroupRecord, 4: MemberRecord, 5: TargetRecord, 6: CurrentRecord}
+    {
+        1: OffsetRecord,
+        2: ClassicGroupRecord,
+        3: ConsumerGroupRecord,
+        4: MemberRecord,
+        5: TargetRecord,
+        6: CurrentRecord,
+        7: QueueRecord,
+    }
 )

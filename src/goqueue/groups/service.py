@@ -7,7 +7,7 @@ Every method returns an awaitable of the reply, and awaiting it raises the error
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 from weakref import WeakValueDictionary
@@ -18,11 +18,20 @@ from goqueue.broker.topics import TopicService
 from goqueue.clock import Rng
 from goqueue.coordinator.runtime import Coordinator
 from goqueue.coordinator.shard import Transaction
-from goqueue.errors import GoQueueError, PartitionNotFound, TopicNotFound
+from goqueue.errors import (
+    GoQueueError,
+    GroupBeingDeleted,
+    GroupModeMismatch,
+    PartitionNotFound,
+    TopicNotFound,
+)
 from goqueue.groups.commands import (
+    AlterQueue,
+    AskMode,
     ClassicDescription,
     CommitInTransaction,
     CommitOffsets,
+    CommittedOffset,
     CommittedOffsets,
     ConsumerBeat,
     ConsumerDescription,
@@ -31,7 +40,9 @@ from goqueue.groups.commands import (
     DeleteOffsets,
     DescribeGroup,
     FetchOffsets,
+    FinishDeletion,
     Heartbeat,
+    IsQueue,
     Joined,
     JoinGroup,
     LeaveGroup,
@@ -41,7 +52,11 @@ from goqueue.groups.commands import (
     Outcomes,
     Synced,
     SyncGroup,
+    UseQueue,
 )
+from goqueue.groups.delivery_port import QueueDelivery, Releases
+from goqueue.groups.queue_settings import AsQueue, Mode, QueueSettings, Sharing
+from goqueue.groups.records import PolicyValue
 from goqueue.groups.statistics import Rebalances, RebalanceStatistics
 from goqueue.ids import parse_group_id
 from goqueue.records import TopicPartition
@@ -70,14 +85,28 @@ class GroupService:
     """Groups of both protocols, and their offsets."""
 
     def __init__(
-        self, coordinator: Coordinator, topics: TopicService, rebalances: Rebalances, *, synced: DataSynced, rng: Rng
+        self,
+        coordinator: Coordinator,
+        topics: TopicService,
+        rebalances: Rebalances,
+        *,
+        releases: Releases,
+        synced: DataSynced,
+        rng: Rng,
     ) -> None:
         self._coordinator = coordinator
         self._topics = topics
+        self._releases = releases
         self._synced = synced
         self._rebalances = rebalances
         self._rng = rng
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        # Queue groups as they are stored: asked for at every receive.
+        self._queues: dict[str, QueueSettings] = {}
+
+    def attach(self, delivery: QueueDelivery) -> None:
+        """From now on queue groups stand where this says. Delivery is put together after groups, and needs them."""
+        self._releases.delivery = delivery
 
     # --- the classic protocol ---------------------------------------------------------
 
@@ -85,7 +114,7 @@ class GroupService:
         """Answered when the generation is formed. A `new_member_id` is made if there is none."""
         if not command.new_member_id:
             command = msgspec.structs.replace(command, new_member_id=self.new_member_id(command.client_id))
-        return cast("Awaitable[Joined]", self._submit(command.group, command))
+        return cast("Awaitable[Joined]", self._use(command.group, command))
 
     def sync(self, command: SyncGroup) -> Awaitable[Synced]:
         """Answered when the leader has assigned and that is durable."""
@@ -105,7 +134,7 @@ class GroupService:
         """Join, stay and leave (KIP-848). A member without an id is given one."""
         if not command.member_id and command.member_epoch == 0:
             command = msgspec.structs.replace(command, member_id=self.new_member_id(command.client_id))
-        return cast("Awaitable[ConsumerBeat]", self._submit(command.group, command))
+        return cast("Awaitable[ConsumerBeat]", self._use(command.group, command))
 
     # --- offsets ----------------------------------------------------------------------
 
@@ -118,7 +147,10 @@ class GroupService:
         generation: int = -1,
         instance_id: str | None = None,
     ) -> Outcomes:
-        """Commit offsets; one outcome each. What names no partition that exists is refused by itself."""
+        """Commit offsets; one outcome each. What names no partition that exists is refused by itself.
+
+        A queue group that nobody is in begins again at these offsets; one that is in use refuses them.
+        """
         return await self._commit(
             group, offsets, lambda valid: CommitOffsets(group, valid, member_id, generation, instance_id)
         )
@@ -150,11 +182,18 @@ class GroupService:
         async with self._turns.setdefault(group, asyncio.Lock()):
             checked = await self._lasting(resolved)
             valid = tuple(one for one in checked if isinstance(one, OffsetToCommit))
-            reply = self._submit(group, command(valid)) if valid else None
-        stored = iter(() if reply is None else cast("Outcomes", await reply))
+            asked = command(valid)
+            reply = self._submit(group, asked) if valid else None
+        outcomes = () if reply is None else cast("Outcomes | IsQueue", await self._answer(group, asked, reply))
+        if outcomes is IsQueue.IT_IS:
+            await self._releases.delivery.reset(
+                group, {TopicPartition(one.topic, one.partition): one.offset for one in valid}
+            )
+            outcomes = (None,) * len(valid)
+        stored = iter(outcomes)
         return tuple(next(stored) if isinstance(one, OffsetToCommit) else one for one in checked)
 
-    def fetch_offsets(
+    async def fetch_offsets(
         self,
         group: str,
         partitions: Sequence[TopicPartition] | None = None,
@@ -162,14 +201,18 @@ class GroupService:
         member_id: str | None = None,
         member_epoch: int = -1,
         require_stable: bool = False,
-    ) -> Awaitable[CommittedOffsets]:
+    ) -> CommittedOffsets:
         """Committed offsets of these partitions, or of all; those without one are left out.
 
-        With `require_stable`, `UnstableOffset` while an open transaction may change one of them.
+        With `require_stable`, `UnstableOffset` while an open transaction may change one of them. A queue group's
+        are the lowest that delivery has not settled.
         """
         wanted = None if partitions is None else tuple(partitions)
         command = FetchOffsets(group, wanted, member_id, member_epoch, require_stable)
-        return cast("Awaitable[CommittedOffsets]", self._submit(group, command))
+        reply = cast("CommittedOffsets | IsQueue", await self._submit(group, command))
+        if isinstance(reply, IsQueue):
+            return self._unsettled(await self._releases.delivery.committed(group, wanted))
+        return reply
 
     def delete_offsets(self, group: str, partitions: Sequence[TopicPartition]) -> Awaitable[Outcomes]:
         """Forget offsets of topics that the group does not read; one outcome each."""
@@ -197,9 +240,10 @@ class GroupService:
         reply = self._submit(group, DescribeGroup(group))
         return cast("Awaitable[ClassicDescription | ConsumerDescription]", reply)
 
-    def delete(self, group: str) -> Awaitable[None]:
+    async def delete(self, group: str) -> None:
         """Forget an empty group with its offsets; `GroupNotEmpty`, `GroupNotFound`."""
-        return cast("Awaitable[None]", self._submit(group, DeleteGroup(group)))
+        if await self._submit(group, DeleteGroup(group)) is IsQueue.IT_IS:
+            await self._finish_deletion(group)
 
     def rebalance_statistics(self, group: str | None = None) -> RebalanceStatistics:
         """Of one group, or of all together, since the node was started."""
@@ -212,6 +256,66 @@ class GroupService:
     async def close(self) -> None:
         """Answer what is outstanding and stop. A second close does no harm."""
         await self._coordinator.close()
+        await self._releases.close()
+
+    # --- queue groups -----------------------------------------------------------------
+
+    async def ensure_queue(
+        self, group: str, *, sharing: Sharing | None = None, key_ordered: bool | None = None
+    ) -> QueueSettings:
+        """Use a group as a queue, making it one if it is new; `GroupModeMismatch` if it is something else."""
+        known = self._queues.get(group)
+        if known is not None and sharing in {None, known.sharing} and key_ordered in {None, known.key_ordered}:
+            return known
+        reply = await self._use(group, UseQueue(group, AsQueue(sharing, key_ordered)))
+        return self._remember(group, cast("QueueSettings", reply))
+
+    async def queue_settings(self, group: str) -> QueueSettings:
+        """The settings of a queue group; `GroupNotFound`, `GroupModeMismatch`."""
+        described = await self.describe(group)
+        if described.queue is None:
+            raise GroupModeMismatch(group, Mode.STREAM)
+        return described.queue
+
+    async def alter_queue(self, group: str, changes: Mapping[str, PolicyValue | None]) -> QueueSettings:
+        """Override settings of delivery (None takes one back); `sharing` and `key_ordered` while it has no members."""
+        reply = await self._submit(group, AlterQueue(group, changes))
+        return self._remember(group, cast("QueueSettings", reply))
+
+    async def mode(self, group: str) -> Mode | None:
+        """How a group is read; None when there is no such group."""
+        return cast("Mode | None", await self._submit(group, AskMode(group)))
+
+    def _use(self, group: str, command: object) -> Awaitable[object]:
+        """Submit what may be a group's first use."""
+        return self._answer(group, command, self._submit(group, command))
+
+    async def _answer(self, group: str, command: object, reply: Awaitable[object]) -> object:
+        """The reply; a deletion that a crash left undone is done first, and the command submitted again."""
+        try:
+            return await reply
+        except GroupBeingDeleted:
+            await self._finish_deletion(group)
+            return await self._submit(group, command)
+
+    async def _finish_deletion(self, group: str) -> None:
+        self._queues.pop(group, None)
+        await self._releases.delivery.forget(group)
+        await self._submit(group, FinishDeletion(group))
+
+    def _remember(self, group: str, settings: QueueSettings) -> QueueSettings:
+        known = self._queues.get(group)
+        if known is None or known.version <= settings.version:
+            self._queues[group] = settings
+        return settings
+
+    def _unsettled(self, offsets: Mapping[TopicPartition, int]) -> CommittedOffsets:
+        found = {at: (self._topics.find(at.topic), offset) for at, offset in offsets.items()}
+        return {
+            at: CommittedOffset(topic.topic_id, offset, -1, "", 0)
+            for at, (topic, offset) in found.items()
+            if topic is not None
+        }
 
     def _submit(self, group: str, command: object) -> Awaitable[object]:
         return self._coordinator.submit(parse_group_id(group), command)

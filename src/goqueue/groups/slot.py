@@ -1,12 +1,14 @@
 """A slot: all that goes by one group id.
 
-A group speaks one protocol at a time. Its offsets outlive a change of protocol, so they
-belong to neither.
+A group speaks one protocol at a time. Its offsets, or that it is a queue, outlive a change of
+protocol, so they belong to neither.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+
+import msgspec
 
 from goqueue.groups.classic_group import ClassicGroup
 from goqueue.groups.commands import (
@@ -20,6 +22,7 @@ from goqueue.groups.consumer_group import ConsumerGroup
 from goqueue.groups.embedded import CONSUMER_PROTOCOL_TYPE
 from goqueue.groups.offset_table import OffsetTable
 from goqueue.groups.outbox import Outbox
+from goqueue.groups.queue_settings import Mode, settings_of
 from goqueue.groups.records import (
     ClassicGroupKey,
     ClassicGroupRecord,
@@ -32,6 +35,8 @@ from goqueue.groups.records import (
     MemberRecord,
     OffsetKey,
     OffsetRecord,
+    QueueKey,
+    QueueRecord,
     TargetKey,
     TargetRecord,
     Value,
@@ -40,15 +45,17 @@ from goqueue.groups.subscriptions import Subscriptions
 
 
 class Slot:
-    """The group of one id, in whichever protocol, and its offsets."""
+    """The group of one id, in whichever protocol, its offsets, and whether it is read as a queue."""
 
-    __slots__ = ("classic", "consumer", "group_id", "offsets")
+    __slots__ = ("classic", "consumer", "group_id", "offsets", "queue")
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
         self.classic: ClassicGroup | None = None
         self.consumer: ConsumerGroup | None = None
         self.offsets = OffsetTable(group_id)
+        # Outlives members and protocols, as offsets do; None: a stream group, if it is anything.
+        self.queue: QueueRecord | None = None
 
     # --- records ----------------------------------------------------------------------
 
@@ -57,6 +64,8 @@ class Slot:
         match key, value:
             case OffsetKey(), OffsetRecord() | None:
                 self.offsets.apply(key, value)
+            case QueueKey(), QueueRecord() | None:
+                self.queue = value
             case ClassicGroupKey(), ClassicGroupRecord():
                 self.classic = self.classic or ClassicGroup(self.group_id)
                 self.classic.load(value)
@@ -82,6 +91,8 @@ class Slot:
         """Every record that this slot is made of."""
         for key, record in self.offsets.records():
             out.write(key, record)
+        if self.queue is not None:
+            out.write(QueueKey(self.group_id), self.queue)
         if self.classic is not None and self.classic.stored is not None:
             out.write(ClassicGroupKey(self.group_id), self.classic.stored)
         if self.consumer is not None:
@@ -107,7 +118,19 @@ class Slot:
     @property
     def is_bare(self) -> bool:
         """Whether nothing goes by this id."""
-        return self.classic is None and self.consumer is None and not self.offsets
+        return self.classic is None and self.consumer is None and self.queue is None and not self.offsets
+
+    @property
+    def is_deleting(self) -> bool:
+        """Whether a queue group's deletion has begun."""
+        return self.queue is not None and self.queue.is_deleting
+
+    @property
+    def mode(self) -> Mode | None:
+        """How the group is read; None while nothing goes by this id."""
+        if self.queue is not None:
+            return Mode.QUEUE
+        return None if self.is_bare else Mode.STREAM
 
     @property
     def state(self) -> GroupState:
@@ -123,15 +146,19 @@ class Slot:
 
     def listed(self) -> ListedGroup:
         """The group in a list."""
+        mode = self.mode or Mode.STREAM
         if self.consumer is not None:
-            return ListedGroup(self.group_id, GroupType.CONSUMER, self.state, CONSUMER_PROTOCOL_TYPE)
+            return ListedGroup(self.group_id, GroupType.CONSUMER, self.state, CONSUMER_PROTOCOL_TYPE, mode)
         protocol_type = self.classic.protocol_type if self.classic else ""
-        return ListedGroup(self.group_id, GroupType.CLASSIC, self.state, protocol_type)
+        return ListedGroup(self.group_id, GroupType.CLASSIC, self.state, protocol_type, mode)
 
     def description(self) -> ClassicDescription | ConsumerDescription:
         """The group as it stands."""
         group = self.consumer or self.classic or ClassicGroup(self.group_id)
-        return group.description()
+        description = group.description()
+        return (
+            description if self.queue is None else msgspec.structs.replace(description, queue=settings_of(self.queue))
+        )
 
     def reads(self, subscriptions: Subscriptions) -> Callable[[str], bool]:
         """Whether a topic is being read by members; if that cannot be known, every topic is."""

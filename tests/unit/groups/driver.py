@@ -73,6 +73,8 @@ class Bench:
         self.now_ms = START_MS
         self.log: list[tuple[bytes, bytes | None]] = []
         self.replies: dict[int, object] = {}
+        # Members of queue groups that delivery was told to be gone.
+        self.departed: list[tuple[str, str]] = []
         self._tickets = 0
         self.machine = self._new_machine()
 
@@ -136,7 +138,12 @@ class Bench:
         return machine
 
     def _new_machine(self) -> GroupMachine:
-        return GroupMachine(self.config, self.topics, self.rebalances)
+        return GroupMachine(
+            self.config,
+            self.topics,
+            self.rebalances,
+            departed=lambda group, member_id: self.departed.append((group, member_id)),
+        )
 
     def _carry_out(self, decision: Decision) -> None:
         for key, value in decision.records:
@@ -171,25 +178,32 @@ class Bench:
         assert isinstance(reply, Joined)
         return reply
 
-    def sync(self, member_id: str, generation: int, assignments: dict[str, bytes] | None = None, **more: object) -> int:
-        return self.send(SyncGroup("g", member_id, generation, assignments or {}, **more))  # type: ignore[arg-type]
+    def sync(
+        self,
+        member_id: str,
+        generation: int,
+        assignments: dict[str, bytes] | None = None,
+        group: str = "g",
+        **more: object,
+    ) -> int:
+        return self.send(SyncGroup(group, member_id, generation, assignments or {}, **more))  # type: ignore[arg-type]
 
     def beat(self, member_id: str, generation: int, **more: object) -> None:
         self.ask(Heartbeat("g", member_id, generation, **more))  # type: ignore[arg-type]
 
-    def form(self, *member_ids: str, **more: object) -> int:
+    def form(self, *member_ids: str, group: str = "g", **more: object) -> int:
         """A stable generation of these new members, the first leading; returns its number."""
         tickets = {}
         for member_id in member_ids:
-            tickets[member_id] = self.newcomer(member_id, **more)
+            tickets[member_id] = self.newcomer(member_id, group=group, **more)
             for known, ticket in tickets.items():
                 if known != member_id and not self.waits(ticket):
-                    tickets[known] = self.join(known, **more)  # type: ignore[arg-type]
+                    tickets[known] = self.join(known, group=group, **more)  # type: ignore[arg-type]
         generation = self.joined(tickets[member_ids[0]]).generation
         for member_id in member_ids[1:]:
-            self.sync(member_id, generation)
+            self.sync(member_id, generation, group=group)
         leader = self.joined(tickets[member_ids[0]]).leader
-        self.answer(self.sync(leader, generation, {one: one.encode() for one in member_ids}))
+        self.answer(self.sync(leader, generation, {one: one.encode() for one in member_ids}, group=group))
         return generation
 
     # --- the new protocol ---------------------------------------------------------------

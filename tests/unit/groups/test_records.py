@@ -24,6 +24,8 @@ from goqueue.groups.records import (
     MemberRecord,
     OffsetKey,
     OffsetRecord,
+    QueueKey,
+    QueueRecord,
     TargetKey,
     TargetRecord,
     Value,
@@ -37,6 +39,7 @@ _keys: st.SearchStrategy[Key] = st.one_of(
     st.builds(MemberKey, _names, _names),
     st.builds(TargetKey, _names, _names),
     st.builds(CurrentKey, _names, _names),
+    st.builds(QueueKey, _names),
 )
 
 
@@ -52,6 +55,14 @@ _values: st.SearchStrategy[Value] = st.one_of(
     st.builds(TargetRecord, _partitions),
     st.builds(CurrentRecord, _ints, _ints, st.integers(0, 2), _partitions, _partitions),
     st.builds(ConsumerGroupRecord, _ints, _ints),
+    st.builds(
+        QueueRecord,
+        st.sampled_from(["", "exclusive", "shared"]),
+        st.booleans(),
+        st.dictionaries(_names, st.one_of(st.booleans(), _ints, st.floats(allow_nan=False), _names)),
+        st.integers(0, 2**31),
+        st.booleans(),
+    ),
 )
 
 
