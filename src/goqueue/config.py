@@ -112,6 +112,9 @@ class LimitsConfig:
     fetch_bytes_max: int = setting(55 * MIB, "Largest answer to one fetch.", minimum=1024)
     fetch_wait_ms_max: int = setting(300_000, "Longest wait of one fetch.", minimum=0)
     idle_connection_ms: int = setting(600_000, "Connections without a request for this long are closed.", minimum=1000)
+    deduplication_ids_max: int = setting(
+        1_000_000, "Deduplication ids remembered per topic; one more is refused. Some 250 bytes each.", minimum=1
+    )
     unsent_bytes_max: int = setting(
         64 * MIB, "Answers a connection may leave unread before its requests wait.", minimum=MIB
     )

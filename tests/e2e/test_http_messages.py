@@ -294,3 +294,76 @@ def test_records_before_an_offset_can_be_deleted(http, topic):
 def test_a_request_id_is_echoed_or_made(http):
     assert http.ask("GET", "/version", headers={"X-Request-Id": "mine"}).headers["X-Request-Id"] == "mine"
     assert http.ask("GET", "/version").headers["X-Request-Id"]
+
+
+class TestPriorities:
+    @pytest.mark.parametrize(
+        ("said", "shown"), [("critical", "critical"), (1, "high"), (2, "normal"), (None, "normal")]
+    )
+    def test_a_priority_comes_back_by_name_wherever_it_is_read(self, http, topic, said, shown):
+        http.post(f"/topics/{topic}/messages", {"value": "v", "priority": said, "partition": 0})
+
+        by_topic = http.get(f"/topics/{topic}/messages?from=earliest")["messages"]
+        by_partition = http.get(f"/topics/{topic}/partitions/0/messages?from=earliest")["messages"]
+
+        # What is normal is not worth a field.
+        assert [one.get("priority", "normal") for one in [*by_topic, *by_partition]] == [shown, shown]
+
+    def test_bytes_that_are_no_text_have_a_priority_too(self, http, topic):
+        body = {"value": "AAH/", "encoding": "base64", "priority": "low", "headers": {"h": "AAH/"}}
+        http.post(f"/topics/{topic}/messages", body)
+
+        (message,) = http.get(f"/topics/{topic}/messages?from=earliest")["messages"]
+
+        assert (message["priority"], message["headers"]["h"]) == ("low", "AAH/")
+
+    @pytest.mark.parametrize("wrong", [5, -1, "urgent"])
+    def test_a_lane_that_does_not_exist_is_refused(self, http, topic, wrong):
+        status, error = http.refused("POST", f"/topics/{topic}/messages", {"value": "v", "priority": wrong})
+
+        assert (status, error["field"]) == (400, "priority")
+
+
+class TestDeduplication:
+    @pytest.fixture
+    def watched(self, http, topic):
+        http.patch(f"/topics/{topic}", {"config": {"goqueue.dedup.window.ms": "300000"}})
+        return topic
+
+    def test_a_repeat_is_answered_with_the_first_ones_place(self, http, watched):
+        body = {"value": "v", "deduplication_id": "order-1"}
+        first = http.post(f"/topics/{watched}/messages", body)
+        again = http.post(f"/topics/{watched}/messages", body)
+
+        assert again["duplicate"]
+        assert not first.get("duplicate")
+        place = {name: first["results"][0][name] for name in ("partition", "offset", "timestamp")}
+        assert again["results"] == [{**place, "duplicate": True}]
+        assert http.get(f"/topics/{watched}")["total_messages"] == 1
+
+    def test_each_of_several_messages_is_told_apart(self, http, watched):
+        http.post(f"/topics/{watched}/messages", {"value": "v", "deduplication_id": "a"})
+        messages = [{"value": "v", "deduplication_id": one} for one in ("a", "b", "b")]
+
+        results = http.post(f"/topics/{watched}/messages", {"messages": messages})["results"]
+
+        assert [one.get("duplicate", False) for one in results] == [True, False, True]
+        assert results[1]["offset"] == results[2]["offset"]
+
+    def test_a_topic_without_a_window_refuses_an_id_instead_of_ignoring_it(self, http, topic):
+        status, error = http.refused("POST", f"/topics/{topic}/messages", {"value": "v", "deduplication_id": "a"})
+
+        assert (status, error["field"]) == (400, "deduplication_id")
+        assert "goqueue.dedup.window.ms" in error["hint"]
+
+    def test_ids_are_known_after_kill_9(self, start_broker):
+        broker = start_broker()
+        http = Http(broker.http)
+        http.post("/topics", {"name": "watched", "config": {"goqueue.dedup.window.ms": "300000"}})
+        body = {"value": "v", "deduplication_id": "order-1", "acks": "all"}
+        http.post("/topics/watched/messages", body)
+
+        broker.kill()
+        broker.start()
+
+        assert Http(broker.http).post("/topics/watched/messages", body)["duplicate"]

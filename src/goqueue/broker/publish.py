@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from goqueue.broker.batch_checks import check_acks, check_keys, check_limits, check_timestamp, header_of, keyless
+from goqueue.broker.deduplication import Deduplication, Remembered, Sifted
 from goqueue.broker.partitions import Partition, Partitions
 from goqueue.broker.placement import Share, place_records, split_share
 from goqueue.broker.stages import AfterAppend, PublishStage
@@ -73,12 +74,14 @@ class PublishService:
         stages: Sequence[PublishStage] = (),
         after_append: Sequence[AfterAppend] = (),
         transactions: bool = False,
+        deduplication: Deduplication | None = None,
     ) -> None:
         self._partitions = partitions
         self._clock = clock
         self._stages = tuple(stages)
         self._after_append = tuple(after_append)
         self._transactions = transactions
+        self._deduplication = deduplication or Deduplication(ids_max=0)
 
     def append(self, topic: str, partition: int, batch: Buffer, *, acks: Acks, internal: bool = False) -> Pending:
         """Check and write one closed batch, and say what is left to wait for."""
@@ -146,6 +149,9 @@ class PublishService:
         results: dict[int, Published] = {}
         taken = self._check_records(first, records, sender, now_ms, results)
         waits: list[tuple[Share, Awaitable[None]]] = []
+        sifted = self._sift(first, records, taken, sender, now_ms)
+        if sifted is not None:
+            taken = sifted.fresh
         for share in self._shares(first, records, taken, partition, sender):
             try:
                 pending = self._append_share(topic, share, records, sender, acks, now_ms, results)
@@ -154,11 +160,15 @@ class PublishService:
                 continue
             if pending.durable is not None:
                 waits.append((share, pending.durable))
+        if sifted is not None:
+            self._answer_repeats(topic, sifted, acks, results, waits)
         for share, durable in waits:
             try:
                 await durable
             except GoQueueError as error:
                 _fail(share, error, results)
+        for position, twin in sifted.twins.items() if sifted is not None else ():
+            results[position] = results[twin]._replace(duplicate=results[twin].error is None)
         return [results[position] for position in range(len(records))]
 
     def _check_records(
@@ -184,6 +194,31 @@ class PublishService:
             else:
                 taken.append(position)
         return taken
+
+    def _sift(
+        self, place: Partition, records: Sequence[NewRecord], taken: Sequence[int], sender: Sender, now_ms: int
+    ) -> Sifted | None:
+        """Which records are repeats by their deduplication ids; None where the topic has no window."""
+        if not place.config.dedup_window_ms or sender.is_idempotent:
+            # A producer with sequences is recognised by those.
+            return None
+        return self._deduplication.sift(place, records, taken, now_ms)
+
+    def _answer_repeats(
+        self,
+        topic: str,
+        sifted: Sifted,
+        acks: Acks,
+        results: dict[int, Published],
+        waits: list[tuple[Share, Awaitable[None]]],
+    ) -> None:
+        """A repeat is answered with the first one's place, once that is as safe as the repeat asks."""
+        for position, found in sifted.repeats.items():
+            results[position] = Published(found.partition, found.offset, found.timestamp_ms, duplicate=True)
+            if acks:
+                wait = self._partitions.get(topic, found.partition).writer.reached(found.offset + 1, acks)
+                if wait is not None:
+                    waits.append((Share(found.partition, [position]), wait))
 
     def _shares(
         self,
@@ -238,10 +273,15 @@ class PublishService:
         )
         pending = self.append(topic, share.partition, batch, acks=acks)
         appended = pending.appended
+        place = self._partitions.get(topic, share.partition)
+        has_window = place.config.dedup_window_ms and not appended.duplicate
         for offset, position in enumerate(share.positions, appended.base_offset):
             sent_ms = records[position].timestamp_ms
             stamp_ms = appended.stamped_ms if appended.stamped_ms >= 0 else now_ms if sent_ms is None else sent_ms
             results[position] = Published(share.partition, offset, stamp_ms, duplicate=appended.duplicate)
+            if has_window:
+                remembered = Remembered(share.partition, offset, stamp_ms, now_ms)
+                self._deduplication.remember(place.topic_id, records[position].headers, remembered)
         return pending
 
 

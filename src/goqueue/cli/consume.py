@@ -168,17 +168,18 @@ def _print(message: Message, shape: Shape) -> None:
     if shape is Shape.value:
         sys.stdout.buffer.write((message.value or b"") + b"\n")
     elif shape is Shape.json:
-        sys.stdout.write(json.dumps(_row(message), ensure_ascii=False) + "\n")
+        sys.stdout.write(json.dumps(row_of(message), ensure_ascii=False) + "\n")
     else:
         when = datetime.fromtimestamp(message.timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds")
         sys.stdout.write(
             f"{when} {message.topic}[{message.partition}]@{message.offset} "
-            f"key={_text(message.key)} {_text(message.value)}\n"
+            f"{message.priority} key={_text(message.key)} {_text(message.value)}\n"
         )
     sys.stdout.flush()
 
 
-def _row(message: Message) -> dict[str, Any]:
+def row_of(message: Message) -> dict[str, Any]:
+    """A message as JSON shows it."""
     return {
         "topic": message.topic,
         "partition": message.partition,
@@ -186,6 +187,7 @@ def _row(message: Message) -> dict[str, Any]:
         "timestamp": message.timestamp_ms,
         "key": _text(message.key),
         "value": _text(message.value),
+        "priority": message.priority,
         "headers": {name: _text(one) for name, one in message.headers},
     }
 

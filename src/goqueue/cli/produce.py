@@ -15,10 +15,11 @@ import typer
 from goqueue.cli.session import REFUSED, USAGE, ContextName, Server, fail, with_client
 from goqueue.client import Client, ClientError, Delivered
 
-_FIELDS = frozenset({"key", "value", "headers", "partition", "timestamp"})
+_FIELDS = frozenset({"key", "value", "headers", "partition", "timestamp", "priority", "deduplication_id"})
 # Futures looked at before more is read, so that a large file does not lie in memory.
 _UNCHECKED_MAX = 10_000
 _READ_BYTES = 256 * 1024
+_LANES = ("critical", "high", "normal", "low", "background")
 
 
 @dataclass(slots=True)
@@ -31,6 +32,8 @@ class Line:
     headers: dict[str, str] = field(default_factory=dict)
     partition: int | None = None
     timestamp_ms: int | None = None
+    priority: int | str | None = None
+    deduplication_id: str | None = None
 
 
 def produce(
@@ -50,10 +53,19 @@ def produce(
         typer.Option(
             "--file",
             "-f",
-            help="JSON lines with value, key, headers, partition, timestamp; other lines are values.",
+            help="JSON lines with value, key, headers, partition, timestamp, priority, deduplication_id; "
+            "other lines are values.",
             exists=True,
             dir_okay=False,
         ),
+    ] = None,
+    priority: Annotated[
+        str | None,
+        typer.Option("--priority", help="critical, high, normal, low or background; or 0 to 4.", show_default=False),
+    ] = None,
+    dedup_id: Annotated[
+        str | None,
+        typer.Option("--dedup-id", help="A repeat with this id is not stored again.", show_default=False),
     ] = None,
     acks: Annotated[str, typer.Option("--acks", help="none, leader or all.")] = "leader",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing when all went well.")] = False,
@@ -65,7 +77,15 @@ def produce(
         raise fail(f"--acks {acks!r} is not one of none, leader, all", USAGE)
     if message is not None and file is not None:
         raise fail("--message and --file exclude each other", USAGE)
-    extra: dict[str, Any] = {"key": key, "headers": _headers(header), "partition": partition}
+    if dedup_id is not None and message is None:
+        raise fail("--dedup-id belongs to one message: give --message, or deduplication_id in each line", USAGE)
+    extra: dict[str, Any] = {
+        "key": key,
+        "headers": _headers(header),
+        "partition": partition,
+        "priority": _priority(priority),
+        "deduplication_id": dedup_id,
+    }
 
     async def work(client: Client) -> int:
         if message is not None:
@@ -81,7 +101,8 @@ async def _send_one(client: Client, topic: str, line: Line, acks: str, *, quiet:
     async with client.producer(acks=acks, linger_ms=0) as producer:
         sent = await producer.send_and_wait(topic, line.value, **_fields(line))
     if not quiet:
-        typer.echo(f"{sent.topic} partition {sent.partition} offset {sent.offset}")
+        repeat = " (stored before)" if sent.duplicate else ""
+        typer.echo(f"{sent.topic} partition {sent.partition} offset {sent.offset}{repeat}")
     return 0
 
 
@@ -174,11 +195,28 @@ def _parse(number: int, text: str, extra: dict[str, Any]) -> Line:
         row.get("headers") or extra["headers"],
         row.get("partition", extra["partition"]),
         row.get("timestamp"),
+        row.get("priority", extra["priority"]),
+        row.get("deduplication_id"),
     )
 
 
 def _fields(line: Line) -> dict[str, Any]:
-    return {"key": line.key, "headers": line.headers, "partition": line.partition, "timestamp_ms": line.timestamp_ms}
+    return {
+        "key": line.key,
+        "headers": line.headers,
+        "partition": line.partition,
+        "timestamp_ms": line.timestamp_ms,
+        "priority": line.priority,
+        "deduplication_id": line.deduplication_id,
+    }
+
+
+def _priority(text: str | None) -> int | str | None:
+    if text is None or text.lower() in _LANES:
+        return None if text is None else text.lower()
+    if text in {"0", "1", "2", "3", "4"}:
+        return int(text)
+    raise fail(f"--priority {text!r} is not one of {', '.join(_LANES)}, or 0 to 4", USAGE)
 
 
 def _headers(pairs: list[str] | None) -> dict[str, str]:

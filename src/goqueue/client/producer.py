@@ -24,6 +24,10 @@ from goqueue.records import TopicPartition
 # Answers after which the broker no longer takes our sequences: begin again under a new id.
 _LOST_IDENTITY = frozenset({"producer_fenced", "unknown_producer_id", "out_of_order_sequence", "duplicate_sequence"})
 
+# Where records with deduplication ids wait: they are recognised by those, so they carry no sequence, and the
+# broker may choose each one's partition.
+_ANY_PARTITION = -1
+
 
 @dataclass(frozen=True, slots=True)
 class ProducerOptions:
@@ -83,8 +87,14 @@ class Producer:
         headers: Mapping[str, bytes | str | None] | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
+        priority: int | str | None = None,
+        deduplication_id: str | None = None,
     ) -> asyncio.Future[Delivered]:
-        """Queue one record; the future tells its fate. Waits only while the buffer is full."""
+        """Queue one record; the future tells its fate. Waits only while the buffer is full.
+
+        `priority` is a lane by number (0 to 4) or name (critical, high, normal, low, background).
+        `deduplication_id` makes a repeat within the topic's window an answer with the first one's place.
+        """
         if self._closed:
             raise ProducerClosed("the producer is closed")
         key_bytes, value_bytes = _to_bytes(key, "key"), _to_bytes(value, "value")
@@ -101,9 +111,17 @@ class Producer:
                 self._room.notify_all()
             raise
         self._entering -= 1
-        target = TopicPartition(topic, partitioner.choose(key_bytes) if partition is None else partition)
+        if deduplication_id is not None:
+            target = TopicPartition(topic, _ANY_PARTITION)
+        else:
+            target = TopicPartition(topic, partitioner.choose(key_bytes) if partition is None else partition)
         loop = asyncio.get_running_loop()
-        waiting = _Waiting(encode_message(value_bytes, key_bytes, pairs, timestamp_ms), loop.create_future())
+        message = encode_message(
+            value_bytes, key_bytes, pairs, timestamp_ms, priority=priority, deduplication_id=deduplication_id
+        )
+        if deduplication_id is not None and partition is not None:
+            message["partition"] = partition
+        waiting = _Waiting(message, loop.create_future())
         self._unanswered += 1
         size = len(value_bytes or b"") + len(key_bytes or b"") + sum(len(n) + len(v or b"") for n, v in pairs.items())
         is_due = self._batches.add(target, waiting, size, _now_ms(loop))
@@ -182,6 +200,9 @@ class Producer:
             lane.sender = None
 
     async def _deliver(self, lane: _Lane, batch: Batch[_Waiting]) -> None:
+        if batch.target.partition == _ANY_PARTITION:
+            await self._deliver_by_id(batch)
+            return
         identity = await self._identify()
         if lane.identity != identity:
             lane.identity, lane.sequence = identity, 0
@@ -206,13 +227,18 @@ class Producer:
                 self._forget(identity)
             raise
         lane.sequence = (lane.sequence + len(batch.records)) & 0x7FFFFFFF
-        acks, duplicate = reply["acks"], bool(reply.get("duplicate"))
-        for waiting, result in zip(batch.records, reply["results"], strict=True):
-            if not waiting.future.done():
-                topic, partition = batch.target
-                waiting.future.set_result(
-                    Delivered(topic, partition, result["offset"], result["timestamp"], acks, duplicate)
-                )
+        _tell(batch, reply)
+
+    async def _deliver_by_id(self, batch: Batch[_Waiting]) -> None:
+        """Records that the broker recognises by their ids; each has a fate of its own."""
+        body = {"messages": [waiting.message for waiting in batch.records], "acks": self._options.acks}
+        try:
+            reply = await self._transport.call(
+                "POST", f"/topics/{batch.target.topic}/messages", dict[str, Any], body=body, repeatable=True
+            )
+        except BrokerUnreachable as problem:
+            raise DeliveryUnknown(str(problem)) from problem
+        _tell(batch, reply)
 
     async def _identify(self) -> tuple[int, int]:
         if self._identity is None:
@@ -245,6 +271,31 @@ class Producer:
     async def _wait_for(self, condition: Callable[[], bool]) -> None:
         async with self._room:
             await self._room.wait_for(condition)
+
+
+def _tell(batch: Batch[_Waiting], reply: dict[str, Any]) -> None:
+    """Every record's fate, out of the answer to its batch."""
+    acks = reply["acks"]
+    for waiting, result in zip(batch.records, reply["results"], strict=True):
+        if waiting.future.done():
+            continue
+        if (error := result.get("error")) is not None:
+            waiting.future.set_exception(
+                RequestRefused(result["status"], error["code"], error["message"], error.get("field"), error.get("hint"))
+            )
+            # Whoever does not look at the future has chosen to; that is not a warning of ours.
+            waiting.future.exception()
+            continue
+        waiting.future.set_result(
+            Delivered(
+                batch.target.topic,
+                result["partition"],
+                result["offset"],
+                result["timestamp"],
+                acks,
+                bool(result.get("duplicate")),
+            )
+        )
 
 
 def _fail(batch: Batch[_Waiting], problem: ClientError) -> None:

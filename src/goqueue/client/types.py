@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
 from goqueue.records import TopicPartition
 
-__all__ = ["Delivered", "Message", "TopicPartition", "decode_message", "encode_message"]
+__all__ = [
+    "Delivered",
+    "Message",
+    "QueueMessage",
+    "Settled",
+    "TopicPartition",
+    "decode_message",
+    "decode_queue_message",
+    "encode_message",
+]
 
 
 class Delivered(msgspec.Struct, frozen=True):
@@ -33,6 +43,7 @@ class Message(msgspec.Struct, frozen=True):
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...] = ()
+    priority: str = "normal"
 
     @property
     def text(self) -> str:
@@ -42,6 +53,45 @@ class Message(msgspec.Struct, frozen=True):
     def json(self) -> object:
         """The value parsed as JSON."""
         return None if self.value is None else msgspec.json.decode(self.value)
+
+
+class QueueMessage(Message, frozen=True, kw_only=True):
+    """One record taken from a queue: ours until `visible_until_ms`, unless it is settled before."""
+
+    receipt: str
+    delivery_count: int
+    visible_until_ms: int
+    group: str = ""
+
+    @property
+    def is_redelivered(self) -> bool:
+        """Whether it was handed out before."""
+        return self.delivery_count > 1
+
+
+class Settled(msgspec.Struct, frozen=True, rename={"receipt": "receipt_handle", "dead_letter_topic": "dlq_topic"}):
+    """What became of one receipt. `action` is acked, requeued, dlq, rejected, extended or released."""
+
+    success: bool
+    receipt: str = ""
+    action: str = ""
+    topic: str = ""
+    partition: int = -1
+    offset: int = -1
+    delivery_count: int = 0
+    committed_offset: int = -1
+    next_visible_at: int | None = None
+    new_deadline: int | None = None
+    dead_letter_topic: str | None = None
+    error: dict[str, Any] | None = None
+    status: int = 200
+
+
+class SettleReply(msgspec.Struct):
+    """The answer to a batch of settlements."""
+
+    results: list[Settled]
+    failed: int = 0
 
 
 class WireMessage(msgspec.Struct, omit_defaults=True):
@@ -56,6 +106,16 @@ class WireMessage(msgspec.Struct, omit_defaults=True):
     headers: dict[str, str | None] = {}
     headers_list: list[tuple[str, str | None]] | None = None
     encoding: str | None = None
+    priority: str = "normal"
+    receipt_handle: str = ""
+    delivery_count: int = 0
+    visible_until: int = 0
+
+
+class ReceiveReply(msgspec.Struct):
+    """Messages with receipts."""
+
+    messages: list[WireMessage]
 
 
 class PollReply(msgspec.Struct):
@@ -75,10 +135,17 @@ class ReadReply(msgspec.Struct):
 
 
 def encode_message(
-    value: bytes | None, key: bytes | None, headers: Mapping[str, bytes | None], timestamp_ms: int | None
+    value: bytes | None,
+    key: bytes | None,
+    headers: Mapping[str, bytes | None],
+    timestamp_ms: int | None,
+    **fields: object,
 ) -> dict[str, object]:
-    """A record as the publish route takes it: as text where every part is, else all in base64."""
-    message: dict[str, object] = {}
+    """A record as the publish route takes it: as text where every part is, else all in base64.
+
+    `fields` are further ones of the route, such as `priority`; those that are None are left out.
+    """
+    message: dict[str, object] = {name: one for name, one in fields.items() if one is not None} if fields else {}
     if timestamp_ms is not None:
         message["timestamp"] = timestamp_ms
     try:
@@ -109,6 +176,27 @@ def decode_message(wire: WireMessage) -> Message:
         read(wire.key),
         read(wire.value),
         tuple([(name, read(one)) for name, one in pairs]) if pairs else (),
+        wire.priority,
+    )
+
+
+def decode_queue_message(wire: WireMessage, group: str) -> QueueMessage:
+    """The message, with its receipt."""
+    read = _from_base64 if wire.encoding == "base64" else _from_text
+    pairs = wire.headers_list if wire.headers_list is not None else list(wire.headers.items())
+    return QueueMessage(
+        wire.topic,
+        wire.partition,
+        wire.offset,
+        wire.timestamp,
+        read(wire.key),
+        read(wire.value),
+        tuple([(name, read(one)) for name, one in pairs]) if pairs else (),
+        wire.priority,
+        receipt=wire.receipt_handle,
+        delivery_count=wire.delivery_count,
+        visible_until_ms=wire.visible_until,
+        group=group,
     )
 
 

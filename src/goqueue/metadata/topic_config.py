@@ -34,6 +34,7 @@ class TopicConfig:
     delivery_visibility_ms: int | None
     flush_messages: int
     flush_ms: int
+    dedup_window_ms: int
     lane_weights: tuple[int, int, int, int, int]
     partitioner: str
     priority_headers: bool

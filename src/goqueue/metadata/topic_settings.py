@@ -246,6 +246,13 @@ _ROWS = (
         "Longest time before a sync. The node syncs all its logs at least once a second anyway.",
     ),
     TopicSetting(
+        "goqueue.dedup.window.ms",
+        "dedup_window_ms",
+        _integer(0, 7 * 24 * 3600 * 1000),
+        "0",
+        "A message whose deduplication id came within this time is not stored again; 0 switches that off.",
+    ),
+    TopicSetting(
         "goqueue.lane.weights",
         "lane_weights",
         _lane_weights(),

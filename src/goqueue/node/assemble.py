@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from random import SystemRandom
 
+from goqueue.broker.deduplication import Deduplication
 from goqueue.broker.fetch import FetchService
 from goqueue.broker.partitions import Partitions
 from goqueue.broker.producer_ids import ProducerIds
@@ -104,6 +105,9 @@ async def _wire(
     await partitions.start()
 
     topics = TopicService(metadata, partitions, broker=config.broker, log=config.log, clock=clock, rng=rng)
+    deduplication = Deduplication(ids_max=config.limits.deduplication_ids_max)
+    await deduplication.load(metadata.image, partitions, work_offload, clock.now_ms())
+    metadata.subscribe(deduplication.on_event)
     open_transactions = OpenTransactions()
     publish = PublishService(
         partitions,
@@ -112,6 +116,7 @@ async def _wire(
         stages=[DiskGuard(files, free_bytes_min=config.durability.disk_free_bytes_min), open_transactions],
         after_append=[],
         transactions=True,
+        deduplication=deduplication,
     )
     fetch = FetchService(partitions, offload=work_offload, limits=config.limits)
     queries = PartitionQueries(partitions, metadata, files=files, data_dir=world.data_dir)

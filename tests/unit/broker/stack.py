@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import TypeVar
 
+from goqueue.broker.deduplication import Deduplication
 from goqueue.broker.fetch import FetchedPartition, FetchQuery, FetchService, PartitionRead
 from goqueue.broker.partitions import Partitions
 from goqueue.broker.producer_ids import ProducerIds
@@ -72,12 +73,14 @@ class Stack:
             rng=rng,
         )
         guard = DiskGuard(self.files, free_bytes_min=self.config.durability.disk_free_bytes_min)
+        self.deduplication = Deduplication(ids_max=self.config.limits.deduplication_ids_max)
         self.publish = PublishService(
             self.partitions,
             clock=self.clock,
             stages=[guard],
             after_append=after_append,
             transactions=transactions,
+            deduplication=self.deduplication,
         )
         self.fetch = FetchService(self.partitions, offload=offload, limits=self.config.limits)
         self.queries = PartitionQueries(self.partitions, self.metadata, files=self.files, data_dir="data")

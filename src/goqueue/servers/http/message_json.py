@@ -8,37 +8,49 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from goqueue.broker.deduplication import DEDUPLICATION_HEADER
+from goqueue.delivery.values import Delivery
 from goqueue.errors import InvalidRequest
-from goqueue.records import NewRecord, Record
+from goqueue.log.lanes import PRIORITY_HEADER, record_lane
+from goqueue.records import Header, NewRecord, Priority, Record
 from goqueue.servers.http.types import MessageIn, MessageOut, Publish
 
 _decode_text = msgspec.json.Decoder(str).decode
+_NAMES = tuple(lane.name.lower() for lane in Priority)
+# The name is what travels, whichever way the lane was said.
+_PRIORITIES: Mapping[int | str, bytes] = {name: name.encode() for name in _NAMES} | {
+    number: name.encode() for number, name in enumerate(_NAMES)
+}
+_NORMAL = frozenset({"normal", Priority.NORMAL.value})
 
 
 def record_of(message: MessageIn | Publish) -> NewRecord:
     """The record that a published message stands for; errors name the field within the message."""
     raw = bytes(message.value)  # type: ignore[arg-type]
+    extra = _own_headers(message)
     if message.encoding == "base64":
         return NewRecord(
             _from_base64(message.key, "key"),
             _from_base64(_text(raw), "value"),
-            _headers_from_base64(message.headers),
+            _headers_from_base64(message.headers) + extra,
             message.timestamp,
         )
     headers = message.headers
+    if headers:
+        extra = (*[(name, None if one is None else one.encode()) for name, one in headers.items()], *extra)
     return NewRecord(
         None if message.key is None else message.key.encode(),
         _value(raw),
-        tuple([(name, None if one is None else one.encode()) for name, one in headers.items()]) if headers else (),
+        extra,
         message.timestamp,
     )
 
 
-def message_of(topic: str, partition: int, record: Record, *, base64_always: bool = False) -> MessageOut:
+def message_of(topic: str, partition: int, record: Record | Delivery, *, base64_always: bool = False) -> MessageOut:
     """A stored record as a reader gets it."""
     if not base64_always:
         try:
@@ -46,6 +58,27 @@ def message_of(topic: str, partition: int, record: Record, *, base64_always: boo
         except UnicodeDecodeError:
             pass
     return _as_base64(topic, partition, record)
+
+
+def queued_message(delivery: Delivery, *, base64_always: bool = False) -> MessageOut:
+    """A message that was taken from a queue, with its receipt."""
+    message = message_of(delivery.topic, delivery.partition, delivery, base64_always=base64_always)
+    message.receipt_handle = delivery.receipt
+    message.delivery_count = delivery.delivery_count
+    message.visible_until = delivery.visible_at_ms
+    message.first_delivered_at = delivery.first_delivered_ms
+    return message
+
+
+def _own_headers(message: MessageIn | Publish) -> tuple[Header, ...]:
+    """What a message says to the broker itself, as headers that any reader of the log can see."""
+    priority, deduplication_id = message.priority, message.deduplication_id
+    extra: tuple[Header, ...] = ()
+    if priority is not None and priority not in _NORMAL:
+        extra = ((PRIORITY_HEADER, _PRIORITIES[priority]),)
+    if deduplication_id is not None:
+        extra = (*extra, (DEDUPLICATION_HEADER, deduplication_id.encode()))
+    return extra
 
 
 def _value(raw: bytes) -> bytes | None:
@@ -78,7 +111,7 @@ def _headers_from_base64(headers: Mapping[str, str | None] | None) -> tuple[tupl
     return tuple((name, _from_base64(one, f"headers.{name}")) for name, one in headers.items())
 
 
-def _as_text(topic: str, partition: int, record: Record) -> MessageOut:
+def _as_text(topic: str, partition: int, record: Record | Delivery) -> MessageOut:
     key, value = record.key, record.value
     message = MessageOut(
         topic=topic,
@@ -87,13 +120,14 @@ def _as_text(topic: str, partition: int, record: Record) -> MessageOut:
         timestamp=record.timestamp_ms,
         key=None if key is None else key.decode(),
         value=None if value is None else value.decode(),
+        priority=_priority(record.headers),
     )
     if record.headers:
         _put_headers(message, [(name, None if one is None else one.decode()) for name, one in record.headers])
     return message
 
 
-def _as_base64(topic: str, partition: int, record: Record) -> MessageOut:
+def _as_base64(topic: str, partition: int, record: Record | Delivery) -> MessageOut:
     message = MessageOut(
         topic=topic,
         partition=partition,
@@ -102,10 +136,15 @@ def _as_base64(topic: str, partition: int, record: Record) -> MessageOut:
         key=_to_base64(record.key),
         value=_to_base64(record.value),
         encoding="base64",
+        priority=_priority(record.headers),
     )
     if record.headers:
         _put_headers(message, [(name, _to_base64(one)) for name, one in record.headers])
     return message
+
+
+def _priority(headers: Sequence[Header]) -> str:
+    return _NAMES[record_lane(headers)] if headers else "normal"
 
 
 def _put_headers(message: MessageOut, pairs: list[tuple[str, str | None]]) -> None:

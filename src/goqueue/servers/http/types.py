@@ -16,6 +16,10 @@ OffsetNumber = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Millis = Annotated[int, Meta(ge=0, le=2**53)]
 Text = Annotated[str, Meta(max_length=65_535)]
 AcksName = Literal["none", "leader", "all"]
+PriorityName = Literal["critical", "high", "normal", "low", "background"]
+# A lane by its name or its number, most urgent first.
+PriorityIn = Annotated[int, Meta(ge=0, le=4)] | PriorityName
+DeduplicationId = Annotated[str, Meta(min_length=1, max_length=128)]
 Config = dict[str, str | None]
 
 
@@ -168,6 +172,8 @@ class MessageIn(Body):
     encoding: Literal["base64", "text"] = "text"
     partition: PartitionIndex | None = None
     timestamp: Millis | None = None
+    priority: PriorityIn | None = None
+    deduplication_id: DeduplicationId | None = None
 
 
 class Publish(Body):
@@ -180,6 +186,8 @@ class Publish(Body):
     encoding: Literal["base64", "text"] = "text"
     partition: PartitionIndex | None = None
     timestamp: Millis | None = None
+    priority: PriorityIn | None = None
+    deduplication_id: DeduplicationId | None = None
     acks: AcksName = "leader"
     producer_id: Annotated[int, Meta(ge=0, le=2**63 - 1)] | None = None
     producer_epoch: Annotated[int, Meta(ge=0, le=32_767)] | None = None
@@ -192,6 +200,7 @@ class PublishResult(Reply):
     partition: int | UnsetType = UNSET
     offset: int | UnsetType = UNSET
     timestamp: int | UnsetType = UNSET
+    duplicate: bool = False
     error: ErrorDetail | UnsetType = UNSET
     status: int | UnsetType = UNSET
 
@@ -223,7 +232,10 @@ class ProducerIdentity(Reply):
 
 
 class MessageOut(Reply):
-    """One stored message. With `encoding` set, key, value and header values are base64."""
+    """One stored message. With `encoding` set, key, value and header values are base64.
+
+    Taken from a queue it has a receipt, and must be settled before `visible_until` or it comes again.
+    """
 
     topic: str
     partition: int
@@ -231,10 +243,14 @@ class MessageOut(Reply):
     timestamp: int
     key: str | None
     value: str | None
-    priority: str = "normal"
+    priority: str
     headers: dict[str, str | None] = {}
     headers_list: list[tuple[str, str | None]] | None = None
     encoding: str | None = None
+    receipt_handle: str | None = None
+    delivery_count: int | None = None
+    visible_until: int | None = None
+    first_delivered_at: int | None = None
 
 
 class ReadPartition(Reply):

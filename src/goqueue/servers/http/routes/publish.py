@@ -25,6 +25,7 @@ async def publish(services: Services, call: Call) -> Published | Answer:
     topic, body = call.path["topic"], call.body
     messages = _messages(body)
     await services.topics.ensure(topic)
+    _check_deduplication(services, topic, body, messages)
     if body.producer_id is not None:
         outcomes = await _publish_once(services, topic, body, messages, body.producer_id)
     else:
@@ -57,6 +58,26 @@ def _messages(body: Publish) -> Sequence[MessageIn | Publish]:
             hint="put key, value, headers and timestamp into each of the messages",
         )
     return body.messages
+
+
+def _check_deduplication(
+    services: Services, topic: str, body: Publish, messages: Sequence[MessageIn | Publish]
+) -> None:
+    """An id that would be ignored is refused: whoever sends one counts on it."""
+    if all(message.deduplication_id is None for message in messages):
+        return
+    if not services.topics.config(topic).dedup_window_ms:
+        raise InvalidRequest(
+            f"topic {topic!r} has no deduplication window",
+            field="deduplication_id",
+            hint="set goqueue.dedup.window.ms on the topic, such as 300000 for five minutes",
+        )
+    if body.producer_id is not None:
+        raise InvalidRequest(
+            "a message is recognised by its deduplication_id or by its producer's sequence, not by both",
+            field="deduplication_id",
+            hint="leave out producer_id, producer_epoch and sequence",
+        )
 
 
 async def _publish_plain(
@@ -137,8 +158,11 @@ def _answer(outcomes: list[Outcome], acks: str) -> Published | Answer:
     """200 when all are stored, 207 when some are, the first error's own status when none is."""
     failed = [outcome.error for outcome in outcomes if outcome.error is not None]
     if not failed:
-        stored = [PublishResult(partition=o.partition, offset=o.offset, timestamp=o.timestamp_ms) for o in outcomes]
         duplicate = any(outcome.duplicate for outcome in outcomes)
+        if duplicate:
+            stored = [_result(outcome) for outcome in outcomes]
+        else:
+            stored = [PublishResult(partition=o.partition, offset=o.offset, timestamp=o.timestamp_ms) for o in outcomes]
         return Published(results=stored, acks=acks, count=len(stored), duplicate=duplicate)
     if len(failed) == len(outcomes) == 1:
         raise failed[0]
@@ -150,7 +174,12 @@ def _answer(outcomes: list[Outcome], acks: str) -> Published | Answer:
 def _result(outcome: Outcome) -> PublishResult:
     error: GoQueueError | None = outcome.error
     if error is None:
-        return PublishResult(partition=outcome.partition, offset=outcome.offset, timestamp=outcome.timestamp_ms)
+        return PublishResult(
+            partition=outcome.partition,
+            offset=outcome.offset,
+            timestamp=outcome.timestamp_ms,
+            duplicate=outcome.duplicate,
+        )
     return PublishResult(error=detail_of(error), status=wire_of(error).http)
 
 
@@ -162,7 +191,7 @@ ROUTES = (
         "Publish messages",
         {200: Published, 207: Published},
         body=Publish,
-        errors=(400, 403, 404, 409, 413, 503, 507),
+        errors=(400, 403, 404, 409, 413, 429, 503, 507),
     ),
     Route(
         "POST",

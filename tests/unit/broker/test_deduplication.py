@@ -1,0 +1,156 @@
+"""A message sent twice within its topic's window is stored once, whatever happens in between."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.broker.stack import Stack, at_once
+
+from goqueue.broker.deduplication import DEDUPLICATION_HEADER, Remembered, Window
+from goqueue.broker.publish import Published
+from goqueue.config import Config
+from goqueue.errors import TooBusy
+from goqueue.records import Acks, NewRecord
+from goqueue.testing.clock import ManualClock
+from goqueue.testing.disk import Survival
+from goqueue.testing.memory_files import MemoryFiles
+
+FIVE_MINUTES_MS = 300_000
+
+
+async def stack_with_window(
+    files: MemoryFiles | None = None, clock: ManualClock | None = None, *, ids_max: int = 1000, partitions: int = 3
+) -> Stack:
+    config = Config()
+    limited = replace(config, limits=replace(config.limits, deduplication_ids_max=ids_max))
+    stack = Stack(files, clock, config=limited)
+    if stack.topics.find("t") is None:
+        await stack.topic("t", partitions, **{"goqueue.dedup.window.ms": str(FIVE_MINUTES_MS)})
+    await stack.deduplication.load(stack.metadata.image, stack.partitions, at_once, stack.clock.now_ms())
+    return stack
+
+
+async def send(stack: Stack, *ids: str | None, acks: Acks = Acks.LEADER) -> list[Published]:
+    sent = [
+        NewRecord(None, b"v", () if one is None else ((DEDUPLICATION_HEADER, one.encode()),), timestamp_ms=77)
+        for one in ids
+    ]
+    return await stack.publish.publish_records("t", sent, acks=acks)
+
+
+async def stored(stack: Stack) -> int:
+    return sum([len(await stack.read_all("t", partition)) for partition in range(3)])
+
+
+async def test_a_repeat_is_answered_with_the_first_ones_place() -> None:
+    stack = await stack_with_window()
+    (first,) = await send(stack, "a")
+    # The next without a key goes to another partition, so the answer is of the first, not of a second.
+    (again,) = await send(stack, "a")
+    assert again == first._replace(duplicate=True)
+    assert await stored(stack) == 1
+
+
+async def test_others_and_those_without_an_id_are_stored() -> None:
+    stack = await stack_with_window()
+    results = await send(stack, "a", "b", None, None)
+    assert not any(result.duplicate for result in results)
+    assert await stored(stack) == 4
+
+
+async def test_twins_in_one_request_are_stored_once() -> None:
+    stack = await stack_with_window()
+    first, second, third = await send(stack, "a", "a", "b")
+    assert second == first._replace(duplicate=True)
+    assert not third.duplicate
+    assert await stored(stack) == 2
+
+
+async def test_the_window_ends_on_time_and_begins_anew() -> None:
+    clock = ManualClock()
+    stack = await stack_with_window(clock=clock)
+    await send(stack, "a")
+    clock.advance(ms=FIVE_MINUTES_MS)
+    assert (await send(stack, "a"))[0].duplicate
+    clock.advance(ms=1)
+    assert not (await send(stack, "a"))[0].duplicate
+    clock.advance(ms=FIVE_MINUTES_MS)
+    assert (await send(stack, "a"))[0].duplicate
+
+
+async def test_ids_are_known_after_a_power_cut_exactly_as_far_as_the_messages_are() -> None:
+    files, clock = MemoryFiles(), ManualClock()
+    stack = await stack_with_window(files, clock)
+    for number in range(20):
+        await send(stack, f"kept-{number}", acks=Acks.ALL)
+        clock.advance(ms=1000)
+    await send(stack, "lost", acks=Acks.LEADER)
+
+    again = await stack_with_window(files.crash(Survival.NOTHING), clock)
+
+    for number in range(20):
+        (result,) = await send(again, f"kept-{number}")
+        assert result.duplicate
+    assert not (await send(again, "lost"))[0].duplicate
+
+
+async def test_only_the_last_window_is_read_again() -> None:
+    files, clock = MemoryFiles(), ManualClock()
+    stack = await stack_with_window(files, clock)
+    for number in range(60):
+        # Times that producers write are not the times of arrival, and do not count.
+        await send(stack, f"id-{number}", acks=Acks.ALL)
+        clock.advance(ms=10_000)
+
+    again = await stack_with_window(files.crash(Survival.NOTHING), clock)
+
+    answers = [(await send(again, f"id-{number}"))[0].duplicate for number in range(60)]
+    assert answers == [False] * 30 + [True] * 30
+
+
+async def test_a_repeat_waits_until_the_first_is_safe() -> None:
+    files = MemoryFiles()
+    stack = await stack_with_window(files)
+    await send(stack, "a", acks=Acks.LEADER)
+    assert (await send(stack, "a", acks=Acks.ALL))[0].duplicate
+    again = await stack_with_window(files.crash(Survival.NOTHING))
+    assert (await send(again, "a"))[0].duplicate
+
+
+async def test_more_ids_than_fit_are_refused_and_not_forgotten() -> None:
+    clock = ManualClock()
+    stack = await stack_with_window(clock=clock, ids_max=2)
+    await send(stack, "a", "b")
+    with pytest.raises(TooBusy):
+        await send(stack, "c")
+    assert (await send(stack, "a"))[0].duplicate
+    clock.advance(ms=FIVE_MINUTES_MS + 1)
+    assert not (await send(stack, "c"))[0].duplicate
+
+
+async def test_a_topic_made_again_under_its_name_knows_no_ids() -> None:
+    stack = await stack_with_window()
+    stack.metadata.subscribe(stack.deduplication.on_event)
+    await send(stack, "a")
+    await stack.topics.delete("t")
+    await stack.topic("t", 3, **{"goqueue.dedup.window.ms": "1000"})
+    assert not (await send(stack, "a"))[0].duplicate
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 200))))
+def test_a_window_is_what_a_list_of_all_messages_says(steps: list[tuple[int, int]]) -> None:
+    window, everything, now_ms = Window(ids_max=100), [], 0
+    for name, later_ms in steps:
+        now_ms += later_ms
+        since_ms = now_ms - 300
+        window.drop_before(since_ms)
+        expected = next((one for one in reversed(everything) if one[0] == name and one[1].taken_ms >= since_ms), None)
+        found = window.find(b"%d" % name, since_ms)
+        assert found == (None if expected is None else expected[1])
+        if found is None:
+            place = Remembered(0, len(everything), now_ms, now_ms)
+            window.add(b"%d" % name, place)
+            everything.append((name, place))
