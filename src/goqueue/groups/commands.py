@@ -33,6 +33,7 @@ class GroupType(StrEnum):
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
+    SHARE = "share"
 
 
 class GroupState(StrEnum):
@@ -154,6 +155,8 @@ class ConsumerHeartbeat(msgspec.Struct, frozen=True):
     client_host: str = ""
     # As in `JoinGroup`; it counts when the member joins.
     as_queue: AsQueue | None = None
+    # The member speaks the share protocol (KIP-932), which knows no other groups.
+    is_share: bool = False
 
 
 class RebalanceState(StrEnum):
@@ -336,6 +339,8 @@ class ConsumerDescription(msgspec.Struct, frozen=True):
     members: tuple[ConsumerMemberDescription, ...]
     # None: a stream group.
     queue: QueueSettings | None = None
+    # Groups that share partitions are described in the same way.
+    type: GroupType = GroupType.CONSUMER
 
 
 class DeleteGroup(msgspec.Struct, frozen=True):

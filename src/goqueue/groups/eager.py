@@ -6,16 +6,26 @@ Kafka's clients. Whichever member leads a generation, its assignment is made her
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
 from goqueue.broker.topics import TopicService
 from goqueue.errors import InvalidRequest
 from goqueue.groups.assignors import Subscriber, assign_range
-from goqueue.groups.commands import Heartbeat, Joined, JoinedMember, JoinGroup, LeaveGroup, Leaver, SyncGroup
+from goqueue.groups.commands import (
+    JOIN_EPOCH,
+    ConsumerHeartbeat,
+    Heartbeat,
+    Joined,
+    JoinedMember,
+    JoinGroup,
+    LeaveGroup,
+    Leaver,
+    SyncGroup,
+)
 from goqueue.groups.embedded import assigned_partitions, encode_assignment, encode_subscription, subscribed_topics
-from goqueue.groups.queue_settings import AsQueue
+from goqueue.groups.queue_settings import AsQueue, Sharing
 from goqueue.groups.service import GroupService
 from goqueue.records import TopicPartition
 
@@ -60,6 +70,11 @@ class EagerGroups:
         names = [self._topics.get(name).name for name in topics]
         if not names:
             raise InvalidRequest("a member must name at least one topic", field="topics")
+        if as_queue is not None:
+            wish = as_queue
+            settings = await self._groups.ensure_queue(group, sharing=wish.sharing, key_ordered=wish.key_ordered)
+            if settings.sharing == Sharing.SHARED:
+                return await self._join_shared(group, names, member_id, client_id, client_host)
         joined = await self._groups.join(
             JoinGroup(
                 group=group,
@@ -84,6 +99,26 @@ class EagerGroups:
             assigned_partitions(synced.assignment),
             tuple(member.member_id for member in joined.members),
         )
+
+    async def _join_shared(
+        self, group: str, names: Sequence[str], member_id: str, client_id: str, client_host: str
+    ) -> EagerMember:
+        """Members that share partitions wait for nobody and lead nobody."""
+        beat = await self._groups.consumer_heartbeat(
+            ConsumerHeartbeat(
+                group,
+                member_id,
+                JOIN_EPOCH,
+                topics=tuple(names),
+                client_id=client_id,
+                client_host=client_host,
+                as_queue=AsQueue(Sharing.SHARED),
+                is_share=True,
+            )
+        )
+        topics = {self._topics.get(name).topic_id: name for name in names}
+        shared = frozenset(TopicPartition(topics[one.topic_id], one.partition) for one in beat.assignment or ())
+        return EagerMember(beat.member_id, beat.member_epoch, "", shared, ())
 
     async def heartbeat(self, group: str, member_id: str, generation: int) -> None:
         """Still here; raises `RebalanceInProgress` when the member must join again."""

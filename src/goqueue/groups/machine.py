@@ -34,6 +34,7 @@ from goqueue.groups.commands import (
     CheckTransaction,
     CommitInTransaction,
     CommitOffsets,
+    ConsumerBeat,
     ConsumerHeartbeat,
     DeleteGroup,
     DeleteOffsets,
@@ -61,7 +62,10 @@ from goqueue.groups.pending_offsets import PendingOffsets
 from goqueue.groups.queue_settings import Mode
 from goqueue.groups.queues import Queues
 from goqueue.groups.records import KEYS, VALUES, OffsetKey
+from goqueue.groups.share import ShareProtocol, check_share_heartbeat, without_instance
+from goqueue.groups.share_group import ShareGroup
 from goqueue.groups.slot import Slot
+from goqueue.groups.slots import Slots
 from goqueue.groups.statistics import Reason, Rebalances
 from goqueue.groups.subscriptions import Subscriptions
 from goqueue.groups.targets import Targets
@@ -106,11 +110,12 @@ class GroupMachine:
         self._pending = PendingOffsets()
         self._queues = Queues(self._pending)
         self._rebalances = rebalances
-        self._slots: dict[str, Slot] = {}
+        self._slots = Slots()
         self._alarms: Alarms = Deadlines()
-        subscriptions = Subscriptions(catalog)
+        self._subscriptions = subscriptions = Subscriptions(catalog)
         self._classic = ClassicProtocol(config, self._alarms, Generations(config, self._alarms, rebalances))
         self._consumer = ConsumerProtocol(config, self._alarms, rebalances, Targets(subscriptions, rebalances))
+        self._share = ShareProtocol(config, self._alarms, subscriptions)
         self._offsets = Offsets(config, catalog, subscriptions, self._classic, self._consumer)
         self._is_loaded = False
         self._last_ms = 0
@@ -125,7 +130,7 @@ class GroupMachine:
         try:
             self._HANDLERS[type(command)](self, ticket, command, now_ms, out)
         finally:
-            self._tidy(group_id)
+            self._slots.tidy(group_id)
         if out.records:
             # What they bring is in no slot yet.
             self._arm_offsets(now_ms)
@@ -143,15 +148,17 @@ class GroupMachine:
             slot = self._slots.get(key.group)
             if key == _OFFSETS:
                 self._offsets.expire(self._slots.values(), now_ms, out)
-            elif slot is not None and slot.consumer is not None:
+            elif slot is not None and (slot.consumer is not None or slot.share is not None):
                 ended[key.group][key.member_id] = _REASONS[key.alarm]
             elif slot is not None and slot.classic is not None:
                 self._ring(slot.classic, key, now_ms, out)
-                self._tidy(key.group)
+                self._slots.tidy(key.group)
         for group_id, members in ended.items():
-            group = self._slots[group_id].consumer
-            if group is not None:
-                self._consumer.members_ended(group, members, now_ms, out)
+            slot = self._slots[group_id]
+            if slot.consumer is not None:
+                self._consumer.members_ended(slot.consumer, members, now_ms, out)
+            if slot.share is not None:
+                self._share.members_ended(slot.share, members, now_ms, out)
         if self._slots:
             self._arm_offsets(now_ms)
         self._report_departed(out)
@@ -160,7 +167,7 @@ class GroupMachine:
     def apply(self, key: bytes, value: bytes | None) -> None:
         """Take in one record."""
         decoded = KEYS.decode(key)
-        slot = self._slot(decoded.group)
+        slot = self._slots.of(decoded.group)
         slot.apply(decoded, None if value is None else VALUES.decode(value))
         if slot.is_bare:
             del self._slots[decoded.group]
@@ -201,8 +208,11 @@ class GroupMachine:
                 f"a session lasts {config.session_timeout_ms_min} to {config.session_timeout_ms_max} ms",
                 field="session_timeout_ms",
             )
-        slot = self._slot(command.group)
-        self._queues.enter(slot, command.as_queue, out, is_classic=True)
+        slot = self._slots.of(command.group)
+        if self._queues.enter(slot, command.as_queue, out, is_classic=True):
+            raise InconsistentProtocol(f"the members of group {command.group!r} share partitions: there are no turns")
+        if slot.share is not None and not command.member_id:
+            slot.write_group_tombstones(out)
         if slot.consumer is not None:
             if slot.consumer.members:
                 raise InconsistentProtocol(f"group {command.group!r} speaks the consumer protocol")
@@ -215,26 +225,37 @@ class GroupMachine:
         self._classic.join(slot.classic, ticket, command, now_ms, out)
 
     def _sync(self, ticket: int, command: SyncGroup, now_ms: int, out: Outbox) -> None:
-        self._classic.sync(self._classic_group(command.group), ticket, command, now_ms, out)
+        self._classic.sync(self._slots.classic(command.group), ticket, command, now_ms, out)
 
     def _heartbeat(self, ticket: int, command: Heartbeat, now_ms: int, out: Outbox) -> None:
-        self._classic.heartbeat(self._classic_group(command.group), ticket, command, now_ms, out)
+        slot = self._slots.get(command.group)
+        if slot is not None and slot.share is not None:
+            self._share.stay(slot.share, command.member_id, now_ms)
+            out.reply(ticket, None)
+        else:
+            self._classic.heartbeat(self._slots.classic(command.group), ticket, command, now_ms, out)
 
     def _leave(self, ticket: int, command: LeaveGroup, now_ms: int, out: Outbox) -> None:
         slot = self._slots.get(command.group)
         if slot is not None and slot.consumer is not None:
             out.reply(ticket, self._consumer.leave(slot.consumer, command.members, now_ms, out))
+        elif slot is not None and slot.share is not None:
+            out.reply(ticket, self._share.leave(slot.share, command.members, now_ms, out))
         else:
-            group = self._classic_group(command.group)
+            group = self._slots.classic(command.group)
             out.reply(ticket, self._classic.leave(group, command.members, now_ms, out))
 
     # --- the new protocol -------------------------------------------------------------
 
     def _consumer_heartbeat(self, ticket: int, command: ConsumerHeartbeat, now_ms: int, out: Outbox) -> None:
-        check_heartbeat(command)
-        slot = self._slot(command.group)
+        slot = self._slots.of(command.group)
+        is_shared = slot.share is not None and bool(slot.share.members)
         if command.member_epoch == JOIN_EPOCH:
-            self._queues.enter(slot, command.as_queue, out)
+            is_shared = self._queues.enter(slot, command.as_queue, out)
+        if is_shared or command.is_share:
+            out.reply(ticket, self._share_heartbeat(slot, command, now_ms, out))
+            return
+        check_heartbeat(command)
         if slot.consumer is not None:
             out.reply(ticket, self._consumer.heartbeat(slot.consumer, command, now_ms, out))
             return
@@ -250,10 +271,20 @@ class GroupMachine:
         slot.classic, slot.consumer = None, group
         out.reply(ticket, beat)
 
+    def _share_heartbeat(self, slot: Slot, command: ConsumerHeartbeat, now_ms: int, out: Outbox) -> ConsumerBeat:
+        check_share_heartbeat(command)
+        if slot.share is None:
+            if command.member_epoch != JOIN_EPOCH:
+                raise UnknownMember(f"{command.member_id!r} is not a member of group {command.group!r}")
+            # What is left of a time when partitions were not shared.
+            slot.write_group_tombstones(out)
+            slot.share = ShareGroup(command.group)
+        return self._share.heartbeat(slot.share, without_instance(command), now_ms, out)
+
     # --- offsets ----------------------------------------------------------------------
 
     def _commit(self, ticket: int, command: CommitOffsets, now_ms: int, out: Outbox) -> None:
-        slot = self._slot(command.group)
+        slot = self._slots.of(command.group)
         if slot.queue is not None:
             out.reply(ticket, self._queues.commit(slot, command))
         else:
@@ -261,7 +292,7 @@ class GroupMachine:
 
     def _commit_in_transaction(self, ticket: int, command: CommitInTransaction, now_ms: int, out: Outbox) -> None:
         self._check_transaction(command.transaction, command.shard)
-        slot, commit = self._slot(command.group), command.commit
+        slot, commit = self._slots.of(command.group), command.commit
         self._queues.check_stream(slot)
         # Producers of older clients do not say on which member's behalf they commit.
         claims_membership = commit.generation >= 0 or commit.member_id or commit.instance_id is not None
@@ -272,12 +303,12 @@ class GroupMachine:
     def _fetch(self, ticket: int, command: FetchOffsets, _now_ms: int, out: Outbox) -> None:
         if command.require_stable and (pending := self._pending.of_group(command.group, command.partitions)):
             raise UnstableOffset(command.group, pending)
-        slot = self._slot(command.group)
+        slot = self._slots.of(command.group)
         is_queue = self._queues.mode(slot) is Mode.QUEUE
         out.reply(ticket, IsQueue.IT_IS if is_queue else self._offsets.fetch(slot, command))
 
     def _delete_offsets(self, ticket: int, command: DeleteOffsets, _now_ms: int, out: Outbox) -> None:
-        slot = self._existing(command.group)
+        slot = self._slots.existing(command.group)
         self._queues.check_stream(slot)
         out.reply(ticket, self._offsets.delete(slot, command, out))
 
@@ -287,7 +318,7 @@ class GroupMachine:
         out.reply(ticket, tuple(slot.listed() for slot in self._slots.values() if not slot.is_deleting))
 
     def _describe(self, ticket: int, command: DescribeGroup, _now_ms: int, out: Outbox) -> None:
-        out.reply(ticket, self._existing(command.group).description())
+        out.reply(ticket, self._slots.existing(command.group).description(self._subscriptions))
 
     def _delete(self, ticket: int, command: DeleteGroup, _now_ms: int, out: Outbox) -> None:
         slot = self._slots.get(command.group)
@@ -303,16 +334,16 @@ class GroupMachine:
     # --- queue groups -----------------------------------------------------------------
 
     def _use_queue(self, ticket: int, command: UseQueue, _now_ms: int, out: Outbox) -> None:
-        out.reply(ticket, self._queues.use(self._slot(command.group), command.wish, out))
+        out.reply(ticket, self._queues.use(self._slots.of(command.group), command.wish, out))
 
     def _alter_queue(self, ticket: int, command: AlterQueue, _now_ms: int, out: Outbox) -> None:
-        out.reply(ticket, self._queues.alter(self._existing(command.group), command, out))
+        out.reply(ticket, self._queues.alter(self._slots.existing(command.group), command, out))
 
     def _mode(self, ticket: int, command: AskMode, _now_ms: int, out: Outbox) -> None:
-        out.reply(ticket, self._queues.mode(self._slot(command.group)))
+        out.reply(ticket, self._queues.mode(self._slots.of(command.group)))
 
     def _finish_deletion(self, ticket: int, command: FinishDeletion, _now_ms: int, out: Outbox) -> None:
-        self._queues.finish_deletion(self._slot(command.group), out)
+        self._queues.finish_deletion(self._slots.of(command.group), out)
         out.reply(ticket, None)
 
     def _report_departed(self, out: Outbox) -> None:
@@ -337,6 +368,8 @@ class GroupMachine:
                 self._classic.arm_loaded(slot.classic, now_ms)
             if slot.consumer is not None:
                 self._consumer.arm_loaded(slot.consumer, now_ms)
+            if slot.share is not None:
+                self._share.arm_loaded(slot.share, now_ms)
         if self._slots:
             self._arm_offsets(now_ms)
 
@@ -352,34 +385,6 @@ class GroupMachine:
                 self._classic.join_ended(group, now_ms, out)
             case Alarm.SYNC:
                 self._classic.sync_ended(group, now_ms, out)
-
-    # --- looking up -------------------------------------------------------------------
-
-    def _slot(self, group_id: str) -> Slot:
-        """The slot of that id; a new one is dropped again at the end if nothing came of it."""
-        slot = self._slots.get(group_id)
-        if slot is None:
-            slot = self._slots[group_id] = Slot(group_id)
-        return slot
-
-    def _existing(self, group_id: str) -> Slot:
-        slot = self._slots.get(group_id)
-        if slot is None or slot.is_deleting:
-            raise GroupNotFound(group_id)
-        return slot
-
-    def _classic_group(self, group_id: str) -> ClassicGroup:
-        slot = self._slots.get(group_id)
-        if slot is None or slot.classic is None:
-            raise UnknownMember(f"there is no classic group {group_id!r}")
-        return slot.classic
-
-    def _tidy(self, group_id: str) -> None:
-        slot = self._slots.get(group_id)
-        if slot is not None:
-            slot.tidy()
-            if slot.is_bare:
-                del self._slots[group_id]
 
     _HANDLERS: ClassVar[Mapping[type, Callable[..., None]]] = MappingProxyType(
         {

@@ -24,7 +24,7 @@ from goqueue.errors import (
     TopicIdNotFound,
     UnknownMember,
 )
-from goqueue.groups.commands import ClassicDescription, ConsumerDescription, Heartbeat
+from goqueue.groups.commands import ClassicDescription, ConsumerDescription, GroupType, Heartbeat
 from goqueue.groups.embedded import assigned_partitions
 from goqueue.groups.queue_settings import Mode
 from goqueue.groups.service import GroupService
@@ -118,6 +118,10 @@ class GroupPolls:
         self, described: ClassicDescription | ConsumerDescription, member_id: str, generation: int
     ) -> tuple[frozenset[TopicPartition], int]:
         if isinstance(described, ConsumerDescription):
+            if described.type is GroupType.SHARE:
+                # A member that polls is alive; what it may read depends on no other member, so no epoch can be old.
+                await self._groups.heartbeat(Heartbeat(described.group, member_id, generation))
+                generation = described.epoch
             return self._cooperative(described, member_id, generation)
         return await self._eager(described, member_id, generation)
 

@@ -25,15 +25,19 @@ class Queues:
 
     pending: PendingOffsets
 
-    def enter(self, slot: Slot, wish: AsQueue | None, out: Outbox, *, is_classic: bool = False) -> None:
-        """A member comes in: as a queue's, settling what the wish leaves open, or as a stream's (None)."""
+    def enter(self, slot: Slot, wish: AsQueue | None, out: Outbox, *, is_classic: bool = False) -> bool:
+        """A member comes in: as a queue's, settling what the wish leaves open, or as a stream's (None).
+
+        Returns whether the group's members share partitions.
+        """
         if wish is None:
             self.check_stream(slot, is_classic=is_classic)
-            return
+            return False
         sharing = wish.sharing
         if sharing is None and not (slot.queue is not None and slot.queue.sharing):
             sharing = Sharing.EXCLUSIVE
-        self._use(slot, AsQueue(sharing, wish.key_ordered), out, is_classic=is_classic)
+        settled_now = self._use(slot, AsQueue(sharing, wish.key_ordered), out, is_classic=is_classic)
+        return settled_now.sharing == Sharing.SHARED
 
     def use(self, slot: Slot, wish: AsQueue, out: Outbox) -> QueueSettings:
         """Somebody receives from the group, or means to."""

@@ -62,6 +62,19 @@ class QueueKey(msgspec.Struct, frozen=True, array_like=True):
     group: str
 
 
+class ShareGroupKey(msgspec.Struct, frozen=True, array_like=True):
+    """A group whose members share partitions: `ShareGroupRecord`."""
+
+    group: str
+
+
+class ShareMemberKey(msgspec.Struct, frozen=True, array_like=True):
+    """Who a member of such a group is and what it subscribes to: `MemberRecord`."""
+
+    group: str
+    member_id: str
+
+
 class ClassicMemberRecord(msgspec.Struct, frozen=True, array_like=True):
     """One member of a generation, with the assignment its leader gave it."""
 
@@ -93,8 +106,15 @@ class ConsumerGroupRecord(msgspec.Struct, frozen=True, array_like=True):
     changed_ms: int
 
 
+class ShareGroupRecord(msgspec.Struct, frozen=True, array_like=True):
+    """A group whose members share partitions."""
+
+    epoch: int
+    changed_ms: int
+
+
 class MemberRecord(msgspec.Struct, frozen=True, array_like=True):
-    """A member of the new protocol, as it described itself."""
+    """A member of the new protocol, or of a group that shares partitions, as it described itself."""
 
     instance_id: str | None
     rack_id: str | None
@@ -150,9 +170,26 @@ class QueueRecord(msgspec.Struct, frozen=True, array_like=True):
     is_deleting: bool = False
 
 
-Key = OffsetKey | ClassicGroupKey | ConsumerGroupKey | MemberKey | TargetKey | CurrentKey | QueueKey
+Key = (
+    OffsetKey
+    | ClassicGroupKey
+    | ConsumerGroupKey
+    | MemberKey
+    | TargetKey
+    | CurrentKey
+    | QueueKey
+    | ShareGroupKey
+    | ShareMemberKey
+)
 Value = (
-    OffsetRecord | ClassicGroupRecord | ConsumerGroupRecord | MemberRecord | TargetRecord | CurrentRecord | QueueRecord
+    OffsetRecord
+    | ClassicGroupRecord
+    | ConsumerGroupRecord
+    | MemberRecord
+    | TargetRecord
+    | CurrentRecord
+    | QueueRecord
+    | ShareGroupRecord
 )
 
 # Numbers are on disk.
@@ -165,6 +202,8 @@ KEYS: RecordCodec[Key] = RecordCodec(
         5: TargetKey,
         6: CurrentKey,
         7: QueueKey,
+        8: ShareGroupKey,
+        9: ShareMemberKey,
     }
 )
 VALUES: RecordCodec[Value] = RecordCodec(
@@ -176,5 +215,6 @@ VALUES: RecordCodec[Value] = RecordCodec(
         5: TargetRecord,
         6: CurrentRecord,
         7: QueueRecord,
+        8: ShareGroupRecord,
     }
 )

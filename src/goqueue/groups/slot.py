@@ -22,7 +22,7 @@ from goqueue.groups.consumer_group import ConsumerGroup
 from goqueue.groups.embedded import CONSUMER_PROTOCOL_TYPE
 from goqueue.groups.offset_table import OffsetTable
 from goqueue.groups.outbox import Outbox
-from goqueue.groups.queue_settings import Mode, settings_of
+from goqueue.groups.queue_settings import Mode, Sharing, settings_of
 from goqueue.groups.records import (
     ClassicGroupKey,
     ClassicGroupRecord,
@@ -37,22 +37,30 @@ from goqueue.groups.records import (
     OffsetRecord,
     QueueKey,
     QueueRecord,
+    ShareGroupKey,
+    ShareGroupRecord,
+    ShareMemberKey,
     TargetKey,
     TargetRecord,
     Value,
 )
+from goqueue.groups.share_group import ShareGroup
 from goqueue.groups.subscriptions import Subscriptions
+
+# What groups that share partitions are listed as; Kafka's own word.
+SHARE_PROTOCOL_TYPE = "share"
 
 
 class Slot:
     """The group of one id, in whichever protocol, its offsets, and whether it is read as a queue."""
 
-    __slots__ = ("classic", "consumer", "group_id", "offsets", "queue")
+    __slots__ = ("classic", "consumer", "group_id", "offsets", "queue", "share")
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
         self.classic: ClassicGroup | None = None
         self.consumer: ConsumerGroup | None = None
+        self.share: ShareGroup | None = None
         self.offsets = OffsetTable(group_id)
         # Outlives members and protocols, as offsets do; None: a stream group, if it is anything.
         self.queue: QueueRecord | None = None
@@ -66,6 +74,12 @@ class Slot:
                 self.offsets.apply(key, value)
             case QueueKey(), QueueRecord() | None:
                 self.queue = value
+            case ShareGroupKey(), ShareGroupRecord() | None:
+                self.share = self.share or ShareGroup(self.group_id)
+                self.share.apply_group(value)
+            case ShareMemberKey(), MemberRecord() | None:
+                self.share = self.share or ShareGroup(self.group_id)
+                self.share.apply_member(key.member_id, value)
             case ClassicGroupKey(), ClassicGroupRecord():
                 self.classic = self.classic or ClassicGroup(self.group_id)
                 self.classic.load(value)
@@ -97,18 +111,24 @@ class Slot:
             out.write(ClassicGroupKey(self.group_id), self.classic.stored)
         if self.consumer is not None:
             self.consumer.write_all(out)
+        if self.share is not None:
+            self.share.write_all(out)
 
     def write_group_tombstones(self, out: Outbox) -> None:
-        """The group is to be forgotten, in either protocol; its offsets stay."""
+        """The group is to be forgotten, in whichever protocol; its offsets, or that it is a queue, stay."""
         if self.classic is not None and self.classic.stored is not None:
             out.write(ClassicGroupKey(self.group_id), None)
         if self.consumer is not None:
             self.consumer.write_tombstones(out)
+        if self.share is not None:
+            self.share.write_tombstones(out)
 
     def tidy(self) -> None:
         """Drop what nothing is left of."""
         if self.consumer is not None and self.consumer.is_gone:
             self.consumer = None
+        if self.share is not None and self.share.is_gone:
+            self.share = None
         classic = self.classic
         if classic is not None and classic.stored is None and not classic.members and not classic.pending:
             self.classic = None
@@ -118,7 +138,7 @@ class Slot:
     @property
     def is_bare(self) -> bool:
         """Whether nothing goes by this id."""
-        return self.classic is None and self.consumer is None and self.queue is None and not self.offsets
+        return self._group is None and self.queue is None and not self.offsets
 
     @property
     def is_deleting(self) -> bool:
@@ -135,27 +155,41 @@ class Slot:
     @property
     def state(self) -> GroupState:
         """Where the group stands; offsets alone are an empty group."""
-        group = self.consumer or self.classic
-        return GroupState.EMPTY if group is None else group.state
+        return GroupState.EMPTY if self._group is None else self._group.state
 
     @property
     def changed_ms(self) -> int:
         """When the group last changed its members."""
-        group = self.consumer or self.classic
-        return 0 if group is None else group.changed_ms
+        return 0 if self._group is None else self._group.changed_ms
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether the members of this queue group share partitions, or will when there are any."""
+        return self.queue is not None and self.queue.sharing != Sharing.EXCLUSIVE
+
+    @property
+    def _group(self) -> ClassicGroup | ConsumerGroup | ShareGroup | None:
+        return self.consumer or self.share or self.classic
 
     def listed(self) -> ListedGroup:
         """The group in a list."""
         mode = self.mode or Mode.STREAM
+        if self.is_shared:
+            return ListedGroup(self.group_id, GroupType.SHARE, self.state, SHARE_PROTOCOL_TYPE, mode)
         if self.consumer is not None:
             return ListedGroup(self.group_id, GroupType.CONSUMER, self.state, CONSUMER_PROTOCOL_TYPE, mode)
         protocol_type = self.classic.protocol_type if self.classic else ""
         return ListedGroup(self.group_id, GroupType.CLASSIC, self.state, protocol_type, mode)
 
-    def description(self) -> ClassicDescription | ConsumerDescription:
+    def description(self, subscriptions: Subscriptions) -> ClassicDescription | ConsumerDescription:
         """The group as it stands."""
-        group = self.consumer or self.classic or ClassicGroup(self.group_id)
-        description = group.description()
+        description: ClassicDescription | ConsumerDescription
+        if self.is_shared:
+            description = (self.share or ShareGroup(self.group_id)).description(subscriptions)
+        elif self.consumer is not None:
+            description = self.consumer.description()
+        else:
+            description = (self.classic or ClassicGroup(self.group_id)).description()
         return (
             description if self.queue is None else msgspec.structs.replace(description, queue=settings_of(self.queue))
         )
@@ -167,5 +201,7 @@ class Slot:
                 *(subscriptions.names_of(member.subscription) for member in self.consumer.members.values())
             )
             return names.__contains__
+        if self.share is not None:
+            return lambda _: False
         topics = self.classic.subscribed_topics() if self.classic is not None else frozenset[str]()
         return (lambda _: True) if topics is None else topics.__contains__

@@ -319,7 +319,7 @@ def test_offsets_of_a_queue_are_moved_only_while_nobody_is_in_it() -> None:
 def test_a_queue_group_outlives_the_retention_of_offsets() -> None:
     bench = Bench(offsets_retention_ms=1_000)
     use(bench)
-    bench.form("h", group="members", as_queue=AsQueue(SHARED))
+    bench.consume("h", group="members", as_queue=AsQueue(SHARED))
     bench.ask(LeaveGroup("members", (Leaver("h"),)))
 
     bench.pass_ms(3_600_000)

@@ -26,6 +26,9 @@ from goqueue.groups.records import (
     OffsetRecord,
     QueueKey,
     QueueRecord,
+    ShareGroupKey,
+    ShareGroupRecord,
+    ShareMemberKey,
     TargetKey,
     TargetRecord,
     Value,
@@ -40,6 +43,8 @@ _keys: st.SearchStrategy[Key] = st.one_of(
     st.builds(TargetKey, _names, _names),
     st.builds(CurrentKey, _names, _names),
     st.builds(QueueKey, _names),
+    st.builds(ShareGroupKey, _names),
+    st.builds(ShareMemberKey, _names, _names),
 )
 
 
@@ -55,6 +60,7 @@ _values: st.SearchStrategy[Value] = st.one_of(
     st.builds(TargetRecord, _partitions),
     st.builds(CurrentRecord, _ints, _ints, st.integers(0, 2), _partitions, _partitions),
     st.builds(ConsumerGroupRecord, _ints, _ints),
+    st.builds(ShareGroupRecord, _ints, _ints),
     st.builds(
         QueueRecord,
         st.sampled_from(["", "exclusive", "shared"]),
