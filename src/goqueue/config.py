@@ -147,6 +147,10 @@ class TransactionsConfig:
         60_000, "Time after which a transaction of a client that does not say is aborted.", minimum=1
     )
     timeout_ms_max: int = setting(900_000, "Longest time a producer may ask for its transactions.", minimum=1)
+    session_timeout_ms: int = setting(
+        30_000, "Silence after which what a producer that speaks HTTP has open is aborted.", minimum=1
+    )
+    heartbeat_interval_ms: int = setting(3_000, "Heartbeat that producers that speak HTTP are told.", minimum=1)
     id_expiration_ms: int = setting(
         7 * 24 * 3600 * 1000, "Idle time after which a transactional id is forgotten.", minimum=1
     )

@@ -12,7 +12,15 @@
 
 from goqueue.client.connection import Client, connect
 from goqueue.client.consumer import Consumer
-from goqueue.client.errors import BrokerUnreachable, ClientError, DeliveryUnknown, RequestRefused
+from goqueue.client.errors import (
+    BrokerUnreachable,
+    ClientError,
+    DeliveryUnknown,
+    ProducerFenced,
+    RequestRefused,
+    TransactionAborted,
+    TransactionUnknown,
+)
 from goqueue.client.producer import Producer
 from goqueue.client.types import Delivered, Message, TopicPartition
 
@@ -25,7 +33,10 @@ __all__ = [
     "DeliveryUnknown",
     "Message",
     "Producer",
+    "ProducerFenced",
     "RequestRefused",
     "TopicPartition",
+    "TransactionAborted",
+    "TransactionUnknown",
     "connect",
 ]

@@ -168,6 +168,36 @@ class Consumer:
         await self._transport.call("POST", f"/groups/{self._group}/offsets", dict[str, Any], body=body, repeatable=True)
         self._positions.committed(offsets)
 
+    # --- for transactions ------------------------------------------------------------
+
+    @property
+    def group(self) -> str:
+        """The group that we are a member of."""
+        return self._group
+
+    def membership(self) -> dict[str, Any]:
+        """Who we are to the group's coordinator."""
+        return {"member_id": self._member.member_id, "generation": self._member.generation}
+
+    def check_manual(self) -> None:
+        """Refuse to be part of a transaction while we commit by ourselves."""
+        if self._options.auto_commit:
+            raise ClientError("a consumer in a transaction must not commit by itself: open it with auto_commit=False")
+
+    def handed_out(self) -> dict[TopicPartition, int]:
+        """Where the group would go on if all that we handed out were processed."""
+        self.check_manual()
+        self._positions.settle()
+        return self._positions.to_commit()
+
+    def committed_elsewhere(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """A transaction has stored these."""
+        self._positions.committed(offsets)
+
+    def rewind(self) -> None:
+        """Read again all that was handed out since the last commit."""
+        self._positions.rewind()
+
     def seek(self, at: TopicPartition, offset: int) -> None:
         """Read this partition from `offset` next."""
         self._positions.seek(at, offset)

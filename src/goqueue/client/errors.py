@@ -33,6 +33,18 @@ class DeliveryUnknown(ClientError):
     """A batch was sent and no answer came back: it may or may not be stored."""
 
 
+class TransactionAborted(ClientError):
+    """The transaction could not be committed; nothing of it will be seen. It may be tried again."""
+
+
+class TransactionUnknown(ClientError):
+    """A commit was sent and no answer came back: the transaction is seen as a whole, or not at all."""
+
+
+class ProducerFenced(ClientError):
+    """Another process uses the transactional id, or the transaction took too long: this producer must stop."""
+
+
 class ProducerClosed(ClientError):
     """A record was handed to a producer that has been closed."""
 

@@ -19,6 +19,8 @@ class Positions:
         self._fetched: dict[TopicPartition, int] = {}
         self._processed: dict[TopicPartition, int] = {}
         self._committed: dict[TopicPartition, int] = {}
+        # The first message handed out since the last commit: where an aborted transaction goes back to.
+        self._first: dict[TopicPartition, int] = {}
         self._buffer: deque[Message] = deque()
         self._returned: list[Message] = []
 
@@ -34,6 +36,8 @@ class Positions:
         """Give messages to the program. They count as processed when it comes back for more."""
         self.settle()
         self._returned = [self._buffer.popleft() for _ in range(min(limit, len(self._buffer)))]
+        for message in self._returned:
+            self._first.setdefault(TopicPartition(message.topic, message.partition), message.offset)
         return self._returned
 
     def settle(self) -> None:
@@ -57,6 +61,16 @@ class Positions:
     def committed(self, offsets: Mapping[TopicPartition, int]) -> None:
         """The broker has stored these."""
         self._committed.update(offsets)
+        for at in offsets:
+            self._first.pop(at, None)
+
+    def rewind(self) -> None:
+        """Read again all that was handed out since the last commit."""
+        for at, offset in list(self._first.items()):
+            committed = self._committed.get(at)
+            self.seek(at, offset)
+            if committed is not None:
+                self._committed[at] = committed
 
     def seek(self, at: TopicPartition, offset: int) -> None:
         """Read this partition from `offset` next, whatever was fetched of it."""
@@ -66,7 +80,7 @@ class Positions:
     def forget(self, lost: frozenset[TopicPartition]) -> None:
         """These partitions belong to somebody else now."""
         for at in lost:
-            for table in (self._fetched, self._processed, self._committed):
+            for table in (self._fetched, self._processed, self._committed, self._first):
                 table.pop(at, None)
         self._buffer = deque(m for m in self._buffer if (m.topic, m.partition) not in lost)
         self._returned = [m for m in self._returned if (m.topic, m.partition) not in lost]

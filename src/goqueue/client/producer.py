@@ -12,14 +12,18 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from goqueue.client.accumulator import Accumulator, Batch
 from goqueue.client.errors import BrokerUnreachable, ClientError, DeliveryUnknown, ProducerClosed, RequestRefused
 from goqueue.client.partitioning import Partitioner
+from goqueue.client.transaction import Transaction, TransactionSession
 from goqueue.client.transport import Transport
 from goqueue.client.types import Delivered, encode_message
 from goqueue.records import TopicPartition
+
+if TYPE_CHECKING:
+    from goqueue.client.consumer import Consumer
 
 # Answers after which the broker no longer takes our sequences: begin again under a new id.
 _LOST_IDENTITY = frozenset({"producer_fenced", "unknown_producer_id", "out_of_order_sequence", "duplicate_sequence"})
@@ -38,6 +42,9 @@ class ProducerOptions:
     batch_bytes_max: int = 64 * 1024
     linger_ms: int = 5
     buffer_records_max: int = 10_000
+    # With an id, records are sent in transactions only, and acks is "all".
+    transactional_id: str | None = None
+    transaction_timeout_ms: int = 60_000
 
 
 @dataclass(slots=True)
@@ -70,6 +77,9 @@ class Producer:
         self._lanes: dict[TopicPartition, _Lane] = {}
         self._partitioners: dict[str, Partitioner] = {}
         self._identity: tuple[int, int] | None = None
+        name = self._options.transactional_id
+        timeout_ms = self._options.transaction_timeout_ms
+        self._session = None if name is None else TransactionSession(transport, name, timeout_ms)
         self._identity_lock = asyncio.Lock()
         self._linger: asyncio.TimerHandle | None = None
         self._entering = 0
@@ -97,6 +107,8 @@ class Producer:
         """
         if self._closed:
             raise ProducerClosed("the producer is closed")
+        if self._session is not None and self._session.transaction_id is None:
+            raise ClientError("this producer sends in transactions: `async with producer.transaction():`")
         key_bytes, value_bytes = _to_bytes(key, "key"), _to_bytes(value, "value")
         pairs = _header_bytes(headers)
         # A record that still waits for room or for its topic is one that a flush must not overtake.
@@ -136,6 +148,15 @@ class Producer:
         """Send one record and wait until the broker has it."""
         return await (await self.send(topic, value, **fields))
 
+    def transaction(self, consumer: Consumer | None = None) -> Transaction:
+        """A transaction: `async with` it, and all that is sent meanwhile counts together or not at all.
+
+        With a consumer, how far it is becomes part of it too.
+        """
+        if self._session is None:
+            raise ClientError("transactions need an id: client.producer(transactional_id=...)")
+        return Transaction(self, self._session, consumer)
+
     async def flush(self) -> None:
         """Send what is queued and wait until every record so far has its answer."""
         self._flushes += 1
@@ -149,6 +170,8 @@ class Producer:
         """Flush, then refuse more. A second close does no harm."""
         self._closed = True
         await self.flush()
+        if self._session is not None:
+            await self._session.close()
         if self._linger is not None:
             self._linger.cancel()
 
@@ -187,10 +210,14 @@ class Producer:
                 batch = lane.queue.popleft()
                 try:
                     await self._deliver(lane, batch)
-                except ClientError as problem:
-                    _fail(batch, problem)
                 except asyncio.CancelledError:
-                    _fail(batch, DeliveryUnknown("the producer was cancelled while a batch was under way"))
+                    self._give_up(batch, DeliveryUnknown("the producer was cancelled while a batch was under way"))
+                    raise
+                except ClientError as problem:
+                    self._give_up(batch, problem)
+                except Exception as error:
+                    # Nobody waits for this task: a batch that it dropped in silence would be taken for sent.
+                    self._give_up(batch, ClientError(f"the batch could not be sent: {error!r}"))
                     raise
                 finally:
                     self._unanswered -= len(batch.records)
@@ -198,6 +225,11 @@ class Producer:
                         self._room.notify_all()
         finally:
             lane.sender = None
+
+    def _give_up(self, batch: Batch[_Waiting], problem: ClientError) -> None:
+        if self._session is not None:
+            self._session.failed(problem)
+        _fail(batch, problem)
 
     async def _deliver(self, lane: _Lane, batch: Batch[_Waiting]) -> None:
         if batch.target.partition == _ANY_PARTITION:
@@ -209,12 +241,14 @@ class Producer:
         producer_id, epoch = identity
         body = {
             "messages": [waiting.message for waiting in batch.records],
-            "acks": self._options.acks,
+            "acks": self._options.acks if self._session is None else "all",
             "partition": batch.target.partition,
             "producer_id": producer_id,
             "producer_epoch": epoch,
             "sequence": lane.sequence,
         }
+        if self._session is not None:
+            body["transaction_id"] = self._session.transaction_id
         try:
             reply = await self._transport.call(
                 "POST", f"/topics/{batch.target.topic}/messages", dict[str, Any], body=body, repeatable=True
@@ -241,6 +275,8 @@ class Producer:
         _tell(batch, reply)
 
     async def _identify(self) -> tuple[int, int]:
+        if self._session is not None and self._session.identity is not None:
+            return self._session.identity
         if self._identity is None:
             async with self._identity_lock:
                 if self._identity is None:

@@ -13,6 +13,7 @@ from goqueue.client import connection
 from goqueue.client.connection import Row
 from goqueue.client.consumer import Consumer as AsyncConsumer
 from goqueue.client.producer import Producer as AsyncProducer
+from goqueue.client.transaction import Transaction as AsyncTransaction
 from goqueue.client.types import Delivered, Message
 from goqueue.records import TopicPartition
 
@@ -154,6 +155,11 @@ class Producer:
         """Send one record and wait until the broker has it."""
         return self.send(topic, value, **fields).result()
 
+    def transaction(self, consumer: Consumer | None = None) -> Transaction:
+        """A transaction: `with` it, and all that is sent meanwhile counts together or not at all."""
+        inner = None if consumer is None else consumer.asynchronous
+        return Transaction(self._loop, self._producer.transaction(inner))
+
     def flush(self) -> None:
         """Wait until every record so far has its answer."""
         self._loop.run(self._producer.flush())
@@ -171,12 +177,42 @@ class Producer:
         self.close()
 
 
+class Transaction:
+    """One transaction: leaving the block commits it, an exception aborts it."""
+
+    def __init__(self, loop: _Loop, transaction: AsyncTransaction) -> None:
+        self._loop = loop
+        self._transaction = transaction
+
+    def send(self, topic: str, value: bytes | str | None, **fields: Any) -> None:
+        """As the producer's `send`; what goes wrong is raised when the block is left."""
+        self._loop.run(self._transaction.send(topic, value, **fields))
+
+    def send_offsets(self, consumer: Consumer, offsets: Mapping[TopicPartition, int] | None = None) -> None:
+        """Commit how far a consumer is with the transaction."""
+        self._loop.run(self._transaction.send_offsets(consumer.asynchronous, offsets))
+
+    def __enter__(self) -> Self:
+        self._loop.run(self._transaction.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._loop.run(self._transaction.__aexit__(kind, error, trace))
+
+
 class Consumer:
     """Reads topics as a member of a group; iterate over it, or call `poll`."""
 
     def __init__(self, loop: _Loop, consumer: AsyncConsumer) -> None:
         self._loop = loop
         self._consumer = consumer
+
+    @property
+    def asynchronous(self) -> AsyncConsumer:
+        """The consumer that does the work, in the loop of the background thread."""
+        return self._consumer
 
     def poll(self, *, limit: int | None = None, timeout_ms: int | None = None) -> list[Message]:
         """Up to `limit` messages; empty when none came in time."""

@@ -31,12 +31,18 @@ class Admission:
         self._gates: dict[int, asyncio.Task[None]] = {}
 
     def admit(
-        self, producer: Producer, places: Collection[TopicPartition], *, implicit: bool = False
+        self,
+        producer: Producer,
+        places: Collection[TopicPartition],
+        *,
+        implicit: bool = False,
+        number: int | None = None,
     ) -> asyncio.Future[None] | None:
         """None if the producer's batches for these partitions may be written now, else what they wait for.
 
         Participants add partitions by writing to them; others only if they are `implicit`. Whoever
-        may not is let through: the partition itself refuses the batch, and says why.
+        may not is let through: the partition itself refuses the batch, and says why. With `number`
+        partitions are added to that transaction only, and none begins.
         """
         known = self._open.get(producer.producer_id)
         if known is None or known.epoch != producer.epoch:
@@ -46,18 +52,17 @@ class Admission:
         gate = self._gates.get(producer.producer_id)
         missing = frozenset(place for place in places if place not in known.partitions and self._may_add(place))
         if missing:
-            adding = self._add(known.name, producer, missing, gate)
+            command = AddPartitions(known.name, producer, missing, number)
+            adding = self._add(command, gate)
             gate = self._gates[producer.producer_id] = asyncio.get_running_loop().create_task(adding)
             gate.add_done_callback(lambda done: self._forget(producer.producer_id, done))
         return gate
 
-    async def _add(
-        self, name: Name, producer: Producer, places: frozenset[TopicPartition], earlier: asyncio.Future[None] | None
-    ) -> None:
+    async def _add(self, command: AddPartitions, earlier: asyncio.Future[None] | None) -> None:
         try:
-            await self._submit(name, AddPartitions(name, producer, places))
+            await self._submit(command.name, command)
         except BaseException:
-            self._open.withdraw(producer.producer_id, places)
+            self._open.withdraw(command.producer.producer_id, command.partitions)
             raise
         finally:
             if earlier is not None:

@@ -47,6 +47,8 @@ class AddPartitions(msgspec.Struct, frozen=True):
     name: Name
     producer: Producer
     partitions: frozenset[TopicPartition]
+    # Only to the transaction of this number, which must be open; None: to any, and one begins if none is.
+    number: int | None = None
 
 
 class EndTransaction(msgspec.Struct, frozen=True):
@@ -55,12 +57,18 @@ class EndTransaction(msgspec.Struct, frozen=True):
     transactional_id: str
     producer: Producer
     commit: bool
+    # Only the transaction of this number; None: whichever it is.
+    number: int | None = None
 
 
 class AbortAny(msgspec.Struct, frozen=True):
-    """Abort the transaction of this id on an operator's word, and fence its producer. Answered by None."""
+    """Abort the transaction of this id on an operator's word, and fence its producer. Answered by None.
+
+    With `producer`, only if that one still has the id.
+    """
 
     transactional_id: str
+    producer: Producer | None = None
 
 
 class Prepared(msgspec.Struct, frozen=True):

@@ -70,6 +70,7 @@ async def feature(
         open_transactions=open_transactions,
         config=config,
         group_place=group_place,
+        clock=clock,
     )
     await service.start([place.partition for place in partitions.on_disk() if place.topic == TRANSACTION_STATE])
     return service

@@ -124,7 +124,7 @@ class TransactionMachine:
         self._ids[name] = record
         is_ongoing = record.state is TransactionState.ONGOING
         places = record.places if is_ongoing else _NO_PLACES
-        self._open.put(record.producer_id, name, record.producer_epoch, places)
+        self._open.put(record.producer_id, name, record.producer_epoch, places, record.number)
         if is_ongoing:
             self._deadlines[name] = record.started_ms + record.timeout_ms
         if record.state.is_prepared:
@@ -199,6 +199,9 @@ class TransactionMachine:
         record = self._of_producer(command.name, command.producer)
         if isinstance(command.name, Participant) and record.state is not TransactionState.ONGOING:
             raise InvalidTransactionState(f"{command.name} is decided already")
+        transitions.check_number(record, command.number)
+        if command.number is not None and record.state is not TransactionState.ONGOING:
+            raise InvalidTransactionState("that transaction has ended")
         changed = transitions.with_partitions(record, command.partitions, now_ms)
         if changed is not None:
             out.write(command.name, changed)
@@ -206,6 +209,7 @@ class TransactionMachine:
 
     def _end(self, ticket: int, command: EndTransaction, now_ms: int, out: Outbox) -> None:
         record = self._of_producer(command.transactional_id, command.producer)
+        transitions.check_number(record, command.number)
         changed = transitions.decided(record, commit=command.commit, now_ms=now_ms)
         if changed is not None:
             out.write(command.transactional_id, changed)
@@ -213,6 +217,8 @@ class TransactionMachine:
 
     def _abort_any(self, ticket: int, command: AbortAny, now_ms: int, out: Outbox) -> None:
         record = self._existing(command.transactional_id)
+        if command.producer is not None:
+            transitions.check_producer(record, command.producer)
         if record.state is not TransactionState.ONGOING:
             raise InvalidTransactionState(f"there is nothing to abort in state {record.state.kafka_name}")
         out.abort(command.transactional_id, record, now_ms)

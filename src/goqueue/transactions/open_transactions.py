@@ -27,6 +27,8 @@ class Known(NamedTuple):
     name: Name
     epoch: int
     partitions: frozenset[TopicPartition]
+    # Which transaction of the id it is, or was last.
+    number: int
 
 
 class OpenTransactions:
@@ -35,9 +37,9 @@ class OpenTransactions:
     def __init__(self) -> None:
         self._producers: dict[int, Known] = {}
 
-    def put(self, producer_id: int, name: Name, epoch: int, partitions: frozenset[TopicPartition]) -> None:
+    def put(self, producer_id: int, name: Name, epoch: int, partitions: frozenset[TopicPartition], number: int) -> None:
         """The producer has this epoch, and this transaction if there are partitions."""
-        self._producers[producer_id] = Known(name, epoch, partitions)
+        self._producers[producer_id] = Known(name, epoch, partitions, number)
 
     def get(self, producer_id: int) -> Known | None:
         """What is known of a producer."""
@@ -60,6 +62,12 @@ class OpenTransactions:
             raise ProducerFenced(f"producer {producer_id} has epoch {epoch}, but epoch {known.epoch} has begun since")
         if known is None or epoch != known.epoch or place not in known.partitions:
             raise InvalidTransactionState(f"{place} is in no open transaction of producer {producer_id}")
+
+    def check_number(self, producer_id: int, number: int) -> None:
+        """Refuse what was meant for an earlier transaction of the producer."""
+        known = self._producers.get(producer_id)
+        if known is None or known.number != number:
+            raise InvalidTransactionState("that transaction has ended")
 
     def check(self, partition: Partition, header: BatchHeader, batch: Buffer, now_ms: int) -> None:  # noqa: ARG002
         """Refuse transactional batches without a transaction, and a transactional producer's other batches (W36)."""

@@ -8,6 +8,7 @@ from typing import cast
 
 from goqueue.broker.producer_ids import ProducerIds
 from goqueue.broker.topics import TopicService
+from goqueue.clock import Clock
 from goqueue.config import TransactionsConfig
 from goqueue.coordinator.runtime import Coordinator
 from goqueue.errors import (
@@ -48,6 +49,7 @@ from goqueue.transactions.commands import (
 from goqueue.transactions.markers import Markers
 from goqueue.transactions.names import Name, Participant, parse_participant, parse_writer, shard_key
 from goqueue.transactions.open_transactions import OpenTransactions
+from goqueue.transactions.sessions import ProducerSessions
 
 TRANSACTION_STATE = "__transaction_state"
 
@@ -72,6 +74,7 @@ class TransactionService:
         open_transactions: OpenTransactions,
         config: TransactionsConfig,
         group_place: GroupPlace,
+        clock: Clock,
     ) -> None:
         self._coordinator = coordinator
         self._topics = topics
@@ -80,6 +83,7 @@ class TransactionService:
         self._open = open_transactions
         self._config = config
         self._group_place = group_place
+        self._sessions = ProducerSessions(clock, config.session_timeout_ms, self._end_session)
         self._admission = Admission(open_transactions, self._submit, lambda place: self._refusal(place) is None)
 
     async def start(self, shards: Sequence[int]) -> None:
@@ -114,24 +118,31 @@ class TransactionService:
         return cast("int", await self._submit(transactional_id, Begin(transactional_id, producer)))
 
     async def add_partitions(
-        self, transactional_id: str, producer: Producer, partitions: Collection[TopicPartition]
+        self,
+        transactional_id: str,
+        producer: Producer,
+        partitions: Collection[TopicPartition],
+        *,
+        number: int | None = None,
     ) -> dict[TopicPartition, GoQueueError]:
         """Make partitions part of the transaction, all or none; returns why not, by partition."""
         refused = {place: error for place in partitions if (error := self._refusal(place)) is not None}
         if refused:
             untried = NotAttempted("another partition of the request was refused")
             return {place: refused.get(place, untried) for place in partitions}
-        await self._submit(transactional_id, AddPartitions(transactional_id, producer, frozenset(partitions)))
+        await self._submit(transactional_id, AddPartitions(transactional_id, producer, frozenset(partitions), number))
         return {}
 
-    async def add_group(self, transactional_id: str, producer: Producer, group: str) -> None:
+    async def add_group(
+        self, transactional_id: str, producer: Producer, group: str, *, number: int | None = None
+    ) -> None:
         """Make a group's offsets part of the transaction."""
         place = self._group_place(parse_group_id(group))
-        await self._submit(transactional_id, AddPartitions(transactional_id, producer, frozenset({place})))
+        await self._submit(transactional_id, AddPartitions(transactional_id, producer, frozenset({place}), number))
 
-    async def end(self, transactional_id: str, producer: Producer, *, commit: bool) -> None:
+    async def end(self, transactional_id: str, producer: Producer, *, commit: bool, number: int | None = None) -> None:
         """Commit or abort: answered once that is decided for good, and the same again if asked again."""
-        await self._submit(transactional_id, EndTransaction(transactional_id, producer, commit))
+        await self._submit(transactional_id, EndTransaction(transactional_id, producer, commit, number))
 
     async def abort(self, transactional_id: str) -> None:
         """Abort on an operator's word; the producer is fenced."""
@@ -158,10 +169,26 @@ class TransactionService:
         return known.name
 
     def admit(
-        self, producer: Producer, places: Collection[TopicPartition], *, implicit: bool = False
+        self,
+        producer: Producer,
+        places: Collection[TopicPartition],
+        *,
+        implicit: bool = False,
+        number: int | None = None,
     ) -> asyncio.Future[None] | None:
         """What batches of a transaction that adds partitions by itself must wait for; see `Admission`."""
-        return self._admission.admit(producer, places, implicit=implicit)
+        return self._admission.admit(producer, places, implicit=implicit, number=number)
+
+    def check_number(self, producer: Producer, number: int) -> None:
+        """Refuse what comes too late for its transaction. To be asked in the same step as the write."""
+        self._open.check_number(producer.producer_id, number)
+
+    def heard(self, transactional_id: str, producer: Producer) -> None:
+        """The producer lives; if it is not heard again for a session, what it has open is aborted."""
+        known = self._open.get(producer.producer_id)
+        # A zombie may not take the place of the one that has the id now.
+        if known is not None and known.epoch == producer.epoch:
+            self._sessions.heard(transactional_id, producer)
 
     # --- external coordinators ----------------------------------------------------------------
 
@@ -210,8 +237,12 @@ class TransactionService:
 
     async def close(self) -> None:
         """Answer what is outstanding and stop. A second close does no harm."""
+        await self._sessions.close()
         await self._markers.close()
         await self._coordinator.close()
+
+    async def _end_session(self, transactional_id: str, producer: Producer) -> None:
+        await self._submit(transactional_id, AbortAny(transactional_id, producer))
 
     async def _submit(self, name: Name, command: object) -> object:
         if isinstance(name, str):

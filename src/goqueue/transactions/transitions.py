@@ -95,6 +95,12 @@ def check_producer(record: TransactionRecord, producer: Producer) -> None:
         raise _fenced(record, producer)
 
 
+def check_number(record: TransactionRecord, number: int | None) -> None:
+    """Refuse what was meant for another transaction of the same producer than the last."""
+    if number is not None and number != record.number:
+        raise InvalidTransactionState("that transaction has ended")
+
+
 def with_partitions(
     record: TransactionRecord, partitions: frozenset[TopicPartition], now_ms: int
 ) -> TransactionRecord | None:

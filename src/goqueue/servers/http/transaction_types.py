@@ -7,11 +7,12 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from goqueue.servers.http.types import Body, Reply, Text
+from goqueue.servers.http.types import Body, OffsetNumber, Reply, Text
 
 ProducerId = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Epoch = Annotated[int, Meta(ge=0, le=32_767)]
 Name = Annotated[str, Meta(min_length=1, max_length=255)]
+TransactionName = Annotated[str, Meta(min_length=1, max_length=64)]
 TopicName = Annotated[str, Meta(min_length=1, max_length=249)]
 
 
@@ -28,13 +29,24 @@ class OfTransaction(Body):
     transactional_id: Name
     producer_id: ProducerId
     epoch: Epoch
+    # As /transactions/begin answered: what comes too late for it is refused, and not taken for the next.
+    transaction_id: TransactionName | None = None
 
 
-class AddPartition(OfTransaction):
+class AddPartition(OfTransaction, kw_only=True):
     """A partition that the transaction is going to write to."""
 
     topic: TopicName
     partition: Annotated[int, Meta(ge=0, le=2**31 - 1)]
+
+
+class OffsetsInTransaction(OfTransaction, kw_only=True):
+    """Offsets of a group, by topic and partition, that count once the transaction is committed."""
+
+    group: Name
+    offsets: dict[str, dict[str, OffsetNumber]]
+    member_id: str = ""
+    generation: int = -1
 
 
 class PublishInTransaction(Body):
@@ -45,6 +57,7 @@ class PublishInTransaction(Body):
     topic: TopicName
     value: msgspec.Raw
     sequence: Annotated[int, Meta(ge=0, le=2**31 - 1)]
+    transaction_id: TransactionName | None = None
     # -1: by the key.
     partition: Annotated[int, Meta(ge=-1, le=2**31 - 1)] = 0
     key: Text | None = None

@@ -192,6 +192,8 @@ class Publish(Body):
     producer_id: Annotated[int, Meta(ge=0, le=2**63 - 1)] | None = None
     producer_epoch: Annotated[int, Meta(ge=0, le=32_767)] | None = None
     sequence: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
+    # The open transaction that the messages are part of, as /transactions/begin answered.
+    transaction_id: Annotated[str, Meta(min_length=1, max_length=64)] | None = None
 
 
 class PublishResult(Reply):
@@ -226,6 +228,9 @@ class ProducerIdentity(Reply):
 
     producer_id: int
     epoch: int
+    # For a transactional id: how often to say that the producer lives, and how long silence is let pass.
+    heartbeat_interval_ms: int | UnsetType = UNSET
+    session_timeout_ms: int | UnsetType = UNSET
 
 
 # --- reading --------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from goqueue.records import Acks, NewRecord, TopicPartition
 from goqueue.servers.http.adapter import detail_of
 from goqueue.servers.http.message_json import record_of
 from goqueue.servers.http.route import Answer, Call, Route
+from goqueue.servers.http.transaction_ids import number_of
 from goqueue.servers.http.types import InitProducer, MessageIn, ProducerIdentity, Publish, Published, PublishResult
 from goqueue.servers.services import Services
 from goqueue.transactions.commands import Producer
@@ -38,7 +39,13 @@ async def init_producer(services: Services, call: Call) -> ProducerIdentity:
     name, timeout_ms = call.body.transactional_id, call.body.transaction_timeout_ms
     if name is not None:
         producer = await services.transactions.init_producer(name, timeout_ms=timeout_ms)
-        return ProducerIdentity(producer_id=producer.producer_id, epoch=producer.epoch)
+        services.transactions.heard(name, producer)
+        return ProducerIdentity(
+            producer_id=producer.producer_id,
+            epoch=producer.epoch,
+            heartbeat_interval_ms=services.config.transactions.heartbeat_interval_ms,
+            session_timeout_ms=services.config.transactions.session_timeout_ms,
+        )
     return ProducerIdentity(producer_id=await services.producer_ids.allocate(), epoch=0)
 
 
@@ -127,12 +134,11 @@ async def _publish_once(
             hint="send one request per partition, with the partition at the top",
         )
     records = [_record(messages, index) for index in range(len(messages))]
-    stages = services.transactions.is_participant(producer_id)
-    if stages:
+    number = number_of(body.transaction_id, producer_id)
+    is_transactional = number is not None or services.transactions.is_participant(producer_id)
+    if is_transactional:
         producer = Producer(producer_id, body.producer_epoch)
-        gate = services.transactions.admit(producer, [TopicPartition(topic, chosen)])
-        if gate is not None:
-            await asyncio.shield(gate)
+        await _join_transaction(services, producer, TopicPartition(topic, chosen), number)
     return await services.publish.publish_records(
         topic,
         records,
@@ -141,8 +147,20 @@ async def _publish_once(
         producer_id=producer_id,
         producer_epoch=body.producer_epoch,
         sequence=body.sequence,
-        transactional=stages,
+        transactional=is_transactional,
     )
+
+
+async def _join_transaction(services: Services, producer: Producer, place: TopicPartition, number: int | None) -> None:
+    """Make the partition part of a participant's transaction, or of the one that was begun under this number."""
+    transactions = services.transactions
+    gate = transactions.admit(producer, [place], implicit=number is not None, number=number)
+    if gate is not None:
+        await asyncio.shield(gate)
+    if number is not None:
+        transactions.heard(transactions.id_of(producer.producer_id), producer)
+        # Nothing else runs between this and the write.
+        transactions.check_number(producer, number)
 
 
 def _record(messages: Sequence[MessageIn | Publish], index: int) -> NewRecord:

@@ -6,13 +6,18 @@ from collections import Counter
 
 from goqueue.broker.partitioner import partition_for_key
 from goqueue.codec.batch import encode_batch
+from goqueue.coordinator.shard import Transaction
 from goqueue.errors import InvalidRequest, InvalidTransactionState, TransactionFenced
+from goqueue.groups.service import NewOffset
 from goqueue.records import Acks, TopicPartition
 from goqueue.servers.http.message_json import record_of
 from goqueue.servers.http.route import Call, Route
+from goqueue.servers.http.routes.groups import parse_offsets
+from goqueue.servers.http.transaction_ids import number_of, transaction_id
 from goqueue.servers.http.transaction_types import (
     AddPartition,
     Begun,
+    OffsetsInTransaction,
     OfTransaction,
     ProducerHeartbeat,
     PublishedInTransaction,
@@ -34,7 +39,9 @@ async def heartbeat(services: Services, call: Call) -> Status:
     if not raw.isascii() or not raw.isdigit():
         raise InvalidRequest(f"{raw[:40]!r} is no producer id", field="producer_id")
     described = await services.transactions.describe(call.body.transactional_id)
-    _check_identity(described, Producer(int(raw), call.body.epoch))
+    producer = Producer(int(raw), call.body.epoch)
+    _check_identity(described, producer)
+    services.transactions.heard(call.body.transactional_id, producer)
     return Status(status="ok")
 
 
@@ -42,7 +49,8 @@ async def begin(services: Services, call: Call) -> Begun:
     """Begin a transaction."""
     name, producer = call.body.transactional_id, _producer(call.body)
     await services.transactions.begin(name, producer)
-    return Begun(transaction_id=_transaction_id(await services.transactions.describe(name)))
+    services.transactions.heard(name, producer)
+    return Begun(transaction_id=transaction_id(await services.transactions.describe(name)))
 
 
 async def publish(services: Services, call: Call) -> PublishedInTransaction:
@@ -58,7 +66,9 @@ async def publish(services: Services, call: Call) -> PublishedInTransaction:
             raise InvalidRequest("without a key the partition must be named: a retry might go elsewhere", field="key")
         algorithm = services.topics.config(body.topic).partitioner
         partition = partition_for_key(record.key, len(topic.partitions), algorithm)
-    await _add(services, transactions.id_of(body.producer_id), producer, TopicPartition(body.topic, partition))
+    number = number_of(body.transaction_id, body.producer_id)
+    name = transactions.id_of(body.producer_id)
+    await _add(services, name, producer, TopicPartition(body.topic, partition), number)
     batch = encode_batch(
         [record],
         producer_id=body.producer_id,
@@ -67,6 +77,8 @@ async def publish(services: Services, call: Call) -> PublishedInTransaction:
         transactional=True,
         now_ms=services.clock.now_ms(),
     )
+    if number is not None:
+        transactions.check_number(producer, number)
     pending = services.publish.append(body.topic, partition, batch, acks=Acks.ALL)
     if pending.durable is not None:
         await pending.durable
@@ -77,19 +89,43 @@ async def publish(services: Services, call: Call) -> PublishedInTransaction:
 async def add_partition(services: Services, call: Call) -> Status:
     """Say which partition the transaction is going to write to."""
     body: AddPartition = call.body
-    await _add(services, body.transactional_id, _producer(body), TopicPartition(body.topic, body.partition))
+    number = number_of(body.transaction_id, body.producer_id)
+    await _add(services, body.transactional_id, _producer(body), TopicPartition(body.topic, body.partition), number)
+    return Status(status="added")
+
+
+async def commit_offsets(services: Services, call: Call) -> Status:
+    """Commit offsets of a group when the transaction is committed, if it is."""
+    body: OffsetsInTransaction = call.body
+    transactions, producer = services.transactions, _producer(body)
+    wanted = [NewOffset(at.topic, at.partition, offset) for at, offset in parse_offsets(body.offsets)]
+    if not wanted:
+        raise InvalidRequest("there are no offsets to commit", field="offsets")
+    number = number_of(body.transaction_id, body.producer_id)
+    described = await _described(services, body.transactional_id, producer)
+    await transactions.add_group(body.transactional_id, producer, body.group, number=number or described.number)
+    problems = await services.groups.commit_in_transaction(
+        body.group,
+        wanted,
+        Transaction(body.producer_id, body.epoch),
+        member_id=body.member_id,
+        generation=body.generation,
+    )
+    for problem in problems:
+        if problem is not None:
+            raise problem
     return Status(status="added")
 
 
 async def commit(services: Services, call: Call) -> Status:
     """Show all that the transaction wrote; answered when that is decided for good."""
-    await services.transactions.end(call.body.transactional_id, _producer(call.body), commit=True)
+    await _end(services, call.body, commit=True)
     return Status(status="committed")
 
 
 async def abort(services: Services, call: Call) -> Status:
     """Hide all that the transaction wrote, for ever."""
-    await services.transactions.end(call.body.transactional_id, _producer(call.body), commit=False)
+    await _end(services, call.body, commit=False)
     return Status(status="aborted")
 
 
@@ -120,16 +156,31 @@ async def abort_any(services: Services, call: Call) -> Status:
     return Status(status="aborted")
 
 
-async def _add(services: Services, name: str, producer: Producer, place: TopicPartition) -> None:
+async def _end(services: Services, body: OfTransaction, *, commit: bool) -> None:
+    producer = _producer(body)
+    number = number_of(body.transaction_id, body.producer_id)
+    await services.transactions.end(body.transactional_id, producer, commit=commit, number=number)
+    services.transactions.heard(body.transactional_id, producer)
+
+
+async def _add(services: Services, name: str, producer: Producer, place: TopicPartition, number: int | None) -> None:
     """Only to a transaction that was begun: over HTTP a producer says when."""
+    described = await _described(services, name, producer)
+    if place in described.partitions and number in {None, described.number}:
+        return
+    number = described.number if number is None else number
+    for error in (await services.transactions.add_partitions(name, producer, [place], number=number)).values():
+        raise error
+
+
+async def _described(services: Services, name: str, producer: Producer) -> Described:
+    """The id with its open transaction, of a producer that lives."""
     described = await services.transactions.describe(name)
     _check_identity(described, producer)
+    services.transactions.heard(name, producer)
     if described.state is not TransactionState.ONGOING:
         raise InvalidTransactionState("no transaction was begun")
-    if place in described.partitions:
-        return
-    for error in (await services.transactions.add_partitions(name, producer, [place])).values():
-        raise error
+    return described
 
 
 def _check_identity(described: Described, producer: Producer) -> None:
@@ -141,14 +192,10 @@ def _producer(body: OfTransaction) -> Producer:
     return Producer(body.producer_id, body.epoch)
 
 
-def _transaction_id(one: Described) -> str:
-    return f"txn-{one.started_ms * 1_000_000}-{one.producer_id & 0xFFFFFFFF:08x}{one.number & 0xFFFFFFFF:08x}"
-
-
 def _row(one: Described) -> TransactionRow:
     return TransactionRow(
         transactional_id=one.transactional_id,
-        transaction_id="" if one.started_ms < 0 else _transaction_id(one),
+        transaction_id="" if one.started_ms < 0 else transaction_id(one),
         producer_id=one.producer_id,
         epoch=one.producer_epoch,
         state=one.state.kafka_name,
@@ -187,6 +234,15 @@ ROUTES = (
         "Add a partition to a transaction",
         {200: Status},
         body=AddPartition,
+        errors=_REFUSALS,
+    ),
+    Route(
+        "POST",
+        "/transactions/offsets",
+        commit_offsets,
+        "Commit offsets of a group within a transaction",
+        {200: Status},
+        body=OffsetsInTransaction,
         errors=_REFUSALS,
     ),
     Route("POST", "/transactions/commit", commit, "Commit", {200: Status}, body=OfTransaction, errors=_REFUSALS),
