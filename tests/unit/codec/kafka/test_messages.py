@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goqueue.codec.kafka import messages_from_kio
-from goqueue.codec.kafka.decode import decoder, read_header, skip_tags
-from goqueue.codec.kafka.encode import encoder
+from goqueue.codec.kafka.decode import decoder, read_header, response_decoder, skip_tags
+from goqueue.codec.kafka.encode import encoder, request_encoder
 from goqueue.codec.kafka.schema import MESSAGES_FILE, message_shape
 from goqueue.errors import MalformedRequest
 
@@ -49,6 +49,23 @@ def test_responses_that_we_write_are_read_alike_by_kio(key: int, version: int) -
         assert int.from_bytes(frame[4:8], "big") == 77
         body = frame[9:] if shape.is_flexible(version) and key != 18 else frame[8:]
         assert response_value(shape, version, body) == value
+
+
+@pytest.mark.parametrize(("key", "version"), VERSIONS)
+def test_what_a_client_writes_a_broker_reads_and_the_other_way_round(key: int, version: int) -> None:
+    asked, answered = message_shape(key, "request"), message_shape(key, "response")
+    for seed in range(ROUNDS):
+        value = message_value(asked, version, Random(seed))
+        frame = memoryview(b"".join(request_encoder(key, version)(77, "me", _with_views(value))))[4:]
+        header = read_header(frame)
+        assert header[:4] == (key, version, 77, "me")
+        body = skip_tags(frame, header.end) if asked.is_flexible(version) else header.end
+        assert as_plain(decoder(key, version)(frame, body), asked.fields, version) == value
+
+        reply = message_value(answered, version, Random(seed))
+        frame = memoryview(b"".join(encoder(key, version)(78, _with_views(reply))))[4:]
+        correlation_id, response = response_decoder(key, version)(frame)
+        assert (correlation_id, as_plain(response, answered.fields, version)) == (78, reply)
 
 
 @pytest.mark.parametrize(("key", "version"), VERSIONS)
