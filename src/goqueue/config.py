@@ -169,6 +169,8 @@ class TransactionsConfig:
 class DeliveryConfig:
     """Queue groups: how messages are handed out, and what becomes of those that are not settled."""
 
+    state_partitions: int = setting(50, "Partitions of __delivery_state.", minimum=1)
+    receive_max: int = setting(1_000, "Messages in one receive, and receipts in one settlement.", minimum=1)
     visibility_ms: int = setting(
         30_000, "How long a delivered message is hidden from others.", minimum=0, maximum=12 * 3600 * 1000
     )

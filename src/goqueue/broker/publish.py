@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from goqueue.broker.batch_checks import check_acks, check_keys, check_limits, check_timestamp, header_of, keyless
+from goqueue.broker.batch_lanes import NORMAL, BatchLane, lane_of, lane_of_batch
 from goqueue.broker.deduplication import Deduplication, Remembered, Sifted
 from goqueue.broker.partitions import Partition, Partitions
 from goqueue.broker.placement import Share, place_records, split_share
@@ -83,16 +84,30 @@ class PublishService:
         self._transactions = transactions
         self._deduplication = deduplication or Deduplication(ids_max=0)
 
-    def append(self, topic: str, partition: int, batch: Buffer, *, acks: Acks, internal: bool = False) -> Pending:
-        """Check and write one closed batch, and say what is left to wait for."""
+    def append(
+        self,
+        topic: str,
+        partition: int,
+        batch: Buffer,
+        *,
+        acks: Acks,
+        internal: bool = False,
+        lane: BatchLane | None = None,
+    ) -> Pending:
+        """Check and write one closed batch, and say what is left to wait for.
+
+        Who knows the records' `lane` says so; else they are looked at if the topic wants that, or are normal.
+        """
         place = self._partitions.get(topic, partition)
         try:
-            return self._append(place, batch, acks, internal=internal)
+            return self._append(place, batch, acks, lane, internal=internal)
         except GoQueueError as error:
             place.traffic.failures[wire_of(error).code] += 1
             raise
 
-    def _append(self, place: Partition, batch: Buffer, acks: Acks, *, internal: bool) -> Pending:
+    def _append(
+        self, place: Partition, batch: Buffer, acks: Acks, lane: BatchLane | None, *, internal: bool
+    ) -> Pending:
         if place.internal and not internal:
             raise InternalTopic(place.topic_name)
         if acks != Acks.LEADER:
@@ -105,9 +120,14 @@ class PublishService:
         for stage in self._stages:
             stage.check(place, header, batch, now_ms)
         if place.opens_batches:
+            if lane is None and place.config.priority_headers:
+                lane = lane_of_batch(batch)
             batch = _opened(place, batch, now_ms)
         writer = place.writer
-        appended = writer.append(batch, now_ms=now_ms)
+        if lane is None or lane is NORMAL:
+            appended = writer.append(batch, now_ms=now_ms)
+        else:
+            appended = writer.append(batch, now_ms=now_ms, priority=lane.priority, flags=lane.flags)
         if not appended.duplicate:
             traffic = place.traffic
             traffic.bytes_in += len(batch)
@@ -263,15 +283,16 @@ class PublishService:
         now_ms: int,
         results: dict[int, Published],
     ) -> Pending:
+        chosen = [records[position] for position in share.positions]
         batch = encode_batch(
-            [records[position] for position in share.positions],
+            chosen,
             producer_id=sender.producer_id,
             producer_epoch=sender.producer_epoch,
             base_sequence=sender.sequence,
             transactional=sender.transactional,
             now_ms=now_ms,
         )
-        pending = self.append(topic, share.partition, batch, acks=acks)
+        pending = self.append(topic, share.partition, batch, acks=acks, lane=lane_of(chosen))
         appended = pending.appended
         place = self._partitions.get(topic, share.partition)
         has_window = place.config.dedup_window_ms and not appended.duplicate

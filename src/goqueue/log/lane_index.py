@@ -75,6 +75,26 @@ class LaneIndex:
                 high = middle
         return _matching(memoryview(packed)[low * _RUN.size :], self.base_offset, lane, from_offset)
 
+    def some_runs(self, from_offset: int, runs_max: int) -> list[LaneRun]:
+        """As `runs` of all lanes, but at most that many: the cost does not grow with the index."""
+        # As in `_all_packed`: the last run first.
+        last = self._last
+        packed = self._packed
+        low, high = 0, len(packed) // _RUN.size
+        while low < high:
+            middle = (low + high) // 2
+            if _unpack(packed, middle * _RUN.size, self.base_offset).end_offset <= from_offset:
+                low = middle + 1
+            else:
+                high = middle
+        part = bytes(packed[low * _RUN.size : (low + runs_max) * _RUN.size])
+        runs = list(_matching(part, self.base_offset, None, from_offset))
+        if len(runs) < runs_max and last is not None and last.end_offset > from_offset:
+            if runs and runs[-1].first_offset >= last.first_offset:
+                return runs
+            runs.append(last)
+        return runs
+
     def truncate(self, offset: int) -> None:
         """The log now ends at `offset`: cut the runs there."""
         kept = [run for run in self.runs(None, self.base_offset) if run.first_offset < offset]
@@ -137,20 +157,21 @@ class LaneIndex:
         return _RUN.pack(first_offset - self.base_offset, lane << _COUNT_BITS | count)
 
 
-def read_runs(file: File, lane: int | None, from_offset: int, *, where: str) -> Iterator[LaneRun]:
+def read_runs(file: File, lane: int | None, from_offset: int, *, where: str, nowait: bool = False) -> Iterator[LaneRun]:
     """As `LaneIndex.runs`, from the file of a sealed segment; DamagedIndex where it is unsound."""
-    layout = _read_layout(file.pread(_HEADER.size, 0), file.size(), where)
+    layout = _read_layout(file.pread(_HEADER.size, 0, nowait=nowait), file.size(), where)
     low, high = 0, layout.blocks
     while high - low > 1:  # the last block that begins at or before the offset
         middle = (low + high) // 2
-        block = layout.check_block(file.pread(_BLOCK_BYTES, layout.position(middle)), middle, where)
+        block = layout.check_block(file.pread(_BLOCK_BYTES, layout.position(middle), nowait=nowait), middle, where)
         if _unpack(block, 0, layout.base_offset).first_offset <= from_offset:
             low = middle
         else:
             high = middle
     for start in range(low, layout.blocks, _BLOCKS_PER_READ):
         stop = min(start + _BLOCKS_PER_READ, layout.blocks)
-        data = memoryview(file.pread(layout.position(stop) - layout.position(start), layout.position(start)))
+        size = layout.position(stop) - layout.position(start)
+        data = memoryview(file.pread(size, layout.position(start), nowait=nowait))
         for block_number in range(start, stop):
             at = (block_number - start) * _BLOCK_BYTES
             packed = layout.check_block(data[at : at + _BLOCK_BYTES], block_number, where)

@@ -13,6 +13,7 @@ from goqueue.log import appends, compacting, durability, removal, timestamps
 from goqueue.log.aborted_lookup import aborted_between
 from goqueue.log.appends import append_data
 from goqueue.log.compaction import Compaction, CompactionReport
+from goqueue.log.lane_lookup import LaneRuns, lane_runs
 from goqueue.log.producer_state import ProducerInfo
 from goqueue.log.reads import Read, Reader
 from goqueue.log.recovery import recover
@@ -208,6 +209,10 @@ class PartitionLog:
     def aborted_between(self, first: int, upper: int) -> list[AbortedTransaction]:
         """The aborted transactions with records in [first, upper)."""
         return aborted_between(self._state, first, upper)
+
+    def lane_runs(self, lane: int | None, offset: int, *, upper: int, runs_max: int, nowait: bool = False) -> LaneRuns:
+        """The runs of a lane (None: of all) from `offset` up to `upper`; how far is in the answer."""
+        return lane_runs(self._state, lane, offset, upper=upper, runs_max=runs_max, nowait=nowait)
 
     def producers(self) -> list[ProducerInfo]:
         """Every producer that the log remembers."""

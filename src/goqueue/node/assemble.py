@@ -23,6 +23,9 @@ from goqueue.broker.stages import DiskGuard
 from goqueue.broker.topics import TopicService
 from goqueue.clock import Clock, Rng
 from goqueue.config import Config
+from goqueue.delivery.feature import feature as delivery_feature
+from goqueue.delivery.records import QueueId
+from goqueue.delivery.values import GroupSettings
 from goqueue.groups.eager import EagerGroups
 from goqueue.groups.feature import feature as group_feature
 from goqueue.groups.polls import GroupPolls
@@ -153,6 +156,28 @@ async def _wire(
         on_retry=_report_marker,
     )
     stack.push_async_callback(transactions.close)
+
+    async def group_settings(group: str) -> GroupSettings:
+        settings = await groups.ensure_queue(group)
+        return GroupSettings({**settings.policy, "key_ordered": settings.key_ordered})
+
+    delivery = delivery_feature(
+        config=config.delivery,
+        topics=topics,
+        partitions=partitions,
+        publish=publish,
+        producer_ids=producer_ids,
+        group_settings=group_settings,
+        subscribe=metadata.subscribe,
+        files=files,
+        offload=work_offload,
+        clock=clock,
+        rng=rng,
+        on_failure=partial(_report_shard, "delivery"),
+        on_dead_letter_failure=_report_dead_letters,
+    )
+    stack.push_async_callback(delivery.close)
+    groups.attach(delivery)
     housekeeping = Housekeeping(
         partitions, clock=clock, offload=work_offload, log=config.log, durability=config.durability
     )
@@ -187,6 +212,7 @@ async def _wire(
         producer_ids=producer_ids,
         transactions=transactions,
         groups=groups,
+        delivery=delivery,
         eager_groups=EagerGroups(groups, topics),
         group_polls=GroupPolls(groups, topics, queries, reads, clock),
         group_progress=GroupProgress(groups, topics, queries, reads, clock),
@@ -262,6 +288,15 @@ def _report_shard(coordinator: str, partition: int, reason: BaseException) -> No
 
 def _report_marker(transactional_id: str, place: TopicPartition | None, reason: BaseException) -> None:
     _log.warning("transaction of %r is not ended in %s yet, and will be: %s", transactional_id, place, reason)
+
+
+def _report_dead_letters(queue_id: QueueId, reason: BaseException) -> None:
+    _log.warning(
+        "dead letters of group %r in partition %d are not moved yet, and will be: %s",
+        queue_id.group,
+        queue_id.partition,
+        reason,
+    )
 
 
 async def _close_partitions(partitions: Partitions) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from goqueue.broker.topics import TopicService
     from goqueue.clock import Clock
     from goqueue.config import Config
+    from goqueue.delivery.service import DeliveryService
     from goqueue.groups.eager import EagerGroups
     from goqueue.groups.polls import GroupPolls
     from goqueue.groups.progress import GroupProgress
@@ -59,6 +60,7 @@ class Services:
     producer_ids: ProducerIds
     transactions: TransactionService
     groups: GroupService
+    delivery: DeliveryService
     eager_groups: EagerGroups
     group_polls: GroupPolls
     group_progress: GroupProgress

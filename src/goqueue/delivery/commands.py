@@ -1,0 +1,167 @@
+"""What the delivery machine is asked, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from goqueue.delivery.policy import DeliveryPolicy
+from goqueue.delivery.records import QueueId
+from goqueue.delivery.values import Action, RangeSettlement
+
+
+@dataclass(frozen=True, slots=True)
+class OpenQueue:
+    """Answered by None once the queue is in memory. A queue that is new begins at `start`, durably if `stays`."""
+
+    queue: QueueId
+    start: int
+    stays: bool = False
+
+
+class FreshShare(NamedTuple):
+    """New messages of one lane; `keys` has a hash for each offset where keys are kept in order."""
+
+    lane: int
+    ranges: list[int]
+    keys: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Give these messages to a consumer. Answered by a list of `Granted`, or None if the plan is out of date.
+
+    `base` is where the cursors stood when the messages were chosen. `gone` need no delivery any
+    more: their records have left the log. `cursors` is where the lanes go on.
+    """
+
+    queue: QueueId
+    consumer: str
+    policy: DeliveryPolicy
+    visibility_ms: int
+    lease_id: int
+    base: list[int]
+    cursors: list[int]
+    fresh: Sequence[FreshShare] = ()
+    retries: Sequence[int] = ()
+    gone: Sequence[int] = ()
+
+
+class Granted(NamedTuple):
+    """Messages that a consumer now holds; each of them has the same receipt but for its offset."""
+
+    lease_id: int
+    lane: int
+    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody asks for here
+    deadline_ms: int
+    first_ms: int
+    ranges: list[int]
+
+
+class SettleShare(NamedTuple):
+    """Receipts of one lease that are settled in the same way. `offsets` in any order."""
+
+    lease_id: int
+    count: int  # type: ignore[assignment]
+    action: Action
+    offsets: list[int]
+    delay_ms: int | None = None
+    reason: str = ""
+    visibility_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """Settle receipts. Answered by one `ShareSettled` for each share. `chance` decides the jitter."""
+
+    shares: Sequence[SettleShare]
+    durable: bool = False
+    chance: float = 0.0
+
+
+class ShareSettled(NamedTuple):
+    """What became of a share. `queue` is None if the lease is not known (any more)."""
+
+    queue: QueueId | None
+    # Offsets whose receipt is no longer good.
+    refused: frozenset[int]
+    action_taken: str
+    next_visible_ms: int | None
+    dies: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SettleHeld:
+    """Settle what a consumer holds in ranges of offsets. Answered by a bool for each: whether it held any."""
+
+    queue: QueueId
+    consumer: str
+    ranges: Sequence[RangeSettlement]
+    chance: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseConsumer:
+    """Give back what a consumer holds, no failure counted. Answered by how many."""
+
+    queue: QueueId
+    consumer: str
+
+
+@dataclass(frozen=True, slots=True)
+class BeginMove:
+    """Choose the dying messages to append next. Answered by a `Move`, None, or `ProducerIdNeeded`."""
+
+    queue: QueueId
+    producer_id: int = -1
+
+
+class Dead(NamedTuple):
+    """A dying message, and what its dead letter says about it."""
+
+    offset: int
+    lane: int
+    count: int  # type: ignore[assignment]
+    consumer: str
+    first_ms: int
+    last_ms: int
+    reason: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A batch for the dead-letter topic."""
+
+    producer_id: int
+    sequence: int
+    dead: tuple[Dead, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdNeeded:
+    """The answer to `BeginMove` when the queue has no producer yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndMove:
+    """The batch is safe in the dead-letter topic, and its producer goes on there. Answered by None."""
+
+    queue: QueueId
+    next_sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResetQueue:
+    """Begin again at this offset; refused while messages are in flight. Answered by None."""
+
+    queue: QueueId
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetQueue:
+    """The group or the topic is gone. Answered by None."""
+
+    queue: QueueId

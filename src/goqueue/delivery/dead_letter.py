@@ -1,0 +1,215 @@
+"""Dead letters: messages that failed for good go to `{topic}.dlq`, each exactly once.
+
+The machine says which batch is next, under which producer id and sequence, and that is durable
+before it is appended. After a crash the same batch is asked for again; what the dead-letter
+partition knows of the producer tells whether it lies there already. One batch per queue at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Protocol
+
+from goqueue.broker.batch_lanes import lane_of
+from goqueue.broker.partitions import Partition, Partitions
+from goqueue.broker.publish import PublishService
+from goqueue.broker.topics import NewTopic, TopicService
+from goqueue.clock import Clock
+from goqueue.codec.batch import encode_batch
+from goqueue.coordinator.runtime import Coordinator
+from goqueue.coordinator.timers import Alarm
+from goqueue.delivery.batches import open_batches
+from goqueue.delivery.commands import BeginMove, Dead, EndMove, Move, ProducerIdNeeded
+from goqueue.delivery.policy import DEAD_LETTER_SUFFIX
+from goqueue.delivery.records import QueueId
+from goqueue.errors import GoQueueError, PartitionNotFound, TopicExists, TopicIdNotFound
+from goqueue.metadata.image import Topic
+from goqueue.ports import Offload
+from goqueue.records import Acks, Header, NewRecord, Record
+
+# How long after a failure a queue's dead letters are tried again.
+RETRY_MS = 1000
+
+HEADER_PREFIX = "goqueue-dlq-"
+
+OnFailure = Callable[[QueueId, BaseException], None]
+
+
+class ProducerIds(Protocol):
+    """Where producer ids come from."""
+
+    def allocate(self) -> Awaitable[int]:
+        """A new one."""
+        ...
+
+
+class DeadLetters:
+    """Moves what is dying, in the background, for all queues."""
+
+    def __init__(
+        self,
+        *,
+        topics: TopicService,
+        partitions: Partitions,
+        publish: PublishService,
+        producer_ids: ProducerIds,
+        offload: Offload,
+        clock: Clock,
+        on_failure: OnFailure | None = None,
+    ) -> None:
+        self._topics = topics
+        self._partitions = partitions
+        self._publish = publish
+        self._producer_ids = producer_ids
+        self._offload = offload
+        self._clock = clock
+        self._on_failure = on_failure
+        self._coordinator: Coordinator | None = None
+        self._tasks: dict[QueueId, asyncio.Task[None]] = {}
+        self._again: set[QueueId] = set()
+        self._alarm = Alarm(clock, self._retry)
+        self._closed = False
+        self.moved_total = 0
+        self.failures_total = 0
+        self.moved_by_topic: dict[str, int] = {}
+
+    def serve(self, coordinator: Coordinator) -> None:
+        """Move for the queues of this coordinator."""
+        self._coordinator = coordinator
+
+    def topic_for(self, topic: str) -> str:
+        """Where a topic's dead letters go."""
+        return topic + DEAD_LETTER_SUFFIX
+
+    def notice(self, queue_id: QueueId) -> None:
+        """The queue has messages that are dying; see to them soon."""
+        if self._closed or queue_id in self._tasks or queue_id in self._again:
+            return
+        task = asyncio.get_running_loop().create_task(self._move_all(queue_id))
+        self._tasks[queue_id] = task
+        task.add_done_callback(lambda _: self._tasks.pop(queue_id, None))
+
+    async def close(self) -> None:
+        """Stop; what is not moved yet is moved after the next start."""
+        self._closed = True
+        self._alarm.cancel()
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    def _retry(self) -> None:
+        again, self._again = self._again, set()
+        for queue_id in again:
+            self.notice(queue_id)
+
+    async def _move_all(self, queue_id: QueueId) -> None:
+        try:
+            while await self._move_some(queue_id):
+                pass
+        except Exception as error:  # noqa: BLE001 - whatever it was, the messages are safe where they are
+            self.failures_total += 1
+            self._again.add(queue_id)
+            self._alarm.set(self._clock.now_ms() + RETRY_MS)
+            if self._on_failure is not None:
+                self._on_failure(queue_id, error)
+
+    async def _move_some(self, queue_id: QueueId) -> bool:
+        """Move one batch; False when nothing is dying any more."""
+        move = await self._submit(queue_id, BeginMove(queue_id))
+        if isinstance(move, ProducerIdNeeded):
+            move = await self._submit(queue_id, BeginMove(queue_id, await self._producer_ids.allocate()))
+        if not isinstance(move, Move):
+            return False
+        try:
+            topic = self._topics.by_id(queue_id.topic_id)
+        except TopicIdNotFound:
+            # The messages went with their topic, and the queue's state is about to.
+            return False
+        next_sequence = await self._append(topic, queue_id, move)
+        await self._submit(queue_id, EndMove(queue_id, next_sequence))
+        self.moved_total += len(move.dead)
+        self.moved_by_topic[topic.name] = self.moved_by_topic.get(topic.name, 0) + len(move.dead)
+        return True
+
+    async def _append(self, topic: Topic, queue_id: QueueId, move: Move) -> int:
+        """Append the batch unless it is there; returns where its producer's sequence goes on."""
+        target = await self._dead_letter_topic(topic, queue_id.partition)
+        place = self._partitions.get(target, queue_id.partition)
+        known = {one.producer_id: one.last_sequence for one in place.log.producers()}.get(move.producer_id, -1)
+        if known >= move.sequence:
+            # Appended before a crash. It may not be durable yet, and must be before it is forgotten elsewhere.
+            unsafe = place.writer.reached(place.log.end_offset, Acks.ALL)
+            if unsafe is not None:
+                await unsafe
+            return known + 1
+        source = self._partitions.get(topic.name, queue_id.partition)
+        records = await self._letters(source, queue_id, topic.name, move.dead)
+        if not records:
+            return move.sequence
+        batch = encode_batch(
+            records,
+            producer_id=move.producer_id,
+            producer_epoch=0,
+            base_sequence=move.sequence,
+            now_ms=self._clock.now_ms(),
+        )
+        pending = self._publish.append(target, queue_id.partition, batch, acks=Acks.ALL, lane=lane_of(records))
+        if pending.durable is not None:
+            await pending.durable
+        return move.sequence + len(records)
+
+    async def _dead_letter_topic(self, topic: Topic, partition: int) -> str:
+        name = self.topic_for(topic.name)
+        count = len(topic.partitions)
+        found = self._topics.find(name)
+        if found is None:
+            with suppress(TopicExists):
+                await self._topics.create(NewTopic(name, count))
+            found = self._topics.get(name)
+        if len(found.partitions) <= partition:
+            # The topic has grown since.
+            await self._topics.add_partitions(name, count)
+        if len(self._topics.get(name).partitions) <= partition:
+            raise PartitionNotFound(name, partition)
+        return name
+
+    async def _letters(self, source: Partition, queue_id: QueueId, topic: str, dead: Sequence[Dead]) -> list[NewRecord]:
+        letters: list[NewRecord] = []
+        for one in dead:
+            opened = await self._offload(lambda one=one: open_batches(source.log, one.offset, one.offset, nowait=False))  # type: ignore[misc]
+            found = [r for part in opened for r in part.records if r.offset == one.offset]
+            if found:
+                letters.append(dead_letter(found[0], one, topic, queue_id, self._clock.now_ms()))
+        return letters
+
+    async def _submit(self, queue_id: QueueId, command: object) -> object:
+        if self._coordinator is None:
+            raise GoQueueError("no coordinator is served yet")
+        return await self._coordinator.submit(queue_id.text, command)
+
+
+def dead_letter(record: Record, dead: Dead, topic: str, queue_id: QueueId, now_ms: int) -> NewRecord:
+    """The record as it was, and its history as headers. What an earlier death wrote stays before it."""
+    history: dict[str, str] = {
+        "topic": topic,
+        "partition": str(queue_id.partition),
+        "offset": str(record.offset),
+        "timestamp": str(record.timestamp_ms),
+        "group": queue_id.group,
+        "consumer": dead.consumer,
+        "delivery-count": str(dead.count),
+        "first-delivered": str(dead.first_ms),
+        "last-delivered": str(dead.last_ms),
+        "died": str(now_ms),
+        "reason": dead.reason,
+        "error": dead.error,
+    }
+    headers: list[Header] = [*record.headers]
+    headers += [(HEADER_PREFIX + name, text.encode()) for name, text in history.items() if text]
+    if record.key is not None:
+        headers.append((HEADER_PREFIX + "key", record.key))
+    return NewRecord(record.key, record.value, tuple(headers), now_ms)

@@ -1,0 +1,98 @@
+"""Delivery, put together: what the composition root calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from goqueue.broker.partitions import Partitions
+from goqueue.broker.producer_ids import ProducerIds
+from goqueue.broker.publish import PublishService
+from goqueue.broker.topics import TopicService
+from goqueue.clock import Clock, Rng
+from goqueue.config import DeliveryConfig
+from goqueue.coordinator.runtime import Coordinator, OnFailure
+from goqueue.coordinator.topic import CoordinatorTopic
+from goqueue.delivery.dead_letter import DeadLetters
+from goqueue.delivery.dead_letter import OnFailure as OnDeadLetterFailure
+from goqueue.delivery.machine import DeliveryMachine
+from goqueue.delivery.service import DELIVERY_STATE, DeliveryService
+from goqueue.delivery.table import Queues
+from goqueue.delivery.taking import Taker
+from goqueue.delivery.values import GroupSettingsOf
+from goqueue.metadata.image import Event, TopicDeleted
+from goqueue.ports import Files, Offload
+
+# Small segments: only sealed ones are compacted, and replay reads what is not.
+_TOPIC_CONFIG: Mapping[str, str] = MappingProxyType(
+    {"cleanup.policy": "compact", "segment.bytes": str(16 * 1024 * 1024)}
+)
+
+
+def feature(
+    *,
+    config: DeliveryConfig,
+    topics: TopicService,
+    partitions: Partitions,
+    publish: PublishService,
+    producer_ids: ProducerIds,
+    group_settings: GroupSettingsOf,
+    subscribe: Callable[[Callable[[Event], None]], object],
+    files: Files,
+    offload: Offload,
+    clock: Clock,
+    rng: Rng,
+    on_failure: OnFailure | None = None,
+    on_dead_letter_failure: OnDeadLetterFailure | None = None,
+) -> DeliveryService:
+    """The delivery service over `__delivery_state`; what its log says is loaded in the background."""
+    dead_letters = DeadLetters(
+        topics=topics,
+        partitions=partitions,
+        publish=publish,
+        producer_ids=producer_ids,
+        offload=offload,
+        clock=clock,
+        on_failure=on_dead_letter_failure,
+    )
+    queues = Queues(dead_letters.notice)
+    topic = CoordinatorTopic(
+        topics, partitions, DELIVERY_STATE, partition_count=config.state_partitions, config=_TOPIC_CONFIG
+    )
+
+    def shard_dropped(shard: int, reason: BaseException) -> None:
+        queues.drop_shard(lambda queue_id: coordinator.partition_for(queue_id.text) == shard)
+        if on_failure is not None:
+            on_failure(shard, reason)
+
+    coordinator = Coordinator(
+        DELIVERY_STATE,
+        topic.partition_count,
+        lambda: DeliveryMachine(queues),
+        open_partition=topic,
+        files=files,
+        offload=offload,
+        clock=clock,
+        on_failure=shard_dropped,
+    )
+    dead_letters.serve(coordinator)
+    service = DeliveryService(
+        coordinator,
+        queues,
+        Taker(coordinator, queues, offload=offload, clock=clock, rng=rng),
+        dead_letters,
+        config=config,
+        topics=topics,
+        partitions=partitions,
+        group_settings=group_settings,
+        clock=clock,
+        rng=rng,
+    )
+
+    def on_event(event: Event) -> None:
+        if isinstance(event, TopicDeleted):
+            service.topic_deleted(event.topic_id)
+
+    subscribe(on_event)
+    service.start([place.partition for place in partitions.on_disk() if place.topic == DELIVERY_STATE])
+    return service

@@ -1,0 +1,366 @@
+"""The delivery machine: the queues of one shard of `__delivery_state`.
+
+LEASED -> settled | WAITING | DYING, by receipts; LEASED -> available again by time, which writes
+nothing. A message that used up its deliveries, or was rejected, is DYING until the dead-letter
+topic has it. Every command leaves at most one delta per queue; replies are given once it is
+written, unless the command asks for more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, Protocol
+
+import msgspec
+
+from goqueue.coordinator.shard import Decision, Record
+from goqueue.delivery import settling
+from goqueue.delivery.commands import (
+    BeginMove,
+    Dead,
+    EndMove,
+    ForgetQueue,
+    FreshShare,
+    Granted,
+    Lease,
+    Move,
+    OpenQueue,
+    ProducerIdNeeded,
+    ReleaseConsumer,
+    ResetQueue,
+    Settle,
+    SettleHeld,
+)
+from goqueue.delivery.holds import Timers
+from goqueue.delivery.lanes import LANES
+from goqueue.delivery.queue import Queue
+from goqueue.delivery.records import (
+    KEYS,
+    SLOTS,
+    SNAPSHOT_DELTAS,
+    VALUES,
+    Change,
+    Cursors,
+    Delta,
+    DeltaKey,
+    Governed,
+    Leased,
+    Moved,
+    Moving,
+    Parked,
+    QueueId,
+    QueueState,
+    Reset,
+    Settled,
+    SnapshotKey,
+    offsets_of,
+    ranges_of,
+)
+from goqueue.errors import GroupInFlight, StorageError
+
+MOVE_MESSAGES_MAX = 100
+
+_snapshot_decoder = msgspec.msgpack.Decoder(list[tuple[bytes, bytes]])
+Changes = dict[Queue, list[Change]]
+
+
+class QueueTable(Protocol):
+    """Who wants to know of queues: all shards of a node share one."""
+
+    def put(self, queue: Queue) -> None:
+        """The queue is in memory from now on, in place of another of its id."""
+        ...
+
+    def drop(self, queue: Queue) -> None:
+        """The queue is gone."""
+        ...
+
+    def on_ready(self, queue: Queue) -> None:
+        """Messages of the queue became available by time."""
+        ...
+
+    def on_dying(self, queue: Queue) -> None:
+        """Messages of the queue are on their way to the dead-letter topic."""
+        ...
+
+
+class DeliveryMachine:
+    """A `coordinator.shard.Machine` for queues."""
+
+    def __init__(self, table: QueueTable) -> None:
+        self._table = table
+        self._queues: dict[QueueId, Queue] = {}
+        self._timers = Timers()
+        # Lease id -> [queue, offsets that still belong to it].
+        self._leases: dict[int, list[Any]] = {}
+        # Queues with messages whose last delivery ran out, for `tick`.
+        self._exhausted: dict[Queue, None] = {}
+
+    # --- the machine ---------------------------------------------------------------------
+
+    def decide(self, ticket: int, command: Any, now_ms: int) -> Decision:
+        """Answer a command, always at once."""
+        self.advance(now_ms)
+        changes: Changes = {}
+        reply, held = self._HANDLERS[type(command)](self, command, now_ms, changes)
+        if isinstance(command, ForgetQueue):
+            return Decision(self._tombstones(command.queue), ((ticket, reply),))
+        return Decision(self._records(changes), ((ticket, reply),), held=held)
+
+    def tick(self, now_ms: int) -> Decision:
+        """Let visibility end, and let those die whose last delivery it was."""
+        self.advance(now_ms)
+        exhausted, self._exhausted = self._exhausted, {}
+        changes = {queue: settling.exhaust(queue, now_ms) for queue in exhausted}
+        return Decision(self._records({queue: found for queue, found in changes.items() if found}), held=False)
+
+    def advance(self, now_ms: int) -> None:
+        """What has changed by time alone. Writes nothing."""
+        while (due := self._timers.pop_due(now_ms)) is not None:
+            queue, hold = due
+            if queue.expire(hold):
+                self._table.on_ready(queue)
+            elif queue.exhausted:
+                self._exhausted[queue] = None
+
+    def apply(self, key: bytes, value: bytes | None) -> None:
+        """Take in one record."""
+        name = KEYS.decode(key)
+        queue_id = QueueId(name.group, name.topic_id, name.partition)
+        if value is None:
+            if isinstance(name, SnapshotKey):
+                self._drop(queue_id)
+            return
+        queue = self._queues.get(queue_id) or self._put(queue_id)
+        record = VALUES.decode(value)
+        if isinstance(record, QueueState):
+            # Right after it was written, the queue is what the snapshot says.
+            if queue.is_incomplete or queue.sequence != record.sequence:
+                queue.restore(record)
+            queue.deltas = 0
+        else:
+            queue.apply(record)
+        if queue.dying and not queue.is_incomplete:
+            self._table.on_dying(queue)
+
+    def wake_at_ms(self) -> int | None:
+        """When the next visibility or back-off ends."""
+        return 0 if self._exhausted else self._timers.next_ms()
+
+    def snapshot(self) -> bytes:
+        """Every queue."""
+        return msgspec.msgpack.encode([_snapshot_record(queue) for queue in self._queues.values()])
+
+    def restore(self, data: bytes) -> None:
+        """Become what `snapshot` described."""
+        for key, value in _snapshot_decoder.decode(data):
+            self.apply(key, value)
+
+    def queue(self, queue_id: QueueId) -> Queue | None:
+        """The queue, if it is known."""
+        return self._queues.get(queue_id)
+
+    # --- commands ------------------------------------------------------------------------
+
+    def _open(self, command: OpenQueue, now_ms: int, changes: Changes) -> tuple[None, bool]:  # noqa: ARG002
+        queue = self._queues.get(command.queue)
+        if queue is None:
+            queue = self._put(command.queue)
+        if queue.sequence == 0 and not queue.is_incomplete:
+            if command.stays:
+                changes[queue] = [Cursors([command.start] * LANES)]
+                return None, True
+            queue.cursors = [max(command.start, cursor) for cursor in queue.cursors]
+        self._sound(command.queue)
+        return None, False
+
+    def _lease(self, command: Lease, now_ms: int, changes: Changes) -> tuple[list[Granted] | None, bool]:
+        queue = self._queues.get(command.queue)
+        if queue is None or queue.is_incomplete or queue.cursors != command.base:
+            return None, False
+        found: list[Change] = []
+        if queue.policy != command.policy:
+            found.append(Governed(command.policy))
+        if command.gone:
+            found.append(Settled(ranges_of(sorted(command.gone))))
+        granting = _Granting(command, now_ms)
+        for offset in command.retries:
+            if queue.is_ready(offset):
+                granting.add_retry(queue, offset)
+        granting.add_fresh(queue, command.fresh)
+        found += granting.changes
+        if command.cursors != command.base:
+            found.append(Cursors(command.cursors))
+        if found:
+            changes[queue] = found
+        return granting.granted, False
+
+    def _settle(self, command: Settle, now_ms: int, changes: Changes) -> tuple[object, bool]:
+        return settling.settle(command, now_ms, self._leases, changes), command.durable
+
+    def _settle_held(self, command: SettleHeld, now_ms: int, changes: Changes) -> tuple[object, bool]:
+        queue = self._sound(command.queue)
+        return settling.settle_held(queue, command, now_ms, changes), False
+
+    def _release(self, command: ReleaseConsumer, now_ms: int, changes: Changes) -> tuple[int, bool]:
+        queue = self._queues.get(command.queue)
+        if queue is None or queue.is_incomplete:
+            return 0, False
+        return settling.release_consumer(queue, command.consumer, now_ms, changes), False
+
+    def _begin_move(self, command: BeginMove, now_ms: int, changes: Changes) -> tuple[object, bool]:  # noqa: ARG002
+        queue = self._sound(command.queue)
+        if not queue.dying and not queue.moving:
+            return None, False
+        offsets = queue.moving or sorted(queue.dying)[:MOVE_MESSAGES_MAX]
+        producer_id, sequence = queue.producer_id, queue.next_sequence
+        if producer_id < 0:
+            if command.producer_id < 0:
+                return ProducerIdNeeded(), False
+            producer_id, sequence = command.producer_id, 0
+        if not queue.moving:
+            changes[queue] = [Moving(producer_id, sequence, offsets)]
+        # Held: the batch may be appended only once this cannot be forgotten, or another would get its sequence.
+        return Move(producer_id, sequence, tuple(_dead(queue, offset) for offset in offsets)), True
+
+    def _end_move(self, command: EndMove, now_ms: int, changes: Changes) -> tuple[None, bool]:  # noqa: ARG002
+        queue = self._sound(command.queue)
+        if queue.moving:
+            changes[queue] = [Moved(command.next_sequence)]
+        return None, False
+
+    def _reset(self, command: ResetQueue, now_ms: int, changes: Changes) -> tuple[None, bool]:  # noqa: ARG002
+        queue = self._sound(command.queue)
+        if queue.in_flight_count or queue.dying:
+            raise GroupInFlight(
+                f"{queue.in_flight_count + len(queue.dying)} messages of group {command.queue.group!r} are in flight"
+            )
+        changes[queue] = [Reset([command.offset] * LANES)]
+        return None, True
+
+    def _forget(self, command: ForgetQueue, now_ms: int, changes: Changes) -> tuple[None, bool]:  # noqa: ARG002
+        return None, True
+
+    _HANDLERS: ClassVar[dict[type, Callable[..., tuple[object, bool]]]] = {
+        OpenQueue: _open,
+        Lease: _lease,
+        Settle: _settle,
+        SettleHeld: _settle_held,
+        ReleaseConsumer: _release,
+        BeginMove: _begin_move,
+        EndMove: _end_move,
+        ResetQueue: _reset,
+        ForgetQueue: _forget,
+    }
+
+    # --- records -------------------------------------------------------------------------
+
+    def _records(self, changes: Changes) -> list[Record]:
+        records: list[Record] = []
+        for queue, found in changes.items():
+            if queue.deltas >= SNAPSHOT_DELTAS:
+                records.append(_snapshot_record(queue))
+            sequence = queue.sequence + 1
+            group, topic_id, partition = queue.id
+            key = KEYS.encode(DeltaKey(group, topic_id, partition, sequence % SLOTS))
+            records.append((key, VALUES.encode(Delta(sequence, found))))
+        return records
+
+    def _tombstones(self, queue_id: QueueId) -> list[Record]:
+        queue = self._queues.get(queue_id)
+        if queue is None or not (queue.sequence or queue.is_incomplete):
+            if queue is not None:
+                self._drop(queue_id)
+            return []
+        group, topic_id, partition = queue_id
+        slots = SLOTS if queue.is_incomplete else min(queue.sequence + 1, SLOTS)
+        records: list[Record] = [(KEYS.encode(SnapshotKey(group, topic_id, partition)), None)]
+        records += [(KEYS.encode(DeltaKey(group, topic_id, partition, slot)), None) for slot in range(slots)]
+        return records
+
+    def _put(self, queue_id: QueueId) -> Queue:
+        queue = self._queues[queue_id] = Queue(queue_id, self._timers, self._leases)
+        self._table.put(queue)
+        return queue
+
+    def _drop(self, queue_id: QueueId) -> None:
+        queue = self._queues.pop(queue_id, None)
+        if queue is not None:
+            queue.change(Reset([0] * LANES))
+            self._table.drop(queue)
+
+    def _sound(self, queue_id: QueueId) -> Queue:
+        queue = self._queues.get(queue_id) or self._put(queue_id)
+        if queue.is_incomplete:
+            raise StorageError(f"__delivery_state lacks records of group {queue_id.group!r}")
+        return queue
+
+
+class _Granting:
+    """Leases in the making: one per lane and number of deliveries."""
+
+    def __init__(self, command: Lease, now_ms: int) -> None:
+        self.changes: list[Change] = []
+        self.granted: list[Granted] = []
+        self._command = command
+        self._now_ms = now_ms
+        self._deadline_ms = now_ms + command.visibility_ms
+        self._retries: dict[tuple[int, int, int], Leased] = {}
+
+    def add_retry(self, queue: Queue, offset: int) -> None:
+        hold = queue.outstanding[offset]
+        first_ms = hold.first_ms or self._now_ms
+        kind = (hold.lane, hold.count + 1, first_ms)
+        leased = self._retries.get(kind)
+        if leased is None:
+            leased = self._retries[kind] = self._lease(hold.lane, hold.count + 1, first_ms, [], fresh=False)
+        leased.ranges += (offset, offset)
+
+    def add_fresh(self, queue: Queue, shares: Iterable[FreshShare]) -> None:
+        for lane, ranges, keys in shares:
+            if not keys:
+                self._lease(lane, 1, self._now_ms, ranges, fresh=True)
+                continue
+            free, parked = _by_key(queue, lane, ranges, keys)
+            if free:
+                leased = self._lease(lane, 1, self._now_ms, ranges_of([one[0] for one in free]), fresh=True)
+                leased.keys = [one[1] for one in free]
+            if parked:
+                self.changes.append(Parked(lane, ranges_of([one[0] for one in parked]), [one[1] for one in parked]))
+
+    def _lease(self, lane: int, count: int, first_ms: int, ranges: list[int], *, fresh: bool) -> Leased:
+        command = self._command
+        # Consecutive ids: what one receive gave out stays apart, and costs one draw of chance.
+        lease_id = command.lease_id + len(self.granted)
+        leased = Leased(
+            lane, lease_id, command.consumer, count, self._deadline_ms, self._now_ms, first_ms, fresh, ranges
+        )
+        self.changes.append(leased)
+        self.granted.append(Granted(lease_id, lane, count, self._deadline_ms, first_ms, ranges))
+        return leased
+
+
+def _by_key(
+    queue: Queue, lane: int, ranges: list[int], keys: list[int]
+) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """Which new messages may go, and which wait for an earlier one of their key."""
+    free: list[tuple[int, int]] = []
+    parked: list[tuple[int, int]] = []
+    taken: set[int] = set()
+    for offset, key in zip(offsets_of(ranges), keys, strict=True):
+        if key and (key in taken or (lane, key) in queue.chains):
+            parked.append((offset, key))
+        else:
+            free.append((offset, key))
+            taken.add(key)
+    return free, parked
+
+
+def _dead(queue: Queue, offset: int) -> Dead:
+    hold = queue.outstanding[offset]
+    return Dead(offset, hold.lane, hold.count, hold.consumer, hold.first_ms, hold.last_ms, hold.reason, hold.error)
+
+
+def _snapshot_record(queue: Queue) -> tuple[bytes, bytes]:
+    group, topic_id, partition = queue.id
+    return KEYS.encode(SnapshotKey(group, topic_id, partition)), VALUES.encode(queue.snapshot())

@@ -1,0 +1,447 @@
+"""Queue: where one group stands in one partition.
+
+Per lane a cursor; everything of the lane below it that is not outstanding is settled, so no
+set of settled offsets exists. Only `apply` changes what is durable. Whatever follows from that
+and the time (what is ready, who holds how many) is kept beside it.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar
+
+from goqueue.delivery.holds import Hold, State, Timers
+from goqueue.delivery.lanes import LANES, LaneScheduler
+from goqueue.delivery.policy import DeliveryPolicy
+from goqueue.delivery.records import (
+    Change,
+    Cursors,
+    Delta,
+    Dying,
+    Extended,
+    Governed,
+    HoldState,
+    Leased,
+    Moved,
+    Moving,
+    Parked,
+    QueueId,
+    QueueState,
+    Requeued,
+    Reset,
+    Settled,
+    offsets_of,
+    ranges_of,
+)
+
+_DEFAULT_POLICY = DeliveryPolicy()
+
+
+class Queue:
+    """One group on one partition. `leases` belongs to the shard: lease id -> queue and how many offsets."""
+
+    def __init__(self, queue_id: QueueId, timers: Timers, leases: dict[int, list[Any]]) -> None:
+        self.id = queue_id
+        self.sequence = 0
+        self.deltas = 0
+        # Compaction took neighbours of what was read: nothing counts until a snapshot comes.
+        self.is_incomplete = False
+        self.cursors = [0] * LANES
+        self.policy = _DEFAULT_POLICY
+        self.outstanding: dict[int, Hold] = {}
+        self.in_flight: Counter[str] = Counter()
+        self.in_flight_count = 0
+        self.lane_in_flight = [0] * LANES
+        self.scheduler = LaneScheduler()
+        # Offsets that may be available again, per lane; looked at again before they are given out.
+        self.ready: list[list[int]] = [[] for _ in range(LANES)]
+        self.exhausted: list[Hold] = []
+        self.dying: dict[int, Hold] = {}
+        self.producer_id = -1
+        self.next_sequence = 0
+        self.moving: list[int] = []
+        # Where keys are kept in order: the key of an offset, and each key's offsets in order.
+        self.key_of: dict[int, tuple[int, int]] = {}
+        self.chains: dict[tuple[int, int], list[int]] = {}
+        # Offsets that an open transaction may settle: they do not become available meanwhile.
+        self.pending: dict[int, int] = {}
+        self.counts: Counter[str] = Counter()
+        self.lane_counts = [0] * LANES
+        self._lows: list[tuple[int, int]] = []
+        self._timers = timers
+        self._leases = leases
+
+    # --- what it knows ------------------------------------------------------------------
+
+    def lowest_outstanding(self) -> int | None:
+        """The lowest offset that is neither settled nor untouched."""
+        lows, outstanding = self._lows, self.outstanding
+        while lows:
+            first, last = lows[0]
+            low = first
+            while low <= last and low not in outstanding:
+                low += 1
+            if low > last:
+                heapq.heappop(lows)
+            elif low == first:
+                return low
+            else:
+                heapq.heapreplace(lows, (low, last))
+        return None
+
+    def is_ready(self, offset: int) -> bool:
+        """Whether an outstanding message may be given out again."""
+        hold = self.outstanding.get(offset)
+        if hold is None or offset in self.pending:
+            return False
+        if hold.state is State.PARKED:
+            return self.chains[self.key_of[offset]][0] == offset
+        return hold.state is State.EXPIRED or hold.state is State.DUE
+
+    def ready_offsets(self, lane: int, limit: int) -> list[int]:
+        """Up to `limit` messages of a lane that may be given out again, lowest first."""
+        heap = self.ready[lane]
+        found: list[int] = []
+        last = -1
+        while heap and len(found) < limit:
+            offset = heapq.heappop(heap)
+            if offset != last and self.is_ready(offset):
+                found.append(offset)
+            last = offset
+        # Only a proposal: they stay listed until a record takes them away. Rising, so still a heap in front of it.
+        for offset in found:
+            heapq.heappush(heap, offset)
+        return found
+
+    # --- time ----------------------------------------------------------------------------
+
+    def expire(self, hold: Hold) -> bool:
+        """The hold's time has come; whether messages became available."""
+        if hold.state is State.LEASED:
+            self._out_of_flight(hold, hold.live)
+            self.counts["expired"] += hold.live
+            if hold.count > self.policy.retries_max:
+                hold.state = State.EXHAUSTED
+                self.exhausted.append(hold)
+                return False
+            hold.state = State.EXPIRED
+        elif hold.state is State.WAITING:
+            hold.state = State.DUE
+        else:
+            return False
+        self._list_ready(hold)
+        return True
+
+    def _list_ready(self, hold: Hold) -> None:
+        heap = self.ready[hold.lane]
+        outstanding = self.outstanding
+        for offset in offsets_of(hold.ranges):
+            if outstanding.get(offset) is hold:
+                heapq.heappush(heap, offset)
+
+    # --- records -------------------------------------------------------------------------
+
+    def apply(self, delta: Delta) -> None:
+        """Take in what a command did."""
+        if delta.sequence != self.sequence + 1:
+            self.is_incomplete = True
+        if self.is_incomplete:
+            return
+        self.sequence = delta.sequence
+        self.deltas += 1
+        for change in delta.changes:
+            self.change(change)
+
+    def change(self, change: Change) -> None:
+        """Take in one change."""
+        self._CHANGES[type(change)](self, change)
+
+    def _cursors(self, change: Cursors) -> None:
+        self.cursors = change.cursors
+
+    def _leased(self, change: Leased) -> None:
+        hold = Hold(
+            State.LEASED,
+            change.lane,
+            change.ranges,
+            lease_id=change.lease_id,
+            consumer=change.consumer,
+            count=change.count,
+            visible_at_ms=change.deadline_ms,
+            first_ms=change.first_ms,
+            last_ms=change.at_ms,
+        )
+        self._put(hold, fresh=change.fresh, keys=change.keys)
+        self.counts["delivered"] += hold.live
+        if change.count > 1:
+            self.counts["redelivered"] += hold.live
+        self.lane_counts[change.lane] += hold.live
+
+    def _parked(self, change: Parked) -> None:
+        self._put(Hold(State.PARKED, change.lane, change.ranges), fresh=True, keys=change.keys)
+
+    def _settled(self, change: Settled) -> None:
+        self._take(offsets_of(change.ranges))
+
+    def _requeued(self, change: Requeued) -> None:
+        for hold, offsets in self._by_hold(offsets_of(change.ranges)):
+            later = Hold(
+                State.WAITING,
+                hold.lane,
+                ranges_of(offsets),
+                consumer=hold.consumer,
+                count=change.count,
+                visible_at_ms=change.visible_at_ms,
+                first_ms=hold.first_ms,
+                last_ms=hold.last_ms,
+                reason=change.reason,
+            )
+            self._put(later)
+
+    def _extended(self, change: Extended) -> None:
+        for hold, offsets in self._by_hold(offsets_of(change.ranges)):
+            longer = Hold(
+                State.LEASED,
+                hold.lane,
+                ranges_of(offsets),
+                lease_id=hold.lease_id,
+                consumer=hold.consumer,
+                count=hold.count,
+                visible_at_ms=change.deadline_ms,
+                first_ms=hold.first_ms,
+                last_ms=hold.last_ms,
+            )
+            self._put(longer)
+
+    def _dying(self, change: Dying) -> None:
+        for hold, offsets in self._by_hold(offsets_of(change.ranges)):
+            dying = Hold(
+                State.DYING,
+                hold.lane,
+                ranges_of(offsets),
+                consumer=hold.consumer,
+                count=hold.count,
+                first_ms=hold.first_ms,
+                last_ms=hold.last_ms,
+                reason=change.reason,
+                error=change.error,
+            )
+            self._put(dying)
+            for offset in offsets:
+                # It no longer stands in the way of others of its key.
+                self._leave_chain(offset)
+
+    def _moving(self, change: Moving) -> None:
+        self.producer_id = change.producer_id
+        self.next_sequence = change.sequence
+        self.moving = change.offsets
+
+    def _moved(self, change: Moved) -> None:
+        self.counts["dead_lettered"] += len(self.moving)
+        self._take(self.moving)
+        self.moving = []
+        self.next_sequence = change.next_sequence
+
+    def _governed(self, change: Governed) -> None:
+        self.policy = change.policy
+
+    def _reset(self, change: Reset) -> None:
+        self._take(list(self.outstanding))
+        self.cursors = change.cursors
+        self.moving = []
+
+    _CHANGES: ClassVar[dict[type, Callable[..., None]]] = {
+        Cursors: _cursors,
+        Leased: _leased,
+        Parked: _parked,
+        Settled: _settled,
+        Requeued: _requeued,
+        Extended: _extended,
+        Dying: _dying,
+        Moving: _moving,
+        Moved: _moved,
+        Governed: _governed,
+        Reset: _reset,
+    }
+
+    # --- holds ---------------------------------------------------------------------------
+
+    def _put(self, hold: Hold, *, fresh: bool = False, keys: list[int] | None = None) -> None:
+        """Let the hold's messages be outstanding in its way, whatever they were before."""
+        outstanding, ranges = self.outstanding, hold.ranges
+        for at in range(0, len(ranges), 2):
+            first, last = ranges[at], ranges[at + 1]
+            if fresh:
+                heapq.heappush(self._lows, (first, last))
+            else:
+                for offset in range(first, last + 1):
+                    self._detach(outstanding[offset], 1)
+            outstanding.update(dict.fromkeys(range(first, last + 1), hold))
+            hold.live += last - first + 1
+        if keys:
+            self._join_chains(hold, keys)
+        if hold.state is State.LEASED:
+            self.in_flight[hold.consumer] += hold.live
+            self.in_flight_count += hold.live
+            self.lane_in_flight[hold.lane] += hold.live
+            lease = self._leases.get(hold.lease_id)
+            if lease is None:
+                self._leases[hold.lease_id] = [self, hold.live]
+            else:
+                lease[1] += hold.live
+        if hold.state is State.LEASED or hold.state is State.WAITING:
+            self._timers.add(self, hold)
+        elif hold.state is State.DYING:
+            self.dying.update(dict.fromkeys(offsets_of(ranges), hold))
+
+    def _take(self, offsets: Iterable[int]) -> None:
+        """They are settled."""
+        pop = self.outstanding.pop
+        run: Hold | None = None
+        count = 0
+        for offset in offsets:
+            hold = pop(offset, None)
+            if hold is not run:
+                if run is not None:
+                    self._detach(run, count)
+                run, count = hold, 0
+            count += 1
+            if self.key_of:
+                self._leave_chain(offset)
+            if self.dying:
+                self.dying.pop(offset, None)
+        if run is not None:
+            self._detach(run, count)
+
+    def _detach(self, hold: Hold, count: int) -> None:
+        if hold.state is State.LEASED:
+            self._out_of_flight(hold, count)
+        hold.live -= count
+        if hold.lease_id:
+            lease = self._leases.get(hold.lease_id)
+            if lease is not None:
+                lease[1] -= count
+                if lease[1] <= 0:
+                    del self._leases[hold.lease_id]
+        if hold.live == 0:
+            self._timers.forget()
+
+    def _out_of_flight(self, hold: Hold, count: int) -> None:
+        self.in_flight_count -= count
+        self.lane_in_flight[hold.lane] -= count
+        left = self.in_flight[hold.consumer] - count
+        if left:
+            self.in_flight[hold.consumer] = left
+        else:
+            del self.in_flight[hold.consumer]
+
+    def _by_hold(self, offsets: list[int]) -> list[tuple[Hold, list[int]]]:
+        """The offsets in runs that share a hold."""
+        runs: list[tuple[Hold, list[int]]] = []
+        for offset in offsets:
+            hold = self.outstanding.get(offset)
+            if hold is None:
+                continue
+            if runs and runs[-1][0] is hold:
+                runs[-1][1].append(offset)
+            else:
+                runs.append((hold, [offset]))
+        return runs
+
+    def _join_chains(self, hold: Hold, keys: list[int]) -> None:
+        for offset, key in zip(offsets_of(hold.ranges), keys, strict=True):
+            if key:
+                place = (hold.lane, key)
+                self.key_of[offset] = place
+                self.chains.setdefault(place, []).append(offset)
+
+    def _leave_chain(self, offset: int) -> None:
+        place = self.key_of.pop(offset, None)
+        if place is None:
+            return
+        chain = self.chains[place]
+        chain.remove(offset)
+        if chain:
+            heapq.heappush(self.ready[place[0]], chain[0])
+        else:
+            del self.chains[place]
+
+    # --- snapshots -----------------------------------------------------------------------
+
+    def snapshot(self) -> QueueState:
+        """All that records have made of it."""
+        by_hold: dict[Hold, list[int]] = {}
+        for offset in sorted(self.outstanding):
+            by_hold.setdefault(self.outstanding[offset], []).append(offset)
+        return QueueState(
+            self.sequence,
+            self.cursors,
+            self.policy,
+            [self._hold_state(hold, offsets) for hold, offsets in by_hold.items()],
+            self.producer_id,
+            self.next_sequence,
+            self.moving,
+        )
+
+    def restore(self, state: QueueState) -> None:
+        """Become what a snapshot says, whatever was known before."""
+        self._take(list(self.outstanding))
+        self._lows.clear()
+        self.is_incomplete = False
+        self.sequence = state.sequence
+        self.deltas = 0
+        self.cursors = state.cursors
+        self.policy = state.policy
+        self.producer_id = state.producer_id
+        self.next_sequence = state.next_sequence
+        self.moving = state.moving
+        for one in state.holds:
+            hold = Hold(
+                State(one.state),
+                one.lane,
+                one.ranges,
+                lease_id=one.lease_id,
+                consumer=one.consumer,
+                count=one.count,
+                visible_at_ms=one.visible_at_ms,
+                first_ms=one.first_ms,
+                last_ms=one.last_ms,
+                reason=one.reason,
+                error=one.error,
+            )
+            self._put(hold, fresh=True, keys=one.keys)
+        for chain in self.chains.values():
+            chain.sort()
+        for (lane, _), chain in self.chains.items():
+            heapq.heappush(self.ready[lane], chain[0])
+
+    def _hold_state(self, hold: Hold, offsets: list[int]) -> HoldState:
+        keys = [self.key_of.get(offset, (0, 0))[1] for offset in offsets] if self.key_of else []
+        return HoldState(
+            _STORED[hold.state],
+            hold.lane,
+            hold.lease_id,
+            hold.consumer,
+            hold.count,
+            hold.visible_at_ms,
+            hold.first_ms,
+            hold.last_ms,
+            hold.reason,
+            hold.error,
+            ranges_of(offsets),
+            keys if any(keys) else [],
+        )
+
+
+# What has changed by time alone changes so again after a replay.
+_STORED = {
+    State.LEASED: 0,
+    State.EXPIRED: 0,
+    State.EXHAUSTED: 0,
+    State.WAITING: 3,
+    State.DUE: 3,
+    State.PARKED: 5,
+    State.DYING: 6,
+}

@@ -1,0 +1,480 @@
+"""DeliveryService: what front-ends call. Messages out with receipts, receipts back in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from goqueue.broker.partitions import Partition, Partitions
+from goqueue.broker.topics import TopicService
+from goqueue.broker.waiters import Waiter
+from goqueue.clock import Clock, Rng
+from goqueue.config import DeliveryConfig
+from goqueue.coordinator.runtime import Coordinator
+from goqueue.delivery.commands import (
+    ForgetQueue,
+    OpenQueue,
+    ReleaseConsumer,
+    ResetQueue,
+    Settle,
+    SettleHeld,
+    SettleShare,
+    ShareSettled,
+)
+from goqueue.delivery.dead_letter import DeadLetters
+from goqueue.delivery.policy import DeliveryPolicy, group_policy, node_policy, topic_policy
+from goqueue.delivery.queue import Queue
+from goqueue.delivery.receipts import is_ours, parse_nonce, split_place, split_receipt
+from goqueue.delivery.records import QueueId
+from goqueue.delivery.stats import LaneReport, PriorityStats, ReliabilityStats, priority_stats, reliability_stats
+from goqueue.delivery.table import Queues
+from goqueue.delivery.taking import Taker, Wanted
+from goqueue.delivery.values import (
+    RECEIVE_BYTES_MAX,
+    AcquiredRange,
+    Action,
+    Delivery,
+    GroupSettings,
+    GroupSettingsOf,
+    RangeSettlement,
+    Receive,
+    Settled,
+    Settlement,
+    Start,
+)
+from goqueue.errors import (
+    GoQueueError,
+    InternalTopic,
+    InvalidRequest,
+    NotHeld,
+    ReceiptExpired,
+    ReceiptNotFound,
+    TopicIdNotFound,
+)
+from goqueue.ids import parse_group_id
+from goqueue.records import TopicPartition
+
+DELIVERY_STATE = "__delivery_state"
+REASON_CHARS_MAX = 1000
+VISIBILITY_MS_MAX = 12 * 3600 * 1000
+_DELAY_MS_MAX = 365 * 24 * 3600 * 1000
+
+
+class DeliveryService:
+    """The queue on the log."""
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        queues: Queues,
+        taker: Taker,
+        dead_letters: DeadLetters,
+        *,
+        config: DeliveryConfig,
+        topics: TopicService,
+        partitions: Partitions,
+        group_settings: GroupSettingsOf,
+        clock: Clock,
+        rng: Rng,
+    ) -> None:
+        self._coordinator = coordinator
+        self._queues = queues
+        self._taker = taker
+        self._dead_letters = dead_letters
+        self._config = config
+        self._topics = topics
+        self._partitions = partitions
+        self._group_settings = group_settings
+        self._clock = clock
+        self._rng = rng
+        self._node_policy = node_policy(config)
+        self._turn = 0
+        self._loading: set[asyncio.Task[Any]] = set()
+
+    def start(self, shards: Sequence[int]) -> None:
+        """Load the shards that have a log, in the background: visibility must end there whether or not anyone asks."""
+        for shard in shards:
+            self._later(self._load(shard))
+
+    # --- messages out --------------------------------------------------------------------
+
+    async def receive(self, request: Receive) -> list[Delivery]:
+        """Up to `limit` messages, waiting for the first if asked. Cancelled while it waits, it has leased nothing."""
+        self._check_receive(request)
+        settings = await self._group_settings(request.group)
+        deadline = asyncio.get_running_loop().time() + request.wait_ms / 1000
+        while True:
+            wanted = [await self._wanted(request, place, settings) for place in request.places]
+            found = await self._take_from(request, wanted)
+            seconds_left = deadline - asyncio.get_running_loop().time()
+            if found or seconds_left <= 0:
+                return found
+            await self._wait(wanted, seconds_left)
+
+    async def acquire(
+        self, group: str, at: TopicPartition, consumer: str, *, limit: int, visibility_ms: int | None = None
+    ) -> list[AcquiredRange]:
+        """Lease messages for a consumer that reads them by itself: runs of neighbours, no receipts."""
+        request = Receive(group, consumer, [at], limit, RECEIVE_BYTES_MAX, 0, visibility_ms)
+        self._check_receive(request)
+        wanted = await self._wanted(request, at, await self._group_settings(group))
+        room = min(limit, wanted.policy.in_flight_max - self._queues.in_flight(group, consumer))
+        if room <= 0:
+            return []
+        granted = await self._taker.acquire(wanted._replace(limit=room))
+        ranges = [
+            AcquiredRange(one.ranges[at], one.ranges[at + 1], one.count)
+            for one in granted
+            for at in range(0, len(one.ranges), 2)
+        ]
+        return _merged(sorted(ranges))
+
+    async def wait(self, group: str, places: Sequence[TopicPartition], wait_ms: int) -> None:
+        """Sleep until one of the places may have something for the group, or the time is up."""
+        request = Receive(group, "", places, 1)
+        settings = await self._group_settings(group)
+        await self._wait([await self._wanted(request, place, settings) for place in places], wait_ms / 1000)
+
+    # --- receipts in ---------------------------------------------------------------------
+
+    async def settle(self, settlements: Sequence[Settlement], *, durable: bool = False) -> list[Settled]:
+        """Do what each says; one result each, in their order. With `durable` it waits for the disk."""
+        if len(settlements) > self._config.receive_max:
+            raise InvalidRequest(
+                f"{len(settlements)} receipts are more than {self._config.receive_max}", field="receipts"
+            )
+        results: list[Settled | None] = [None] * len(settlements)
+        shares: dict[tuple[Any, ...], _Share | None] = {}
+        for position, one in enumerate(settlements):
+            receipt, action, delay_ms, reason, visibility_ms = one
+            try:
+                place, offset, count, nonce = split_receipt(receipt)
+                kind = (place, count, nonce, action, delay_ms, reason, visibility_ms)
+                share = shares.get(kind)
+                if share is None:
+                    share = shares[kind] = self._share(one, place, nonce)
+                share.offsets.append(offset)
+                share.positions.append(position)
+            except GoQueueError as error:
+                results[position] = Settled(receipt, error=error)
+        by_shard: dict[int, list[tuple[_Share, SettleShare]]] = {}
+        for kind, found in shares.items():
+            if found is not None:
+                _, count, _, action, delay_ms, reason, visibility_ms = kind
+                part = SettleShare(
+                    found.lease_id, count, action, found.offsets, delay_ms, reason[:REASON_CHARS_MAX], visibility_ms
+                )
+                by_shard.setdefault(found.shard, []).append((found, part))
+        replies = [
+            self._coordinator.submit_to(
+                shard, Settle([part for _, part in parts], durable=durable, chance=self._rng.random())
+            )
+            for shard, parts in by_shard.items()
+        ]
+        for reply, parts in zip(replies, by_shard.values(), strict=True):
+            try:
+                outcomes: list[ShareSettled] = await reply
+            except GoQueueError as error:
+                for share, _ in parts:
+                    for position in share.positions:
+                        results[position] = Settled(settlements[position].receipt, error=error)
+                continue
+            for (share, part), outcome in zip(parts, outcomes, strict=True):
+                self._fill(share, part, outcome, settlements, results)
+        return [one for one in results if one is not None]
+
+    async def settle_ranges(
+        self, group: str, at: TopicPartition, consumer: str, ranges: Sequence[RangeSettlement]
+    ) -> list[GoQueueError | None]:
+        """Settle what a consumer holds, by offsets; NotHeld for a range in which it holds nothing."""
+        queue_id = QueueId(group, self._partitions.get(at.topic, at.partition).topic_id, at.partition)
+        command = SettleHeld(queue_id, consumer, ranges, chance=self._rng.random())
+        held: list[bool] = await self._coordinator.submit_to(self._taker.shard_of(queue_id), command)
+        self._wake(queue_id)
+        return [
+            None if one else NotHeld(f"{consumer} holds nothing from {first} to {last} of {at}")
+            for one, (first, last, _, _) in zip(held, ranges, strict=True)
+        ]
+
+    async def release_consumer(self, group: str, consumer: str) -> None:
+        """Give back what a consumer holds: it left, or its session ended."""
+        for queue in self._queues.of_group(group):
+            if queue.in_flight.get(consumer):
+                await self._coordinator.submit_to(self._taker.shard_of(queue.id), ReleaseConsumer(queue.id, consumer))
+                self._wake(queue.id)
+
+    # --- where groups stand --------------------------------------------------------------
+
+    async def committed(self, group: str, places: Sequence[TopicPartition] | None) -> dict[TopicPartition, int]:
+        """Per place (None: wherever the group was) the lowest offset not settled; where it never was is left out."""
+        found: dict[TopicPartition, int] = {}
+        if places is None:
+            await self._load_all()
+            places = [
+                TopicPartition(topic, queue.id.partition)
+                for queue in self._queues.of_group(group)
+                if (topic := self._topic_of(queue)) is not None
+            ]
+        for place in places:
+            partition = self._partitions.get(place.topic, place.partition)
+            queue = await self._known(QueueId(group, partition.topic_id, place.partition))
+            if queue is not None and (queue.sequence or queue.outstanding):
+                await self._taker.look(queue, partition, 1)
+                found[place] = self._lowest(queue, partition)
+        return found
+
+    async def reset(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Let the group go on from these offsets; refused while its consumers hold messages."""
+        queues = {
+            place: QueueId(group, self._partitions.get(place.topic, place.partition).topic_id, place.partition)
+            for place in offsets
+        }
+        for place, queue_id in queues.items():
+            await self._coordinator.submit_to(self._taker.shard_of(queue_id), ResetQueue(queue_id, offsets[place]))
+            self._wake(queue_id)
+
+    async def forget(self, group: str) -> None:
+        """The group was deleted: so is its state."""
+        await self._load_all()
+        for queue in self._queues.of_group(group):
+            await self._coordinator.submit_to(self._taker.shard_of(queue.id), ForgetQueue(queue.id))
+
+    def topic_deleted(self, topic_id: object) -> None:
+        """The topic is gone: what its groups knew goes in the background."""
+        for queue in self._queues:
+            if queue.id.topic_id == topic_id:
+                self._later(self._coordinator.submit_to(self._taker.shard_of(queue.id), ForgetQueue(queue.id)))
+
+    # --- what it looks like ----------------------------------------------------------------
+
+    async def policy(self, group: str, topic: str) -> DeliveryPolicy:
+        """What the group gets on the topic."""
+        return self._policy(topic, await self._group_settings(group))
+
+    async def stats(self) -> ReliabilityStats:
+        """Everything that is in flight, retried or dead, over all queues."""
+        await self._load_all()
+        return reliability_stats(list(self._queues), self._topic_of, self._dead_letters, self._node_policy)
+
+    async def priority_stats(self) -> PriorityStats:
+        """Per topic, partition and lane: what is ready, in flight and served."""
+        await self._load_all()
+        reports: list[LaneReport] = []
+        now_ms = self._clock.now_ms()
+        for queue in self._queues:
+            topic = self._topic_of(queue)
+            if topic is not None:
+                partition = self._partitions.get(topic, queue.id.partition)
+                await self._taker.look(queue, partition, self._config.receive_max)
+                offers = self._queues.desk(queue.id).window.offers(1_000_000)
+                reports.append(LaneReport(topic, queue, offers))
+        return priority_stats(reports, now_ms)
+
+    def ready(self, queue_id: QueueId) -> int:
+        """Messages of a queue that wait for nobody but a consumer, as far as somebody has looked."""
+        queue = self._queues.find(queue_id)
+        return 0 if queue is None else sum(len(heap) for heap in queue.ready)
+
+    def queues(self) -> list[tuple[str, Queue]]:
+        """The queues in memory by topic, for the metrics."""
+        return [(topic, queue) for queue in self._queues if (topic := self._topic_of(queue)) is not None]
+
+    async def close(self) -> None:
+        """Stop moving dead letters and let the state be read again at the next start."""
+        for task in list(self._loading):
+            task.cancel()
+        await self._dead_letters.close()
+        await self._coordinator.close()
+
+    # --- receiving -----------------------------------------------------------------------
+
+    def _check_receive(self, request: Receive) -> None:
+        parse_group_id(request.group)
+        if not 1 <= request.limit <= self._config.receive_max:
+            raise InvalidRequest(
+                f"a receive takes 1 to {self._config.receive_max} messages, not {request.limit}", field="limit"
+            )
+        if request.visibility_ms is not None:
+            check_visibility(request.visibility_ms)
+
+    async def _wanted(self, request: Receive, place: TopicPartition, settings: GroupSettings) -> Wanted:
+        partition = self._partitions.get(*place)
+        if partition.internal:
+            raise InternalTopic(place.topic)
+        policy = self._policy(place.topic, settings)
+        queue_id = QueueId(request.group, partition.topic_id, place.partition)
+        if self._queues.find(queue_id) is None:
+            await self._open(queue_id, partition, settings)
+        visibility_ms = policy.visibility_ms if request.visibility_ms is None else request.visibility_ms
+        return Wanted(queue_id, partition, request.consumer, 0, request.max_bytes, visibility_ms, policy)
+
+    async def _open(self, queue_id: QueueId, partition: Partition, settings: GroupSettings) -> None:
+        log = partition.log
+        stays = settings.start is Start.LATEST
+        start = log.last_stable_offset if stays else log.start_offset
+        await self._coordinator.submit_to(self._taker.shard_of(queue_id), OpenQueue(queue_id, start, stays))
+
+    async def _take_from(self, request: Receive, wanted: Sequence[Wanted]) -> list[Delivery]:
+        """In turn from the places, each its share first, then whoever has more."""
+        if not wanted:
+            return []
+        room = min(one.policy.in_flight_max for one in wanted) - self._queues.in_flight(request.group, request.consumer)
+        left = min(request.limit, room)
+        self._turn += 1
+        start = self._turn % len(wanted)
+        order = [*wanted[start:], *wanted[:start]]
+        found: list[Delivery] = []
+        max_bytes = request.max_bytes
+        try:
+            for number, one in enumerate([*order, *order] if len(order) > 1 else order):
+                if left <= 0 or max_bytes <= 0:
+                    break
+                share = -(-left // max(len(order) - number, 1))
+                got = await self._taker.take(one._replace(limit=share, max_bytes=max_bytes))
+                left -= len(got)
+                max_bytes -= sum(len(d.value or b"") + len(d.key or b"") + 32 for d in got)
+                found += got
+        except BaseException:
+            if found:
+                self._give_back(found)
+            raise
+        return found
+
+    def _give_back(self, found: Sequence[Delivery]) -> None:
+        """Whoever asked is gone, or another partition failed: nobody will answer for these."""
+        self._later(self.settle([Settlement(one.receipt, Action.RELEASE) for one in found]))
+
+    async def _wait(self, wanted: Sequence[Wanted], seconds: float) -> None:
+        places = [one.partition.waiters for one in wanted]
+        places += [self._queues.desk(one.queue_id).waiters for one in wanted]
+        await Waiter(1).wait(places, seconds)
+
+    def _policy(self, topic: str, settings: GroupSettings) -> DeliveryPolicy:
+        policy = topic_policy(self._node_policy, topic, self._topics.config(topic))
+        return group_policy(policy, settings.wishes)
+
+    # --- settling ------------------------------------------------------------------------
+
+    def _share(self, settlement: Settlement, place: str, nonce: str) -> _Share:
+        receipt, _, delay_ms, _, visibility_ms = settlement
+        topic, number = split_place(place, receipt)
+        parsed = parse_nonce(nonce, receipt)
+        if visibility_ms is not None:
+            check_visibility(visibility_ms)
+        if delay_ms is not None and not 0 <= delay_ms <= _DELAY_MS_MAX:
+            raise InvalidRequest(f"delay is {delay_ms} ms", field="delay", hint=f"use 0 to {_DELAY_MS_MAX} ms")
+        known = self._topics.find(topic)
+        if known is None or number >= len(known.partitions) or not is_ours(parsed, known.topic_id, number):
+            raise ReceiptNotFound(receipt)
+        if parsed.shard >= self._coordinator.partitions:
+            raise ReceiptNotFound(receipt)
+        return _Share(topic, number, parsed.shard, parsed.lease_id, [], [])
+
+    def _fill(
+        self,
+        share: _Share,
+        part: SettleShare,
+        outcome: ShareSettled,
+        settlements: Sequence[Settlement],
+        results: list[Settled | None],
+    ) -> None:
+        topic, number = share.topic, share.partition
+        committed, in_flight, dlq = -1, 0, None
+        queue = None if outcome.queue is None else self._queues.find(outcome.queue)
+        if queue is not None:
+            committed = self._lowest(queue, self._partitions.get(topic, number))
+            in_flight = queue.in_flight_count
+            self._wake(queue.id)
+            if outcome.dies:
+                dlq = self._dead_letters.topic_for(topic)
+        refused, taken, next_ms = outcome.refused, outcome.action_taken, outcome.next_visible_ms
+        count = part.count
+        for position, offset in zip(share.positions, share.offsets, strict=True):
+            receipt = settlements[position].receipt
+            if offset in refused:
+                results[position] = Settled(receipt, topic, number, offset, error=ReceiptExpired(receipt))
+            else:
+                results[position] = Settled(
+                    receipt, topic, number, offset, taken, count, next_ms, dlq, committed, in_flight
+                )
+
+    def _lowest(self, queue: Queue, partition: Partition) -> int:
+        """The lowest unsettled offset: outstanding, or untouched as far as anyone looked, or where nobody looked."""
+        window = self._queues.desk(queue.id).window
+        window.move_to(queue.cursors)
+        untouched = window.lowest_untouched(partition.log.last_stable_offset)
+        outstanding = queue.lowest_outstanding()
+        lowest = untouched if outstanding is None else min(outstanding, untouched)
+        return max(lowest, min(partition.log.start_offset, untouched))
+
+    def _wake(self, queue_id: QueueId) -> None:
+        waiters = self._queues.desk(queue_id).waiters
+        if waiters:
+            waiters.wake_all()
+
+    # --- loading -------------------------------------------------------------------------
+
+    async def _known(self, queue_id: QueueId) -> Queue | None:
+        """The queue, its shard loaded if there is one. Asking does not make the internal topic."""
+        if self._topics.find(DELIVERY_STATE) is None:
+            return None
+        if self._queues.find(queue_id) is None:
+            await self._load(self._taker.shard_of(queue_id))
+        return self._queues.find(queue_id)
+
+    async def _load(self, shard: int) -> None:
+        await self._coordinator.submit_to(shard, Settle(()))
+
+    async def _load_all(self) -> None:
+        shards = [place.partition for place in self._partitions.on_disk() if place.topic == DELIVERY_STATE]
+        loaded = set(self._coordinator.loaded())
+        for shard in shards:
+            if shard not in loaded:
+                await self._load(shard)
+
+    def _topic_of(self, queue: Queue) -> str | None:
+        try:
+            return self._topics.by_id(queue.id.topic_id).name
+        except TopicIdNotFound:
+            return None
+
+    def _later(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self._loading.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Future[Any]) -> None:
+        self._loading.discard(task)
+        if not task.cancelled():
+            # A shard that cannot be loaded says so through `on_failure`, and to whoever asks next.
+            task.exception()
+
+
+class _Share(NamedTuple):
+    """Receipts of one settlement that differ only in their offsets."""
+
+    topic: str
+    partition: int
+    shard: int
+    lease_id: int
+    offsets: list[int]
+    positions: list[int]
+
+
+def check_visibility(visibility_ms: int) -> None:
+    """Refuse a visibility that nobody can mean."""
+    if not 0 <= visibility_ms <= VISIBILITY_MS_MAX:
+        raise InvalidRequest(
+            f"visibility is {visibility_ms} ms", field="visibility_timeout", hint=f"use 0 to {VISIBILITY_MS_MAX} ms"
+        )
+
+
+def _merged(ranges: Sequence[AcquiredRange]) -> list[AcquiredRange]:
+    merged: list[AcquiredRange] = []
+    for one in ranges:
+        if merged and merged[-1].last == one.first - 1 and merged[-1].delivery_count == one.delivery_count:
+            merged[-1] = AcquiredRange(merged[-1].first, one.last, one.delivery_count)
+        else:
+            merged.append(one)
+    return merged

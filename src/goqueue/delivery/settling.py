@@ -1,0 +1,161 @@
+"""Settling: what a receipt's action means for the message, as changes to its queue."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from goqueue.delivery.backoff import backoff_ms
+from goqueue.delivery.commands import Settle, SettleHeld, SettleShare, ShareSettled
+from goqueue.delivery.holds import Hold, State
+from goqueue.delivery.queue import Queue
+from goqueue.delivery.records import Change, Dying, Extended, Requeued, Settled, ranges_of
+from goqueue.delivery.values import Action
+
+REJECTED = "rejected"
+RETRIES_EXHAUSTED = "retries_exhausted"
+VISIBILITY_EXHAUSTED = "visibility_timeout"
+
+_GOOD = frozenset({State.LEASED, State.EXPIRED, State.EXHAUSTED})
+_NONE: frozenset[int] = frozenset()
+Changes = dict[Queue, list[Change]]
+
+
+def settle(command: Settle, now_ms: int, leases: dict[int, list[Any]], changes: Changes) -> list[ShareSettled]:
+    """One outcome for each share."""
+    settled: dict[Queue, set[int]] = {}
+    outcomes: list[ShareSettled] = []
+    for share in command.shares:
+        lease = leases.get(share.lease_id)
+        if lease is None:
+            outcomes.append(ShareSettled(None, frozenset(share.offsets), "", None, dies=False))
+            continue
+        queue: Queue = lease[0]
+        done = settled.setdefault(queue, set())
+        good = _good(queue, share, done)
+        done.update(good)
+        refused = _NONE if len(good) == len(share.offsets) else frozenset(share.offsets).difference(good)
+        if len(set(share.offsets)) < len(share.offsets):
+            good = sorted(set(good))
+        taken, next_ms, dies = "", None, False
+        if good:
+            found = changes.setdefault(queue, [])
+            taken, next_ms, dies = _act(queue, share, good, now_ms, command.chance, found)
+        outcomes.append(ShareSettled(queue.id, refused, taken, next_ms, dies))
+    return outcomes
+
+
+def settle_held(queue: Queue, command: SettleHeld, now_ms: int, changes: Changes) -> list[bool]:
+    """Whether the consumer held anything in each range."""
+    outcomes = []
+    found: list[Change] = []
+    done: set[int] = set()
+    for first, last, action, reason in command.ranges:
+        by_count: dict[int, list[int]] = {}
+        for offset in range(first, last + 1):
+            hold = queue.outstanding.get(offset)
+            if hold is None or offset in done or hold.consumer != command.consumer or hold.state not in _GOOD:
+                continue
+            by_count.setdefault(hold.count, []).append(offset)
+            done.add(offset)
+        for count, offsets in by_count.items():
+            share = SettleShare(0, count, action, offsets, reason=reason)
+            _act(queue, share, offsets, now_ms, command.chance, found)
+        outcomes.append(bool(by_count))
+    if found:
+        changes[queue] = found
+    return outcomes
+
+
+def release_consumer(queue: Queue, consumer: str, now_ms: int, changes: Changes) -> int:
+    """Give back all that a consumer holds; returns how many messages that are."""
+    by_count: dict[int, list[int]] = {}
+    for offset, hold in queue.outstanding.items():
+        if hold.state is State.LEASED and hold.consumer == consumer and offset not in queue.pending:
+            by_count.setdefault(hold.count, []).append(offset)
+    found: list[Change] = [
+        Requeued(ranges_of(sorted(offsets)), now_ms, count - 1) for count, offsets in by_count.items()
+    ]
+    if found:
+        changes[queue] = found
+    return sum(len(offsets) for offsets in by_count.values())
+
+
+def exhaust(queue: Queue, now_ms: int) -> list[Change]:
+    """What becomes of messages whose last delivery ran out."""
+    found: list[Change] = []
+    holds, queue.exhausted = queue.exhausted, []
+    for hold in holds:
+        offsets = sorted(_offsets(queue, hold))
+        if not offsets:
+            continue
+        if queue.policy.dead_letters:
+            found.append(Dying(ranges_of(offsets), VISIBILITY_EXHAUSTED, "", now_ms))
+        else:
+            found.append(Requeued(ranges_of(offsets), now_ms + queue.policy.backoff_ms_max, hold.count))
+    return found
+
+
+def _good(queue: Queue, share: SettleShare, done: set[int]) -> list[int]:
+    """The offsets whose receipts still stand, rising."""
+    outstanding, lease_id, count = queue.outstanding, share.lease_id, share.count
+    good = []
+    for offset in share.offsets:
+        hold = outstanding.get(offset)
+        if (
+            hold is not None
+            and hold.lease_id == lease_id
+            and hold.count == count
+            and hold.state in _GOOD
+            and offset not in done
+            and offset not in queue.pending
+        ):
+            good.append(offset)
+    good.sort()
+    return good
+
+
+def _act(
+    queue: Queue, share: SettleShare, offsets: list[int], now_ms: int, chance: float, found: list[Change]
+) -> tuple[str, int | None, bool]:
+    """Add the change; returns what was done, when the messages are visible again, and whether they die."""
+    action, policy, count = share.action, queue.policy, share.count
+    ranges = ranges_of(offsets)
+    if action is Action.ACK:
+        found.append(Settled(ranges))
+        queue.counts["acked"] += len(offsets)
+        return "acked", None, False
+    if action is Action.EXTEND:
+        visibility_ms = policy.visibility_ms if share.visibility_ms is None else share.visibility_ms
+        found.append(Extended(ranges, now_ms + visibility_ms))
+        queue.counts["extended"] += len(offsets)
+        return "extended", now_ms + visibility_ms, False
+    if action is Action.RELEASE:
+        found.append(Requeued(ranges, now_ms, count - 1))
+        queue.counts["released"] += len(offsets)
+        return "released", now_ms, False
+    if action is Action.REJECT:
+        queue.counts["rejected"] += len(offsets)
+        if not policy.dead_letters:
+            found.append(Settled(ranges))
+            return "rejected", None, False
+        found.append(Dying(ranges, REJECTED, share.reason, now_ms))
+        return "rejected", None, True
+    queue.counts["nacked"] += len(offsets)
+    exhausted = count > policy.retries_max
+    if exhausted and policy.dead_letters:
+        found.append(Dying(ranges, RETRIES_EXHAUSTED, share.reason, now_ms))
+        return "dlq", None, True
+    wait_ms = policy.backoff_ms_max if exhausted else backoff_ms(policy, count, chance)
+    visible_ms = now_ms + (wait_ms if share.delay_ms is None else share.delay_ms)
+    found.append(Requeued(ranges, visible_ms, count, share.reason))
+    return "requeued", visible_ms, False
+
+
+def _offsets(queue: Queue, hold: Hold) -> list[int]:
+    ranges = hold.ranges
+    return [
+        offset
+        for at in range(0, len(ranges), 2)
+        for offset in range(ranges[at], ranges[at + 1] + 1)
+        if queue.outstanding.get(offset) is hold and offset not in queue.pending
+    ]

@@ -1,0 +1,188 @@
+"""What queues look like from outside: values for the statistics routes and the metrics."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from goqueue.delivery.lanes import LANES
+from goqueue.delivery.plan import LaneOffer
+from goqueue.delivery.policy import DeliveryPolicy
+from goqueue.delivery.queue import Queue
+
+if TYPE_CHECKING:
+    from goqueue.delivery.dead_letter import DeadLetters
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStats:
+    """One group on one partition."""
+
+    group: str
+    topic: str
+    partition: int
+    in_flight: int
+    # Waiting for a retry, or for an earlier message of the key.
+    waiting: int
+    dying: int
+    outstanding: int
+    # Whether so much is outstanding that the group gets nothing new.
+    at_bound: bool
+    consumers: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ReliabilityStats:
+    """All queues together; counts are since the start of the node."""
+
+    in_flight: int
+    waiting: int
+    dying: int
+    consumers: int
+    delivered_total: int
+    redelivered_total: int
+    acked_total: int
+    nacked_total: int
+    rejected_total: int
+    released_total: int
+    extended_total: int
+    expired_total: int
+    too_old_total: int
+    dead_lettered_total: int
+    dead_letter_failures_total: int
+    dead_lettered_by_topic: dict[str, int]
+    policy: DeliveryPolicy
+    queues: list[QueueStats] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class LaneStats:
+    """One lane of one queue. `ready` counts what may be delivered now, as far as anybody has looked."""
+
+    priority: int
+    ready: int
+    in_flight: int
+    delivered_total: int
+    last_served_ms: int | None
+    # Since when it has waited for its turn.
+    waiting_since_ms: int | None
+    waiting_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLanes:
+    """The lanes of one group on one partition."""
+
+    group: str
+    topic: str
+    partition: int
+    lanes: list[LaneStats]
+
+
+@dataclass(frozen=True, slots=True)
+class PriorityStats:
+    """The lanes of all queues, and their sums."""
+
+    ready_by_priority: list[int]
+    in_flight_by_priority: list[int]
+    delivered_by_priority: list[int]
+    queues: list[QueueLanes]
+
+
+class LaneReport(NamedTuple):
+    """A queue with what its lanes have to give."""
+
+    topic: str
+    queue: Queue
+    offers: Sequence[LaneOffer]
+
+
+def reliability_stats(
+    queues: Sequence[Queue],
+    topic_of: Callable[[Queue], str | None],
+    dead_letters: DeadLetters,
+    policy: DeliveryPolicy,
+) -> ReliabilityStats:
+    """Everything that is in flight, retried or dead."""
+    counts: Counter[str] = Counter()
+    rows: list[QueueStats] = []
+    consumers: set[tuple[str, str]] = set()
+    for queue in queues:
+        counts.update(queue.counts)
+        topic = topic_of(queue)
+        if topic is None:
+            continue
+        consumers.update((queue.id.group, consumer) for consumer in queue.in_flight)
+        outstanding, dying = len(queue.outstanding), len(queue.dying)
+        rows.append(
+            QueueStats(
+                group=queue.id.group,
+                topic=topic,
+                partition=queue.id.partition,
+                in_flight=queue.in_flight_count,
+                waiting=outstanding - dying - queue.in_flight_count,
+                dying=dying,
+                outstanding=outstanding,
+                at_bound=outstanding >= queue.policy.outstanding_max,
+                consumers=dict(queue.in_flight),
+            )
+        )
+    rows.sort(key=lambda row: (row.group, row.topic, row.partition))
+    return ReliabilityStats(
+        in_flight=sum(row.in_flight for row in rows),
+        waiting=sum(row.waiting for row in rows),
+        dying=sum(row.dying for row in rows),
+        consumers=len(consumers),
+        delivered_total=counts["delivered"],
+        redelivered_total=counts["redelivered"],
+        acked_total=counts["acked"],
+        nacked_total=counts["nacked"],
+        rejected_total=counts["rejected"],
+        released_total=counts["released"],
+        extended_total=counts["extended"],
+        expired_total=counts["expired"],
+        too_old_total=counts["too_old"],
+        dead_lettered_total=dead_letters.moved_total,
+        dead_letter_failures_total=dead_letters.failures_total,
+        dead_lettered_by_topic=dict(dead_letters.moved_by_topic),
+        policy=policy,
+        queues=rows,
+    )
+
+
+def priority_stats(reports: Sequence[LaneReport], now_ms: int) -> PriorityStats:
+    """Per queue and lane: what is ready, in flight and served."""
+    rows = [
+        QueueLanes(
+            report.queue.id.group,
+            report.topic,
+            report.queue.id.partition,
+            [_lane_stats(report, lane, now_ms) for lane in range(LANES)],
+        )
+        for report in reports
+    ]
+    rows.sort(key=lambda row: (row.group, row.topic, row.partition))
+    return PriorityStats(
+        ready_by_priority=[sum(row.lanes[lane].ready for row in rows) for lane in range(LANES)],
+        in_flight_by_priority=[sum(row.lanes[lane].in_flight for row in rows) for lane in range(LANES)],
+        delivered_by_priority=[sum(row.lanes[lane].delivered_total for row in rows) for lane in range(LANES)],
+        queues=rows,
+    )
+
+
+def _lane_stats(report: LaneReport, lane: int, now_ms: int) -> LaneStats:
+    queue = report.queue
+    since_ms = queue.scheduler.waits_since_ms(lane)
+    last_ms = queue.scheduler.last_served_ms[lane]
+    again = queue.ready_offsets(lane, len(queue.ready[lane]))
+    return LaneStats(
+        priority=lane,
+        ready=len(again) + report.offers[lane].size,
+        in_flight=queue.lane_in_flight[lane],
+        delivered_total=queue.lane_counts[lane],
+        last_served_ms=None if last_ms < 0 else last_ms,
+        waiting_since_ms=since_ms,
+        waiting_ms=0 if since_ms is None else max(now_ms - since_ms, 0),
+    )

@@ -1,0 +1,86 @@
+"""QueueTable: the queues in memory, over all shards, and who waits at them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from goqueue.broker.waiters import Waiters
+from goqueue.delivery.queue import Queue
+from goqueue.delivery.records import QueueId
+from goqueue.delivery.windows import LaneWindow
+
+
+class Desk:
+    """What the service keeps beside a queue: who waits for it, and what it knows of the lanes."""
+
+    __slots__ = ("waiters", "window")
+
+    def __init__(self) -> None:
+        self.waiters = Waiters()
+        self.window = LaneWindow()
+
+
+class Queues:
+    """All queues of this node."""
+
+    def __init__(self, on_dying: Callable[[QueueId], None]) -> None:
+        self._queues: dict[QueueId, Queue] = {}
+        self._by_group: dict[str, dict[QueueId, Queue]] = {}
+        self._desks: dict[QueueId, Desk] = {}
+        self._on_dying = on_dying
+
+    def __iter__(self) -> Iterator[Queue]:
+        return iter(list(self._queues.values()))
+
+    def find(self, queue_id: QueueId) -> Queue | None:
+        """The queue, if its shard is in memory."""
+        return self._queues.get(queue_id)
+
+    def desk(self, queue_id: QueueId) -> Desk:
+        """Its desk; it outlives the queue's shard."""
+        desk = self._desks.get(queue_id)
+        if desk is None:
+            desk = self._desks[queue_id] = Desk()
+        return desk
+
+    def of_group(self, group: str) -> list[Queue]:
+        """The queues of a group."""
+        return list(self._by_group.get(group, {}).values())
+
+    def in_flight(self, group: str, consumer: str) -> int:
+        """Messages that a consumer holds, over all partitions."""
+        return sum(queue.in_flight.get(consumer, 0) for queue in self._by_group.get(group, {}).values())
+
+    def drop_shard(self, is_of_shard: Callable[[QueueId], bool]) -> None:
+        """A shard was dropped from memory: what it knew is no longer true."""
+        for queue in [one for one in self._queues.values() if is_of_shard(one.id)]:
+            self.drop(queue)
+
+    # --- what the machines say -----------------------------------------------------------
+
+    def put(self, queue: Queue) -> None:
+        """The queue is in memory from now on, in place of another of its id."""
+        self._queues[queue.id] = queue
+        self._by_group.setdefault(queue.id.group, {})[queue.id] = queue
+
+    def drop(self, queue: Queue) -> None:
+        """The queue is gone."""
+        self._queues.pop(queue.id, None)
+        desk = self._desks.pop(queue.id, None)
+        if desk is not None:
+            desk.waiters.wake_all()
+        of_group = self._by_group.get(queue.id.group)
+        if of_group is not None:
+            of_group.pop(queue.id, None)
+            if not of_group:
+                del self._by_group[queue.id.group]
+
+    def on_ready(self, queue: Queue) -> None:
+        """Messages became available by time."""
+        desk = self._desks.get(queue.id)
+        if desk is not None:
+            desk.waiters.wake_all()
+
+    def on_dying(self, queue: Queue) -> None:
+        """Messages are on their way to the dead-letter topic."""
+        self._on_dying(queue.id)
