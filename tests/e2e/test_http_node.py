@@ -44,6 +44,35 @@ def test_a_full_disk_makes_it_not_ready_but_alive(start_broker):
     assert http.refused("POST", "/topics/refusing/messages", {"value": "x"})[0] == 507
 
 
+def test_the_bare_address_leads_to_the_documentation(http):
+    for place in ("/", "/v1/"):
+        answer = http.ask("GET", place)
+        assert answer.status == 200
+        assert b"<h1>GoQueue" in answer.body
+
+
+def test_the_time_of_kafka_requests_is_in_the_metrics(http, broker):
+    producer = Producer({"bootstrap.servers": broker.kafka})
+    producer.produce("timed", b"x")
+    assert producer.flush(10) == 0
+
+    samples = families(http)["goqueue_broker_request_latency_seconds"].samples
+
+    counts = {one.labels["api"]: one.value for one in samples if one.name.endswith("_count") and "api" in one.labels}
+    assert counts["Produce"] >= 1
+    assert counts["Metadata"] >= 1
+
+
+def test_a_browser_on_the_kafka_port_is_told_apart_in_the_log(broker):
+    host, _, port = broker.kafka.rpartition(":")
+    with socket.create_connection((host, int(port)), 10) as client:
+        client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        with suppress(ConnectionResetError):
+            assert client.recv(1) == b""
+
+    assert "it speaks HTTP, which is served on another port" in broker.output
+
+
 def test_version_and_figures(http):
     http.publish("counted", 1, 2, 3)
 

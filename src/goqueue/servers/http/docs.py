@@ -29,7 +29,7 @@ details { border-color: #333 } h2 { border-color: #333 } }
 
 
 def describe(routes: tuple[Route, ...]) -> tuple[Route, ...]:
-    """The two routes that describe all the others."""
+    """The routes that describe all the others, and the way to them."""
     made: dict[str, Any] = {}
 
     def specification(services: Services) -> dict[str, Any]:
@@ -46,7 +46,14 @@ def describe(routes: tuple[Route, ...]) -> tuple[Route, ...]:
         """The same, to read."""
         return web.Response(text=page(specification(services)), content_type="text/html")
 
+    async def home(services: Services, _call: Call) -> web.Response:
+        """Whoever opens the port in a browser finds the page; whoever asks with curl learns where it is."""
+        text = f"GoQueue {services.identity.version}. The API is described at docs, for programs at openapi.json.\n"
+        # Relative, so that it also holds under /v1 and behind a proxy that adds a prefix.
+        return web.Response(status=302, headers={"Location": "docs"}, text=text)
+
     return (
+        Route("GET", "/", home, "The way to the description", {302: "text/plain"}),
         _route("/openapi.json", openapi, "This API as OpenAPI 3.1", "application/json"),
         _route("/docs", docs, "This API, to read", "text/html"),
     )

@@ -8,7 +8,8 @@ request) raises MalformedRequest, and the connection that sent it must be closed
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goqueue.codec.kafka.decode import RequestHeader, decoder, read_header, skip_tags
@@ -27,6 +28,7 @@ from goqueue.servers.kafka.api import (
     error_code,
     error_message,
 )
+from goqueue.servers.request_times import Histogram, RequestTimes
 
 if TYPE_CHECKING:
     from goqueue.servers.services import Services
@@ -49,13 +51,25 @@ Answered = Frame | Later | None
 class Dispatcher:
     """Knows the handlers and what they need."""
 
-    def __init__(self, services: Services, handlers: Mapping[int, Handler] = registry.HANDLERS) -> None:
+    def __init__(
+        self,
+        services: Services,
+        handlers: Mapping[int, Handler] = registry.HANDLERS,
+        *,
+        times: RequestTimes | None = None,
+        timer: Callable[[], float] = perf_counter,
+    ) -> None:
         self._services = services
         self._handlers = handlers
+        self._times = times or RequestTimes()
+        self._timer = timer
+        # By number, so that a request finds its own with one look.
+        self._histograms: dict[int, Histogram] = {}
         self._contexts: dict[tuple[int, str, str], Context] = {}
 
     def take(self, frame: Buffer, client_host: str) -> Answered:
         """Answer one request: buffers to send, None for silence, or later."""
+        started = self._timer()
         data = memoryview(frame)
         header = read_header(data)
         handler = self._handlers.get(header.api_key)
@@ -68,15 +82,32 @@ class Dispatcher:
         if message_shape(header.api_key, "request").is_flexible(header.api_version):
             position = skip_tags(data, position)
         request = decoder(header.api_key, header.api_version)(data, position)
+        histogram = self._histograms.get(header.api_key) or self._histogram(handler.API)
         try:
             answer = handler.handle(self._context(header, client_host), request)
         except Exception as error:  # noqa: BLE001 - a failing handler costs its request, never the broker
-            return _failure(handler.API, header, error)
-        if answer is None:
-            return None
-        if isinstance(answer, Mapping):
-            return _encoded(handler.API, header, answer)
-        return Later(_await(handler.API, header, answer), handler.API.ends_with_client)
+            framed: Frame | None = _failure(handler.API, header, error)
+        else:
+            if answer is not None and not isinstance(answer, Mapping):
+                return Later(self._await(handler.API, header, answer, histogram, started), handler.API.ends_with_client)
+            framed = None if answer is None else _encoded(handler.API, header, answer)
+        histogram.add(self._timer() - started)
+        return framed
+
+    async def _await(
+        self, api: Api, header: RequestHeader, answer: Awaitable[Reply | None], histogram: Histogram, started: float
+    ) -> Frame | None:
+        try:
+            reply = await answer
+        except Exception as error:  # noqa: BLE001 - a failing handler costs its request, never the broker
+            framed: Frame | None = _failure(api, header, error)
+        else:
+            framed = None if reply is None else _encoded(api, header, reply)
+        histogram.add(self._timer() - started)
+        return framed
+
+    def _histogram(self, api: Api) -> Histogram:
+        return self._histograms.setdefault(api.key, self._times.of("kafka", api.name))
 
     def _context(self, header: RequestHeader, client_host: str) -> Context:
         key = (header.api_version, header.client_id, client_host)
@@ -91,14 +122,6 @@ class Dispatcher:
 
 
 _CONTEXTS_MAX = 1000
-
-
-async def _await(api: Api, header: RequestHeader, answer: Awaitable[Reply | None]) -> Frame | None:
-    try:
-        reply = await answer
-    except Exception as error:  # noqa: BLE001 - a failing handler costs its request, never the broker
-        return _failure(api, header, error)
-    return None if reply is None else _encoded(api, header, reply)
 
 
 def _encoded(api: Api, header: RequestHeader, reply: Reply) -> Frame:

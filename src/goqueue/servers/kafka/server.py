@@ -31,7 +31,7 @@ class KafkaServer:
     def __init__(self, services: Services, listener: socket.socket, *, dispatcher: Dispatcher | None = None) -> None:
         self.limits = services.config.limits
         self.budget = MemoryBudget(self.limits.inflight_bytes_max)
-        self.dispatcher = dispatcher or Dispatcher(services)
+        self.dispatcher = dispatcher or Dispatcher(services, times=services.request_times)
         self.arena = memoryview(bytearray(ARENA_BYTES))
         self._listener = listener
         self._connections: set[Connection] = set()

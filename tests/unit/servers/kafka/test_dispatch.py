@@ -14,6 +14,7 @@ from goqueue.codec.kafka.schema import message_shape
 from goqueue.errors import CoordinatorUnavailable, MalformedRequest, TopicNotFound
 from goqueue.servers.kafka import registry
 from goqueue.servers.kafka.dispatch import Dispatcher, Later
+from goqueue.servers.request_times import BUCKETS_SECONDS, RequestTimes
 from goqueue.servers.services import Services
 
 from .stub_handlers import API_VERSIONS, HEARTBEAT, METADATA, stub
@@ -143,3 +144,51 @@ def test_every_handler_speaks_only_versions_whose_shape_is_known() -> None:
 def test_the_registry_is_in_the_order_of_the_keys_and_names_no_api_twice() -> None:
     keys = [module.API.key for module in registry.MODULES]
     assert keys == sorted(set(keys))
+
+
+class Watch:
+    """A timer that moves by what the test says."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def took(times: RequestTimes, api: str) -> list[float]:
+    """The bounds of the buckets that a request of the API was counted in."""
+    counts = dict(times.items())["kafka", api].counts
+    return [bound for bound, count in zip((*BUCKETS_SECONDS, float("inf")), counts, strict=True) for _ in range(count)]
+
+
+def test_the_time_of_an_answer_is_counted_under_its_api() -> None:
+    times, watch = RequestTimes(), Watch()
+
+    def handle(context: Any, request: Any) -> dict[str, Any]:
+        watch.seconds += 0.004
+        if request.generation_id == 1:
+            raise CoordinatorUnavailable
+        return {}
+
+    one = Dispatcher(NO_SERVICES, stub(HEARTBEAT, (0, 4), handle), times=times, timer=watch)
+    answer_of(one, HEARTBEAT, 4)
+    answer_of(one, HEARTBEAT, 4, generation_id=1)
+
+    assert took(times, "Stub12") == [0.005, 0.005]
+
+
+async def test_an_answer_that_takes_time_is_counted_with_all_of_it() -> None:
+    times, watch = RequestTimes(), Watch()
+
+    async def handle(context: Any, request: Any) -> dict[str, Any]:
+        watch.seconds += 0.7
+        return {}
+
+    one = Dispatcher(NO_SERVICES, stub(HEARTBEAT, (0, 4), handle), times=times, timer=watch)
+    later = one.take(request_frame(HEARTBEAT, 0, {}), "h")
+    assert isinstance(later, Later)
+    assert times.items() == []
+    await later.frame
+
+    assert took(times, "Stub12") == [1.0]
