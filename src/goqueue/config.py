@@ -189,6 +189,27 @@ class DeliveryConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class DelayConfig:
+    """Messages that are held back until they are due."""
+
+    state_partitions: int = setting(4, "Partitions of __delayed.", minimum=1)
+    fire_lead_ms: int = setting(
+        50,
+        "How long before it is due a message is made ready; from then on it cannot be cancelled.",
+        minimum=0,
+        maximum=1000,
+    )
+    near_ms: int = setting(
+        600_000,
+        "How far ahead due times are kept in memory; all later ones are on the disk alone.",
+        minimum=1000,
+        maximum=7 * 24 * 3600 * 1000,
+    )
+    near_max: int = setting(50_000, "Due times of one partition that are kept in memory at most.", minimum=1000)
+    schedules_max: int = setting(10_000, "Recurring messages of the node.", minimum=0)
+
+
+@dataclass(frozen=True, slots=True)
 class HttpConfig:
     """The HTTP API."""
 
@@ -213,6 +234,7 @@ class Config:
     groups: GroupsConfig = GroupsConfig()
     transactions: TransactionsConfig = TransactionsConfig()
     delivery: DeliveryConfig = DeliveryConfig()
+    delay: DelayConfig = DelayConfig()
     http: HttpConfig = HttpConfig()
 
 

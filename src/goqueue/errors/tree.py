@@ -160,8 +160,43 @@ class GroupNotFound(NotFound):
         self.field = "group_id"
 
 
+class DelayedMessageNotFound(NotFound):
+    """No message waits in that slot: it was delivered or cancelled, or it never was."""
+
+    def __init__(self, topic: str, partition: int, offset: int) -> None:
+        super().__init__(f"no message of topic {topic!r} waits in slot {partition}/{offset}")
+        self.field = "offset"
+        self.hint = "it was delivered or cancelled; GET /topics/{topic}/delayed lists what waits"
+
+
+class ScheduleNotFound(NotFound):
+    """No recurring message of that name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no schedule {name!r}")
+        self.field = "name"
+
+
 class Conflict(GoQueueError):
     """The request contradicts what is there."""
+
+
+class DelayedMessageFiring(Conflict):
+    """The message is on its way into its topic."""
+
+    def __init__(self, topic: str, partition: int, offset: int) -> None:
+        super().__init__(f"the message of topic {topic!r} in slot {partition}/{offset} is being delivered")
+        self.field = "offset"
+        self.hint = "it is too late to change it: read it from its topic"
+
+
+class ScheduleExists(Conflict):
+    """A recurring message of that name is there already."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"schedule {name!r} exists already")
+        self.field = "name"
+        self.hint = "delete it first, or choose another name"
 
 
 class TopicExists(Conflict):

@@ -23,6 +23,8 @@ from goqueue.broker.stages import DiskGuard
 from goqueue.broker.topics import TopicService
 from goqueue.clock import Clock, Rng
 from goqueue.config import Config
+from goqueue.delay.feature import feature as delay_feature
+from goqueue.delay.schedules import ScheduleService
 from goqueue.delivery.feature import feature as delivery_feature
 from goqueue.delivery.records import QueueId
 from goqueue.delivery.values import GroupSettings
@@ -178,6 +180,19 @@ async def _wire(
     )
     stack.push_async_callback(delivery.close)
     groups.attach(delivery)
+    delay = delay_feature(
+        config=config.delay,
+        topics=topics,
+        partitions=partitions,
+        publish=publish,
+        producer_ids=producer_ids,
+        files=files,
+        index_root=world.index_root,
+        offload=work_offload,
+        clock=clock,
+        on_trouble=_report_delay,
+    )
+    stack.push_async_callback(delay.close)
     housekeeping = Housekeeping(
         partitions, clock=clock, offload=work_offload, log=config.log, durability=config.durability
     )
@@ -211,6 +226,8 @@ async def _wire(
         reads=reads,
         producer_ids=producer_ids,
         transactions=transactions,
+        delay=delay,
+        schedules=ScheduleService(delay, topics, config=config.delay, clock=clock),
         groups=groups,
         delivery=delivery,
         eager_groups=EagerGroups(groups, topics),
@@ -253,6 +270,8 @@ class _World:
     http: Address
     advertised: Address
     listeners: tuple[Listener, Listener] | None
+    # Where derived files may lie that only the operating system can open; None: nowhere.
+    index_root: str | None = None
 
 
 def _real_world(config: Config, stack: AsyncExitStack) -> _World:
@@ -267,6 +286,7 @@ def _real_world(config: Config, stack: AsyncExitStack) -> _World:
         http=http.address,
         advertised=parse_address(advertised) if advertised else kafka.address,
         listeners=(kafka, http),
+        index_root=files.root,
     )
 
 
@@ -297,6 +317,10 @@ def _report_dead_letters(queue_id: QueueId, reason: BaseException) -> None:
         queue_id.partition,
         reason,
     )
+
+
+def _report_delay(what: str, reason: BaseException) -> None:
+    _log.warning("%s, and will be tried again: %s", what, reason)
 
 
 async def _close_partitions(partitions: Partitions) -> None:

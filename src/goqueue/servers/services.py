@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from goqueue.broker.topics import TopicService
     from goqueue.clock import Clock
     from goqueue.config import Config
+    from goqueue.delay.schedules import ScheduleService
+    from goqueue.delay.service import DelayService
     from goqueue.delivery.service import DeliveryService
     from goqueue.groups.eager import EagerGroups
     from goqueue.groups.polls import GroupPolls
@@ -59,6 +61,8 @@ class Services:
     reads: RecordReader
     producer_ids: ProducerIds
     transactions: TransactionService
+    delay: DelayService
+    schedules: ScheduleService
     groups: GroupService
     delivery: DeliveryService
     eager_groups: EagerGroups

@@ -12,6 +12,7 @@ from goqueue.servers.http.adapter import adapt
 from goqueue.servers.http.docs import describe
 from goqueue.servers.http.routes import (
     cooperative,
+    delay,
     groups,
     members,
     node,
@@ -32,6 +33,7 @@ _API = (
     *topics.ROUTES,
     *transactions.ROUTES,
     *prepared.ROUTES,
+    *delay.ROUTES,
     *read.ROUTES,
     *groups.ROUTES,
     *members.ROUTES,

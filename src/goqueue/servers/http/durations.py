@@ -7,15 +7,16 @@ import re
 from goqueue.errors import InvalidRequest
 
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_DURATION = re.compile(r"(\d{1,12})(ms|s|m|h|d)?")
+_DURATION = re.compile(r"[0-9]{1,12}|(?:[0-9]{1,12}(?:ms|s|m|h|d))+")
+_PART = re.compile(r"([0-9]+)(ms|s|m|h|d)?")
 
 
 def parse_duration_ms(text: str, field: str, *, maximum_ms: int) -> int:
-    """`250ms`, `5s`, `2m`, or a bare number of milliseconds."""
+    """`250ms`, `5s`, `1h30m`, or a bare number of milliseconds."""
     found = _DURATION.fullmatch(text.strip())
     if found is None:
         raise InvalidRequest(f"{field}={text!r} is not a duration", field=field, hint="write it as 250ms, 5s or 2m")
-    milliseconds = int(found[1]) * _UNITS_MS[found[2] or "ms"]
+    milliseconds = sum(int(part[1]) * _UNITS_MS[part[2] or "ms"] for part in _PART.finditer(found[0]))
     if milliseconds > maximum_ms:
         raise InvalidRequest(f"{field}={text!r} is longer than {maximum_ms} ms", field=field)
     return milliseconds

@@ -174,6 +174,9 @@ class MessageIn(Body):
     timestamp: Millis | None = None
     priority: PriorityIn | None = None
     deduplication_id: DeduplicationId | None = None
+    # Hold it back: for a duration such as 30s or 8760h, or until an RFC 3339 time.
+    delay: Annotated[str, Meta(max_length=32)] | None = None
+    deliverAt: Annotated[str, Meta(max_length=64)] | None = None  # noqa: N815 - the name on the wire
 
 
 class Publish(Body):
@@ -188,6 +191,8 @@ class Publish(Body):
     timestamp: Millis | None = None
     priority: PriorityIn | None = None
     deduplication_id: DeduplicationId | None = None
+    delay: Annotated[str, Meta(max_length=32)] | None = None
+    deliverAt: Annotated[str, Meta(max_length=64)] | None = None  # noqa: N815 - the name on the wire
     acks: AcksName = "leader"
     producer_id: Annotated[int, Meta(ge=0, le=2**63 - 1)] | None = None
     producer_epoch: Annotated[int, Meta(ge=0, le=32_767)] | None = None
@@ -197,12 +202,17 @@ class Publish(Body):
 
 
 class PublishResult(Reply):
-    """Where one message lies, or why it does not."""
+    """Where one message lies, or why it does not.
+
+    Of a delayed one, partition and offset are its slot: it gets a place in its topic when it is due.
+    """
 
     partition: int | UnsetType = UNSET
     offset: int | UnsetType = UNSET
     timestamp: int | UnsetType = UNSET
     duplicate: bool = False
+    delayed: bool = False
+    deliverAt: str | UnsetType = UNSET  # noqa: N815 - the name on the wire
     error: ErrorDetail | UnsetType = UNSET
     status: int | UnsetType = UNSET
 

@@ -11,6 +11,7 @@ from goqueue.broker.publish import Published as Outcome
 from goqueue.errors import GoQueueError, InvalidRequest, wire_of
 from goqueue.records import Acks, NewRecord, TopicPartition
 from goqueue.servers.http.adapter import detail_of
+from goqueue.servers.http.held import has_delay, hold
 from goqueue.servers.http.message_json import record_of
 from goqueue.servers.http.route import Answer, Call, Route
 from goqueue.servers.http.transaction_ids import number_of
@@ -27,11 +28,32 @@ async def publish(services: Services, call: Call) -> Published | Answer:
     messages = _messages(body)
     await services.topics.ensure(topic)
     _check_deduplication(services, topic, body, messages)
+    if has_delay(messages, body):
+        return await _publish_some_later(services, topic, body, messages)
     if body.producer_id is not None:
         outcomes = await _publish_once(services, topic, body, messages, body.producer_id)
     else:
         outcomes = await _publish_plain(services, topic, body, messages)
     return _answer(outcomes, body.acks)
+
+
+async def _publish_some_later(
+    services: Services, topic: str, body: Publish, messages: Sequence[MessageIn | Publish]
+) -> Published | Answer:
+    """Hold back what is due later and publish the rest; results in the order sent."""
+    results = await hold(services, topic, body, messages, lambda index: _record(messages, index))
+    now = [index for index in range(len(messages)) if index not in results]
+    if now:
+        outcomes = await _publish_plain(services, topic, body, [messages[index] for index in now])
+        if len(outcomes) == len(messages) == 1 and outcomes[0].error is not None:
+            raise outcomes[0].error
+        results |= {index: _result(outcome) for index, outcome in zip(now, outcomes, strict=True)}
+    ordered = [results[index] for index in range(len(messages))]
+    failed = [one.status for one in ordered if isinstance(one.status, int)]
+    stored = Published(results=ordered, acks=body.acks if now else "all", count=len(ordered) - len(failed))
+    if not failed:
+        return stored
+    return Answer(207 if stored.count else failed[0], stored)
 
 
 async def init_producer(services: Services, call: Call) -> ProducerIdentity:

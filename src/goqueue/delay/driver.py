@@ -1,0 +1,307 @@
+"""The driver of one shard: fires slots shortly before they are due, so that each enters its topic exactly once.
+
+Shortly before a slot is due its fire is stored: which partition, which producer id, which
+sequence. Once that is durable, and not before the slot is due, the batch is appended with them.
+Once the batch is durable, the slot is settled. After a crash anywhere between, what was fired
+and not settled is sent again as it was, and the partition's producer state knows it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterator, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+from goqueue.broker.partitioner import partition_for_key
+from goqueue.broker.partitions import Partitions
+from goqueue.broker.producer_ids import ProducerIds
+from goqueue.broker.publish import PublishService
+from goqueue.clock import Clock
+from goqueue.config import DelayConfig
+from goqueue.coordinator.timers import Alarm
+from goqueue.delay.deliveries import RETRY_MS, Deliveries, OnTrouble
+from goqueue.delay.index import Row
+from goqueue.delay.records import Fire, Slot, SlotKey
+from goqueue.delay.runs import following_pairs, is_skipped
+from goqueue.delay.store import Pair, Store
+from goqueue.delay.targets import Prepared, Target, TargetKey, check_takes, fire_pairs, parked, slices
+from goqueue.delay.wheel import TICK_MS
+from goqueue.errors import GoQueueError, PartitionNotFound, ShuttingDown, TopicNotFound
+from goqueue.metadata.topic_config import TopicConfig
+
+# Slots that one round takes; more are taken by the next, right after it.
+_ROUND_MAX = 5_000
+# Fired slots that may wait for their topics; beyond it no more are fired.
+_FIRING_MAX = 40_000
+_FAR_MS = 2**62
+
+
+class _Round(NamedTuple):
+    """What one round found out about its slots, before anything is stored."""
+
+    due: dict[tuple[TargetKey, int], list[tuple[int, Slot]]]
+    configs: dict[str, TopicConfig]
+    refused: list[tuple[int, Slot, str]]
+    # Slots that are settled without a delivery: their records are gone, or their run is skipped.
+    dropped: list[int]
+    runs: list[Slot]
+
+
+class Driver:
+    """Runs one store's slots into their topics."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        publish: PublishService,
+        partitions: Partitions,
+        producer_ids: ProducerIds,
+        config: DelayConfig,
+        clock: Clock,
+        on_trouble: OnTrouble,
+    ) -> None:
+        self._store = store
+        self._partitions = partitions
+        self._producer_ids = producer_ids
+        self._config = config
+        self._clock = clock
+        self._on_trouble = on_trouble
+        self._producer_id = -1
+        self._alarm = Alarm(clock, self.wake)
+        self._wake = asyncio.Event()
+        self._load_wanted = asyncio.Event()
+        self._retry_at_ms = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        # Beside the rounds: one that waits for the disk must not make others late.
+        self.deliveries = Deliveries(
+            store,
+            publish=publish,
+            partitions=partitions,
+            producer_ids=producer_ids,
+            clock=clock,
+            on_trouble=on_trouble,
+            spawn=self._spawn,
+        )
+
+    def start(self) -> None:
+        """Begin with what the last life left on its way."""
+        self._spawn(self._run())
+        self._spawn(self._load_ahead())
+
+    def wake(self) -> None:
+        """Something may be due earlier than it seemed."""
+        self._wake.set()
+
+    async def close(self) -> None:
+        """Stop where it is: what is fired and not settled is finished by the next life."""
+        self._alarm.cancel()
+        self.deliveries.close()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # --- the loop -----------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        await self._resume()
+        while True:
+            self._wake.clear()
+            try:
+                await self._round()
+            except ShuttingDown:
+                return
+            except (GoQueueError, OSError) as error:
+                self._on_trouble("delayed messages could not be fired", error)
+                self._retry_at_ms = self._clock.now_ms() + RETRY_MS
+            self._set_alarm()
+            await self._wake.wait()
+
+    async def _round(self) -> None:
+        store = self._store
+        if self._clock.now_ms() >= self._retry_at_ms:
+            store.collect(self._clock.now_ms() + self._config.fire_lead_ms)
+            while store.ready and len(store.firing) < _FIRING_MAX:
+                await self._fire(list(islice(store.ready.values(), _ROUND_MAX)))
+        if store.load_at_ms() <= self._clock.now_ms():
+            self._load_wanted.set()
+
+    async def _load_ahead(self) -> None:
+        """Beside the rounds, so that a long look at the disk makes nobody late."""
+        while True:
+            await self._load_wanted.wait()
+            self._load_wanted.clear()
+            try:
+                await self._store.load_more()
+            except ShuttingDown:
+                return
+            except GoQueueError as error:
+                self._on_trouble("delayed messages could not be looked up", error)
+                await asyncio.sleep(RETRY_MS / 1000)
+            self.wake()
+
+    def _set_alarm(self) -> None:
+        store = self._store
+        next_ms = store.wheel.next_ms()
+        fire_ms = _FAR_MS if next_ms is None else next_ms - self._config.fire_lead_ms
+        if store.ready and len(store.firing) < _FIRING_MAX:
+            fire_ms = 0
+        load_ms = _FAR_MS if self._load_wanted.is_set() else store.load_at_ms()
+        at_ms = min(max(fire_ms, self._retry_at_ms), load_ms)
+        self._alarm.set(at_ms if at_ms < _FAR_MS else None)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._on_trouble("the delivery of delayed messages ended", error)
+        # There may be room for more now.
+        self._wake.set()
+
+    # --- firing -------------------------------------------------------------------------
+
+    async def _resume(self) -> None:
+        """Take up the batches that were on their way, in the order of their sequences."""
+        store = self._store
+        fires = sorted(store.left_over, key=lambda one: (one.producer_id, one.sequence))
+        rows = [row for fire in fires for slot in fire.slots if (row := store.firing.get(slot)) is not None]
+        whole = await store.read(rows)
+        batches = []
+        for fire in fires:
+            slots = [whole[slot] for slot in fire.slots if slot in whole]
+            if len(slots) == len(fire.slots):
+                batches.append(Prepared(fire, slots))
+            else:
+                # Some of its slots are settled, which none is before the whole batch is safe in its topic.
+                self.deliveries.settled(fire)
+        self.deliveries.add(batches)
+        store.left_over = []
+
+    async def _fire(self, rows: Sequence[Row]) -> None:
+        """Store where these slots go, and hand them on once that is durable."""
+        store = self._store
+        for row in rows:
+            del store.ready[row.slot]
+            store.firing[row.slot] = row
+        try:
+            whole = await store.read(rows)
+            if self._producer_id < 0:
+                self._producer_id = await self._producer_ids.allocate()
+            found = self._sort_out(rows, whole)
+            batches = self._store_fires(found)
+        except BaseException:
+            for row in rows:
+                if store.firing.pop(row.slot, None) is not None:
+                    store.ready[row.slot] = row
+            raise
+        end = store.next_slot
+        unsafe = store.durable(end)
+        if unsafe is not None:
+            await unsafe
+        self.deliveries.add(batches)
+
+    def _sort_out(self, rows: Sequence[Row], whole: dict[int, Slot]) -> _Round:
+        now_ms = self._clock.now_ms()
+        found = _Round({}, {}, [], [], [])
+        for row in rows:
+            slot = whole.get(row.slot)
+            if slot is None:
+                found.dropped.append(row.slot)
+                continue
+            if slot.schedule:
+                schedule = self._store.schedules.get(slot.schedule)
+                if schedule is not None and schedule.next_slot == row.slot:
+                    found.runs.append(slot)
+                    if is_skipped(schedule, slot, now_ms):
+                        found.dropped.append(row.slot)
+                        continue
+            try:
+                key = self._target_of(slot, found)
+            except GoQueueError as error:
+                found.refused.append((row.slot, slot, str(error)))
+                continue
+            # What is overdue goes together; the rest by the tick at whose end it is due.
+            due_ms = 0 if slot.due_ms <= now_ms else -(-slot.due_ms // TICK_MS) * TICK_MS
+            found.due.setdefault((key, due_ms), []).append((row.slot, slot))
+        return found
+
+    def _target_of(self, slot: Slot, found: _Round) -> TargetKey:
+        """Where a slot goes, or why its topic cannot take it."""
+        topic = self._partitions.topic(slot.topic)
+        if topic.topic_id.bytes != slot.topic_id:
+            raise TopicNotFound(slot.topic)
+        config = found.configs.get(slot.topic)
+        if config is None:
+            config = found.configs[slot.topic] = self._partitions.config(topic)
+        check_takes(config, slot)
+        count = len(topic.partitions)
+        if slot.partition >= count:
+            raise PartitionNotFound(slot.topic, slot.partition)
+        if slot.partition >= 0:
+            partition = slot.partition
+        elif slot.key is None:
+            partition = self._partitions.turns(topic).take(count)
+        else:
+            partition = partition_for_key(slot.key, count, config.partitioner)
+        return TargetKey(slot.topic, slot.topic_id, partition)
+
+    def _store_fires(self, found: _Round) -> list[Prepared]:
+        store = self._store
+        before: dict[TargetKey, tuple[Target, int]] = {}
+        batches: list[Prepared] = []
+        for (key, due_ms), slots in sorted(found.due.items(), key=lambda item: item[0][1]):
+            target = self.deliveries.target(key, self._producer_id)
+            before.setdefault(key, (target, target.next_sequence))
+            batches += self._batches(target, due_ms, slots, found.configs[key.topic].max_message_bytes)
+        pairs = [*self._run_pairs(found), *fire_pairs(batches)]
+        pairs += [(SlotKey(slot), None) for slot in found.dropped]
+        for slot, _, _ in found.refused:
+            # Out of the fire window: the record that follows decides where the slot stands.
+            store.firing.pop(slot, None)
+        pairs += [(SlotKey(slot), parked(whole, reason)) for slot, whole, reason in found.refused]
+        try:
+            store.write(pairs)
+        except BaseException:
+            for target, sequence in before.values():
+                target.next_sequence = sequence
+            raise
+        for slot in found.dropped:
+            row = store.firing.pop(slot, None)
+            if row is not None:
+                store.pending[row.topic] -= 1
+        for _, whole, _ in found.refused:
+            self.deliveries.note_expired(whole.topic, 1)
+        return batches
+
+    def _batches(
+        self, target: Target, due_ms: int, slots: Sequence[tuple[int, Slot]], batch_bytes_max: int
+    ) -> Iterator[Prepared]:
+        for part in slices(slots, batch_bytes_max):
+            key = target.key
+            fire = Fire(
+                tuple(slot for slot, _ in part),
+                due_ms,
+                key.topic,
+                key.topic_id,
+                key.partition,
+                target.producer_id,
+                target.take_sequence(len(part)),
+            )
+            yield Prepared(fire, [whole for _, whole in part])
+
+    def _run_pairs(self, found: _Round) -> list[Pair]:
+        """The runs that follow those of this round; they come first, so that their slots are known."""
+        store, now_ms = self._store, self._clock.now_ms()
+        pairs: list[Pair] = []
+        for run in found.runs:
+            schedule = store.schedules[run.schedule]
+            following = following_pairs(run.schedule, schedule, run, now_ms, store.next_slot + len(pairs))
+            pairs += following
+            store.pending[run.topic] += len(following) > 1
+        return pairs

@@ -1,0 +1,387 @@
+"""DelayService: what front-ends call to hold messages back, look at them, change them and take them away.
+
+Everything of one topic lies in one shard. A reply is given only once what it says is durable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import mmh3
+import msgspec
+
+from goqueue.broker.topics import TopicService
+from goqueue.clock import Clock
+from goqueue.config import DelayConfig
+from goqueue.delay.driver import Driver
+from goqueue.delay.index import Row
+from goqueue.delay.records import Origin, Slot, SlotKey, SlotState
+from goqueue.delay.store import BATCH_BYTES_MAX, BATCH_RECORDS_MAX, Pair, Store
+from goqueue.delay.targets import check_takes, size_of
+from goqueue.delay.wheel import WheelStats
+from goqueue.errors import (
+    CoordinatorUnavailable,
+    DelayedMessageFiring,
+    DelayedMessageNotFound,
+    GoQueueError,
+    InternalTopic,
+    PartitionNotFound,
+    ShuttingDown,
+    TopicNotFound,
+)
+from goqueue.records import NewRecord
+
+DELAYED = "__delayed"
+# The end of the year 9999: what RFC 3339 can say.
+DUE_MS_MAX = 253_402_300_799_999
+_RELOAD_PAUSE_MS = 1000
+
+
+class SlotId(NamedTuple):
+    """The name of a delayed message: a partition of `__delayed`, and an offset in it."""
+
+    partition: int
+    offset: int
+
+
+class Held(NamedTuple):
+    """A message to hold back. `partition` None leaves the choice to its key, or to the turn."""
+
+    record: NewRecord
+    due_ms: int
+    partition: int | None = None
+    origin: Origin | None = None
+
+
+class Delayed(NamedTuple):
+    """A delayed message as it stands."""
+
+    id: SlotId
+    topic: str
+    due_ms: int
+    state: SlotState
+
+
+class DelayedWhole(NamedTuple):
+    """The same with the message itself."""
+
+    delayed: Delayed
+    slot: Slot
+
+
+@dataclass(slots=True)
+class DelayStats:
+    """Counters since the start, and what is there now."""
+
+    scheduled: dict[str, int] = field(default_factory=dict)
+    delivered: dict[str, int] = field(default_factory=dict)
+    cancelled: dict[str, int] = field(default_factory=dict)
+    expired_since: dict[str, int] = field(default_factory=dict)
+    pending: dict[str, int] = field(default_factory=dict)
+    expired: dict[str, int] = field(default_factory=dict)
+    late_ms_max: int = 0
+    late_ms_total: int = 0
+    late_total: int = 0
+    wheels: list[WheelStats] = field(default_factory=list)
+    schedules: int = 0
+
+
+class DelayShard(NamedTuple):
+    """One partition of `__delayed` at work."""
+
+    store: Store
+    driver: Driver
+
+
+OpenShard = Callable[[int], Awaitable[DelayShard]]
+
+
+class DelayService:
+    """All delayed messages of the node."""
+
+    def __init__(
+        self,
+        topics: TopicService,
+        *,
+        partition_count: Callable[[], int],
+        open_shard: OpenShard,
+        config: DelayConfig,
+        clock: Clock,
+        on_trouble: Callable[[str, BaseException], None],
+    ) -> None:
+        self._topics = topics
+        self._partition_count = partition_count
+        self._open_shard = open_shard
+        self._config = config
+        self._clock = clock
+        self._on_trouble = on_trouble
+        self._shards: dict[int, asyncio.Task[DelayShard]] = {}
+        self._failed: dict[int, int] = {}
+        self._scheduled: Counter[str] = Counter()
+        self._cancelled: Counter[str] = Counter()
+        self._closed = False
+
+    def start(self, partitions: Sequence[int]) -> None:
+        """Load, in the background, the shards that have a log: what is due must fire without being asked for."""
+        for partition in partitions:
+            self._load(partition)
+
+    async def close(self) -> None:
+        """Stop firing and leave the indexes complete. A second close does no harm."""
+        self._closed = True
+        shards, self._shards = self._shards, {}
+        for task in shards.values():
+            if not task.done():
+                task.cancel()
+        for outcome in await asyncio.gather(*shards.values(), return_exceptions=True):
+            if isinstance(outcome, DelayShard):
+                await outcome.driver.close()
+                await outcome.store.close()
+
+    # --- holding back -------------------------------------------------------------------
+
+    async def hold(self, topic: str, messages: Sequence[Held]) -> list[SlotId | GoQueueError]:
+        """Hold messages back until they are due; each gets its slot, or the reason why not."""
+        shard = await self.shard_of(topic)
+        await shard.store.room()
+        outcomes, unsafe = self.hold_now(shard, topic, messages)
+        if unsafe is not None:
+            await unsafe
+        return outcomes
+
+    def hold_now(
+        self, shard: DelayShard, topic: str, messages: Sequence[Held]
+    ) -> tuple[list[SlotId | GoQueueError], Awaitable[None] | None]:
+        """The same without waiting: nothing may be promised before the second result is awaited."""
+        found = self._topics.get(topic)
+        if found.internal:
+            raise InternalTopic(topic)
+        config = self._topics.config(topic)
+        now_ms = self._clock.now_ms()
+        outcomes: list[SlotId | GoQueueError] = []
+        taken: list[Slot] = []
+        for held in messages:
+            key, value, headers, _ = held.record
+            partition = -1 if held.partition is None else held.partition
+            slot = Slot(
+                held.due_ms, topic, found.topic_id.bytes, partition, key, value, headers, now_ms, origin=held.origin
+            )
+            try:
+                if partition >= len(found.partitions):
+                    raise PartitionNotFound(topic, partition)
+                check_takes(config, slot)
+            except GoQueueError as error:
+                outcomes.append(error)
+            else:
+                # Its offset is filled in below, once it is known.
+                outcomes.append(SlotId(shard.store.partition, -1))
+                taken.append(slot)
+        offsets = iter(self._write_slots(shard.store, taken))
+        outcomes = [SlotId(one.partition, next(offsets)) if isinstance(one, SlotId) else one for one in outcomes]
+        self._scheduled[topic] += len(taken)
+        shard.driver.wake()
+        return outcomes, shard.store.durable(shard.store.next_slot)
+
+    def _write_slots(self, store: Store, slots: Sequence[Slot]) -> list[int]:
+        offsets: list[int] = []
+        part: list[Slot] = []
+        size = 0
+        for slot in slots:
+            needs = size_of(slot)
+            if part and (size + needs > BATCH_BYTES_MAX or len(part) >= BATCH_RECORDS_MAX):
+                offsets += self._write_part(store, part)
+                part, size = [], 0
+            part.append(slot)
+            size += needs
+        if part:
+            offsets += self._write_part(store, part)
+        return offsets
+
+    def _write_part(self, store: Store, slots: Sequence[Slot]) -> range:
+        first = store.next_slot
+        pairs: list[Pair] = [(SlotKey(first + number), slot) for number, slot in enumerate(slots)]
+        store.write(pairs)
+        for slot in slots:
+            store.pending[slot.topic] += 1
+        return range(first, first + len(slots))
+
+    # --- looking ------------------------------------------------------------------------
+
+    async def list(
+        self, topic: str, *, limit: int, skip: int = 0, due_before_ms: int = DUE_MS_MAX + 1
+    ) -> tuple[Delayed, ...]:
+        """A topic's delayed messages by time, those that expired included."""
+        if self._topics.find(DELAYED) is None:
+            self._topics.get(topic)
+            return ()
+        shard = await self.shard_of(topic)
+        rows = await shard.store.rows(topic, due_before_ms=due_before_ms, limit=limit, skip=skip)
+        if not rows:
+            # What is held for a topic that is gone can still be seen; else the name is a mistake.
+            self._topics.get(topic)
+        return tuple(_shown(shard.store, row) for row in rows)
+
+    async def get(self, topic: str, at: SlotId) -> DelayedWhole:
+        """One delayed message, whole."""
+        shard = await self._shard_at(topic, at)
+        row = self._row(shard, topic, at)
+        slot = (await shard.store.read([row])).get(row.slot)
+        if slot is None:
+            raise DelayedMessageNotFound(topic, at.partition, at.offset)
+        return DelayedWhole(_shown(shard.store, row), slot)
+
+    # --- changing -----------------------------------------------------------------------
+
+    async def cancel(self, topic: str, at: SlotId) -> None:
+        """Take a message away: from then on it is never delivered."""
+        shard = await self._shard_at(topic, at)
+        row = self._changeable(shard, topic, at)
+        store = shard.store
+        end = store.write([(SlotKey(row.slot), None)])
+        self._uncount(store, row)
+        self._cancelled[topic] += 1
+        await self._durable(store, end)
+
+    async def reschedule(self, topic: str, at: SlotId, due_ms: int) -> Delayed:
+        """Deliver a message at another time instead; one that expired gets another try."""
+        shard = await self._shard_at(topic, at)
+        store = shard.store
+        slot = (await self.get(topic, at)).slot
+        # Looked at again: it may have been fired or cancelled while it was read.
+        row = self._changeable(shard, topic, at)
+        found = self._topics.get(topic)
+        changed = msgspec.structs.replace(
+            slot,
+            due_ms=due_ms,
+            topic_id=found.topic_id.bytes,
+            state=SlotState.PENDING.value,
+            reason="",
+            origin=None,
+        )
+        end = store.write([(SlotKey(row.slot), changed)])
+        self._uncount(store, row)
+        store.pending[topic] += 1
+        shard.driver.wake()
+        await self._durable(store, end)
+        return Delayed(at, topic, due_ms, SlotState.PENDING)
+
+    async def deliver_now(self, topic: str, at: SlotId) -> Delayed:
+        """Do not wait any longer."""
+        return await self.reschedule(topic, at, self._clock.now_ms())
+
+    # --- numbers ------------------------------------------------------------------------
+
+    def stats(self) -> DelayStats:
+        """What is there, and what happened since the start."""
+        stats = DelayStats(scheduled=dict(self._scheduled), cancelled=dict(self._cancelled))
+        for store, driver in self.loaded():
+            done = driver.deliveries.stats
+            for into, counts in (
+                (stats.delivered, done.delivered),
+                (stats.expired_since, done.expired),
+                (stats.pending, store.pending),
+                (stats.expired, store.expired),
+            ):
+                for topic, count in counts.items():
+                    into[topic] = into.get(topic, 0) + count
+            stats.late_ms_max = max(stats.late_ms_max, done.late_ms_max)
+            stats.late_ms_total += done.late_ms_total
+            stats.late_total += done.late_total
+            stats.wheels.append(store.wheel.stats())
+            stats.schedules += len(store.schedules)
+        return stats
+
+    # --- shards -------------------------------------------------------------------------
+
+    def loaded(self) -> Sequence[DelayShard]:
+        """The shards at work."""
+        return [
+            task.result()
+            for task in self._shards.values()
+            if task.done() and not task.cancelled() and task.exception() is None
+        ]
+
+    async def all_shards(self) -> Sequence[DelayShard]:
+        """Every shard that has a log, loaded."""
+        return [await self.shard(partition) for partition in list(self._shards)]
+
+    async def shard_of(self, topic: str) -> DelayShard:
+        """The shard of a topic: the same on every node and in every version."""
+        return await self.shard(self.partition_for(topic))
+
+    def partition_for(self, topic: str) -> int:
+        """The partition of `__delayed` that holds a topic's messages."""
+        return int(mmh3.hash(topic.encode(), signed=False)) % self._partition_count()
+
+    def loaded_shard_of(self, topic: str) -> DelayShard | None:
+        """The shard of a topic if it is at work."""
+        task = self._shards.get(self.partition_for(topic))
+        if task is None or not task.done() or task.cancelled() or task.exception() is not None:
+            return None
+        return task.result()
+
+    async def shard(self, partition: int) -> DelayShard:
+        """One shard, loaded; `CoordinatorUnavailable` while that does not succeed."""
+        try:
+            return await asyncio.shield(self._load(partition))
+        except (ShuttingDown, asyncio.CancelledError):
+            raise
+        except Exception as error:
+            raise CoordinatorUnavailable(f"shard {partition} of {DELAYED} could not be loaded: {error}") from error
+
+    def _load(self, partition: int) -> asyncio.Task[DelayShard]:
+        if self._closed:
+            raise ShuttingDown("the node is stopping")
+        task = self._shards.get(partition)
+        if task is not None and task.done() and self._may_reload(partition, task):
+            task = None
+        if task is None:
+            task = self._shards[partition] = asyncio.get_running_loop().create_task(self._open(partition))
+        return task
+
+    def _may_reload(self, partition: int, task: asyncio.Task[DelayShard]) -> bool:
+        failed = task.cancelled() or task.exception() is not None
+        return failed and self._clock.monotonic_ms() >= self._failed.get(partition, 0)
+
+    async def _open(self, partition: int) -> DelayShard:
+        try:
+            return await self._open_shard(partition)
+        except Exception as error:
+            self._failed[partition] = self._clock.monotonic_ms() + _RELOAD_PAUSE_MS
+            self._on_trouble(f"shard {partition} of {DELAYED} could not be loaded", error)
+            raise
+
+    async def _shard_at(self, topic: str, at: SlotId) -> DelayShard:
+        if self._topics.find(DELAYED) is None or at.partition != self.partition_for(topic):
+            if self._topics.find(topic) is None:
+                raise TopicNotFound(topic)
+            raise DelayedMessageNotFound(topic, at.partition, at.offset)
+        return await self.shard(at.partition)
+
+    def _row(self, shard: DelayShard, topic: str, at: SlotId) -> Row:
+        row = shard.store.find(at.offset)
+        if row is None or row.topic != topic:
+            raise DelayedMessageNotFound(topic, at.partition, at.offset)
+        return row
+
+    def _changeable(self, shard: DelayShard, topic: str, at: SlotId) -> Row:
+        row = self._row(shard, topic, at)
+        if row.slot in shard.store.firing:
+            raise DelayedMessageFiring(topic, at.partition, at.offset)
+        return row
+
+    def _uncount(self, store: Store, row: Row) -> None:
+        (store.pending if row.state == SlotState.PENDING else store.expired)[row.topic] -= 1
+
+    async def _durable(self, store: Store, end: int) -> None:
+        unsafe = store.durable(end)
+        if unsafe is not None:
+            await unsafe
+
+
+def _shown(store: Store, row: Row) -> Delayed:
+    return Delayed(SlotId(store.partition, row.slot), row.topic, row.due_ms, SlotState(row.state))

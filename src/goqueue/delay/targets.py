@@ -1,0 +1,115 @@
+"""Targets: the partitions that delayed messages go to, each with its sequence and its queue of batches."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from goqueue.broker.batch_checks import keyless
+from goqueue.delay.records import Fire, FireKey, Slot, SlotKey, SlotState
+from goqueue.delay.store import Pair
+from goqueue.errors import MessageTooLarge
+from goqueue.metadata.topic_config import TopicConfig
+
+# What one batch to a topic may hold, whatever the topic allows.
+FIRE_RECORDS_MAX = 1000
+FIRE_BYTES_MAX = 512 * 1024
+_BATCH_OVERHEAD_BYTES = 61
+_RECORD_OVERHEAD_BYTES = 50
+_SEQUENCE_END = 2**31
+
+
+class TargetKey(NamedTuple):
+    """A partition of one incarnation of a topic: one that was created again is another."""
+
+    topic: str
+    topic_id: bytes
+    partition: int
+
+
+@dataclass(slots=True)
+class Prepared:
+    """A batch whose fire is stored: it may be appended once it is due."""
+
+    fire: Fire
+    slots: list[Slot]
+
+
+@dataclass(slots=True)
+class Target:
+    """One partition. Batches are appended in the order of their sequences."""
+
+    key: TargetKey
+    producer_id: int
+    next_sequence: int = 0
+    queue: deque[Prepared] = field(default_factory=deque)
+    # Not tried again before, after a failure that may pass.
+    paused_to_ms: int = 0
+
+    def take_sequence(self, count: int) -> int:
+        """The first of so many sequences."""
+        first = self.next_sequence
+        self.next_sequence = (first + count) % _SEQUENCE_END
+        return first
+
+
+def slices(due: Sequence[tuple[int, Slot]], batch_bytes_max: int) -> list[list[tuple[int, Slot]]]:
+    """Slots of one target and one tick, cut into batches that the topic takes."""
+    bytes_max = min(FIRE_BYTES_MAX, batch_bytes_max)
+    cut: list[list[tuple[int, Slot]]] = []
+    size = bytes_max
+    for one in due:
+        slot = one[1]
+        needs = size_of(slot)
+        if size + needs > bytes_max or len(cut[-1]) >= FIRE_RECORDS_MAX:
+            cut.append([])
+            size = _BATCH_OVERHEAD_BYTES
+        cut[-1].append(one)
+        size += needs
+    return cut
+
+
+def size_of(slot: Slot) -> int:
+    """Bytes that the message takes in a batch, at most."""
+    size = _RECORD_OVERHEAD_BYTES + len(slot.key or b"") + len(slot.value or b"")
+    for name, value in slot.headers:
+        size += 10 + len(name.encode()) + len(value or b"")
+    return size
+
+
+def check_takes(config: TopicConfig, slot: Slot) -> None:
+    """Refuse a message that its topic would refuse."""
+    if slot.key is None and config.is_compacted:
+        raise keyless(0)
+    size = _BATCH_OVERHEAD_BYTES + size_of(slot)
+    if size > config.max_message_bytes:
+        raise MessageTooLarge(size, config.max_message_bytes)
+
+
+def fire_pairs(prepared: Sequence[Prepared]) -> list[Pair]:
+    """What is written before any of it is appended."""
+    return [(FireKey(one.fire.slots[0]), one.fire) for one in prepared]
+
+
+def done_pairs(fire: Fire) -> list[Pair]:
+    """What is written once the batch is safe in its topic."""
+    return [(FireKey(fire.slots[0]), None), *((SlotKey(slot), None) for slot in fire.slots)]
+
+
+def parked(slot: Slot, reason: str) -> Slot:
+    """The slot as it is kept when its topic does not take it."""
+    return Slot(
+        slot.due_ms,
+        slot.topic,
+        slot.topic_id,
+        slot.partition,
+        slot.key,
+        slot.value,
+        slot.headers,
+        slot.created_ms,
+        SlotState.EXPIRED.value,
+        reason,
+        slot.schedule,
+    )

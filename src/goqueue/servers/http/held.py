@@ -1,0 +1,99 @@
+"""Publishing with a delay: which of the messages sent are held back, and what their senders are told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from goqueue.delay.service import Held, SlotId
+from goqueue.errors import GoQueueError, InvalidRequest, wire_of
+from goqueue.records import NewRecord
+from goqueue.servers.http.adapter import detail_of
+from goqueue.servers.http.times import due_of, format_time
+from goqueue.servers.http.types import MessageIn, Publish, PublishResult
+from goqueue.servers.services import Services
+
+MakeRecord = Callable[[int], NewRecord]
+
+
+def has_delay(messages: Sequence[MessageIn | Publish], body: Publish) -> bool:
+    """Whether any message may have to wait."""
+    if body.delay is not None or body.deliverAt is not None:
+        return True
+    return any(one.delay is not None or one.deliverAt is not None for one in messages)
+
+
+async def hold(
+    services: Services,
+    topic: str,
+    body: Publish,
+    messages: Sequence[MessageIn | Publish],
+    make_record: MakeRecord,
+) -> dict[int, PublishResult]:
+    """Hold back what is due later; returns the results of those messages, by position.
+
+    A message whose time has come already is left out: it is published like any other.
+    """
+    if body.producer_id is not None:
+        raise InvalidRequest(
+            "a message under a producer's sequence cannot be delayed: its sequence would have a gap until it is due",
+            field="delay",
+            hint="leave out producer_id, producer_epoch and sequence",
+        )
+    now_ms = services.clock.now_ms()
+    results: dict[int, PublishResult] = {}
+    held: dict[int, Held] = {}
+    for index, message in enumerate(messages):
+        try:
+            one = _held(body, message, make_record, index, now_ms)
+        except InvalidRequest as error:
+            if isinstance(message, MessageIn) and not (error.field or "").startswith("messages["):
+                error.field = f"messages[{index}].{error.field}"
+            results[index] = failure(error)
+            if len(messages) == 1:
+                raise
+        else:
+            if one is not None:
+                held[index] = one
+    if held:
+        outcomes = await services.delay.hold(topic, list(held.values()))
+        for (index, one), outcome in zip(held.items(), outcomes, strict=True):
+            if isinstance(outcome, SlotId):
+                results[index] = PublishResult(
+                    partition=outcome.partition,
+                    offset=outcome.offset,
+                    delayed=True,
+                    deliverAt=format_time(one.due_ms),
+                )
+            elif len(messages) == 1:
+                raise outcome
+            else:
+                results[index] = failure(outcome)
+    return results
+
+
+def failure(error: GoQueueError) -> PublishResult:
+    """The result of a message that was refused."""
+    return PublishResult(error=detail_of(error), status=wire_of(error).http)
+
+
+def _held(body: Publish, message: MessageIn | Publish, make_record: MakeRecord, index: int, now_ms: int) -> Held | None:
+    delay, deliver_at = message.delay, message.deliverAt
+    if delay is None and deliver_at is None:
+        delay, deliver_at = body.delay, body.deliverAt
+    due_ms = due_of(delay, deliver_at, now_ms)
+    if due_ms is None or due_ms <= now_ms:
+        return None
+    if message.timestamp is not None:
+        raise InvalidRequest(
+            "a delayed message is stamped when it is delivered",
+            field="timestamp",
+            hint="leave the timestamp out, or put it into a header",
+        )
+    if message.deduplication_id is not None:
+        raise InvalidRequest(
+            "a delayed message cannot have a deduplication_id: its window would be over when it is delivered",
+            field="deduplication_id",
+            hint="leave the id out, and cancel the first message instead of sending a second",
+        )
+    partition = message.partition if message.partition is not None else body.partition
+    return Held(make_record(index), due_ms, partition)
