@@ -89,11 +89,11 @@ class Deliveries:
         """Append nothing more."""
         self._alarm.cancel()
 
-    def target(self, key: TargetKey, producer_id: int) -> Target:
-        """The partition's state; `producer_id` counts for one that is met for the first time."""
+    def target(self, key: TargetKey) -> Target:
+        """The partition's state."""
         found = self._targets.get(key)
         if found is None:
-            found = self._targets[key] = Target(key, producer_id)
+            found = self._targets[key] = Target(key)
         return found
 
     def add(self, batches: Sequence[Prepared]) -> None:
@@ -101,7 +101,7 @@ class Deliveries:
         for one in batches:
             fire = one.fire
             key = TargetKey(fire.topic, fire.topic_id, fire.partition)
-            self.target(key, fire.producer_id).queue.append(one)
+            self.target(key).queue.append(one)
         self._deliver()
 
     def settled(self, fire: Fire) -> None:
@@ -129,11 +129,8 @@ class Deliveries:
         """Append the first batch of a partition; False if the partition must wait."""
         now_ms = self._clock.now_ms()
         try:
-            pending: Pending | None = self._append(one, now_ms)
-        except DuplicateSequence:
-            # Stored by an earlier life, so long ago that its offsets are forgotten.
-            pending = None
-        except (OutOfOrderSequence, ProducerFenced) as error:
+            pending = self._append(one, now_ms)
+        except (OutOfOrderSequence, DuplicateSequence, ProducerFenced) as error:
             # A batch before it was refused, so that its sequence is not the next: none of these is stored.
             self._report(f"the sequence in {target.key.topic} begins anew", error)
             target.paused_to_ms = now_ms + RETRY_MS
@@ -150,7 +147,8 @@ class Deliveries:
         appended.append((one, pending))
         return True
 
-    def _append(self, one: Prepared, now_ms: int) -> Pending:
+    def _append(self, one: Prepared, now_ms: int) -> Pending | None:
+        """Write the batch; None if an earlier life did, so long ago that its offsets are forgotten."""
         fire = one.fire
         if self._partitions.topic(fire.topic).topic_id.bytes != fire.topic_id:
             raise TopicNotFound(fire.topic)
@@ -161,7 +159,16 @@ class Deliveries:
             base_sequence=fire.sequence,
             now_ms=now_ms,
         )
-        return self._publish.append(fire.topic, fire.partition, batch, acks=Acks.ALL)
+        try:
+            pending = self._publish.append(fire.topic, fire.partition, batch, acks=Acks.ALL)
+        except DuplicateSequence:
+            if one.resent:
+                return None
+            raise
+        if pending.appended.duplicate and not one.resent:
+            # Nobody else writes under this producer id, so this would be our own mistake: never lose a message to it.
+            raise OutOfOrderSequence(f"sequence {fire.sequence} of producer {fire.producer_id} is taken")
+        return pending
 
     async def _settle(self, appended: Sequence[tuple[Prepared, Pending | None]]) -> None:
         """Once the batches are safe in their topics, their slots are done with."""

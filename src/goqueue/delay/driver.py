@@ -176,7 +176,7 @@ class Driver:
         for fire in fires:
             slots = [whole[slot] for slot in fire.slots if slot in whole]
             if len(slots) == len(fire.slots):
-                batches.append(Prepared(fire, slots))
+                batches.append(Prepared(fire, slots, resent=True))
             else:
                 # Some of its slots are settled, which none is before the whole batch is safe in its topic.
                 self.deliveries.settled(fire)
@@ -256,7 +256,9 @@ class Driver:
         before: dict[TargetKey, tuple[Target, int]] = {}
         batches: list[Prepared] = []
         for (key, due_ms), slots in sorted(found.due.items(), key=lambda item: item[0][1]):
-            target = self.deliveries.target(key, self._producer_id)
+            target = self.deliveries.target(key)
+            if target.producer_id < 0:
+                target.producer_id = self._producer_id
             before.setdefault(key, (target, target.next_sequence))
             batches += self._batches(target, due_ms, slots, found.configs[key.topic].max_message_bytes)
         pairs = [*self._run_pairs(found), *fire_pairs(batches)]

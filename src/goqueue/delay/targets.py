@@ -35,6 +35,8 @@ class Prepared:
 
     fire: Fire
     slots: list[Slot]
+    # It was fired in an earlier life, and may be in its topic already.
+    resent: bool = False
 
 
 @dataclass(slots=True)
@@ -42,7 +44,8 @@ class Target:
     """One partition. Batches are appended in the order of their sequences."""
 
     key: TargetKey
-    producer_id: int
+    # -1 until this life fires something there: an earlier life's producer must not be taken up again.
+    producer_id: int = -1
     next_sequence: int = 0
     queue: deque[Prepared] = field(default_factory=deque)
     # Not tried again before, after a failure that may pass.
