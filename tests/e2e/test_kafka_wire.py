@@ -18,7 +18,7 @@ from tests.unit.codec.kafka.kio_values import message_value, request_frame
 from tests.unit.servers.kafka.batches import batch, records_of
 
 from goqueue.codec.kafka.schema import message_shape
-from goqueue.servers.kafka.registry import HANDLERS
+from goqueue.servers.kafka.registry import HANDLERS, MODULES
 
 MIB = 1024 * 1024
 SOFTWARE = {"client_software_name": "test", "client_software_version": "1"}
@@ -66,7 +66,8 @@ def test_random_bodies_of_every_api_do_no_harm(broker: BrokerProcess, key: int, 
 WAITING_KEYS = {1, 11, 14, 68}
 
 
-@pytest.mark.parametrize("key", sorted(HANDLERS))
+# kio writes the requests, and knows nothing of our own APIs.
+@pytest.mark.parametrize("key", sorted(module.API.key for module in MODULES))
 def test_well_formed_nonsense_of_every_version_is_answered_or_refused(broker: BrokerProcess, key: int) -> None:
     low, high = HANDLERS[key].API.versions
     shape = message_shape(key, "request")

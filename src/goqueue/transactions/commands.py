@@ -52,13 +52,19 @@ class AddPartitions(msgspec.Struct, frozen=True):
 
 
 class EndTransaction(msgspec.Struct, frozen=True):
-    """Decide. Answered by None once the decision is durable; the partitions are told after that."""
+    """Decide. Answered once the decision is durable; the partitions are told after that.
+
+    The answer is the `Producer` that goes on: with `raises_epoch` it has a new epoch, or a new id if
+    the epochs are used up (`ProducerIdNeeded` without one), so that nothing late can follow it.
+    """
 
     transactional_id: str
     producer: Producer
     commit: bool
     # Only the transaction of this number; None: whichever it is.
     number: int | None = None
+    raises_epoch: bool = False
+    new_producer_id: int | None = None
 
 
 class AbortAny(msgspec.Struct, frozen=True):

@@ -117,14 +117,17 @@ class TransactionMachine:
             self._told.discard(name)
         if isinstance(name, Participant):
             self._writers.left(name) if record is None else self._writers.joined(name)
-        if known is not None and (record is None or record.producer_id != known.producer_id):
-            self._open.forget(known.producer_id)
+        if known is not None:
+            for producer_id in _producer_ids(known) - _producer_ids(record):
+                self._open.forget(producer_id)
         if record is None:
             return
         self._ids[name] = record
         is_ongoing = record.state is TransactionState.ONGOING
         places = record.places if is_ongoing else _NO_PLACES
         self._open.put(record.producer_id, name, record.producer_epoch, places, record.number)
+        if record.next_producer_id >= 0:
+            self._open.put(record.next_producer_id, name, 0, _NO_PLACES, record.number)
         if is_ongoing:
             self._deadlines[name] = record.started_ms + record.timeout_ms
         if record.state.is_prepared:
@@ -208,12 +211,31 @@ class TransactionMachine:
         out.reply(ticket, None)
 
     def _end(self, ticket: int, command: EndTransaction, now_ms: int, out: Outbox) -> None:
+        if command.raises_epoch:
+            self._end_with_epoch(ticket, command, now_ms, out)
+            return
         record = self._of_producer(command.transactional_id, command.producer)
         transitions.check_number(record, command.number)
         changed = transitions.decided(record, commit=command.commit, now_ms=now_ms)
         if changed is not None:
             out.write(command.transactional_id, changed)
-        out.reply(ticket, None)
+        out.reply(ticket, command.producer)
+
+    def _end_with_epoch(self, ticket: int, command: EndTransaction, now_ms: int, out: Outbox) -> None:
+        record = self._ids.get(command.transactional_id)
+        if record is not None and transitions.was(record, command.producer):
+            # The answer was lost, and the producer asks again.
+            transitions.check_same_end(record, commit=command.commit)
+            out.reply(ticket, transitions.becomes(record))
+            return
+        record = self._of_producer(command.transactional_id, command.producer)
+        if transitions.is_exhausted(record) and command.new_producer_id is None:
+            out.reply(ticket, ProducerIdNeeded())
+            return
+        new_id = command.new_producer_id if transitions.is_exhausted(record) else None
+        ended = transitions.ended_with_epoch(record, commit=command.commit, new_producer_id=new_id, now_ms=now_ms)
+        out.write(command.transactional_id, ended)
+        out.reply(ticket, transitions.becomes(ended))
 
     def _abort_any(self, ticket: int, command: AbortAny, now_ms: int, out: Outbox) -> None:
         record = self._existing(command.transactional_id)
@@ -316,3 +338,8 @@ class TransactionMachine:
             ListWriters: _list_writers,
         }
     )
+
+
+def _producer_ids(record: TransactionRecord | None) -> set[int]:
+    """Under which ids the producer may write, now and after what is being ended."""
+    return set() if record is None else {record.producer_id, record.next_producer_id} - {-1}

@@ -17,9 +17,9 @@ from goqueue.clock import Clock
 from goqueue.codec.batch import encode_marker
 from goqueue.coordinator.runtime import Coordinator
 from goqueue.coordinator.shard import Transaction
-from goqueue.errors import GoQueueError, NotFound, ProducerFenced, ShuttingDown
+from goqueue.errors import GoQueueError, InvalidTransactionState, NotFound, ProducerFenced, ShuttingDown
 from goqueue.records import Acks, TopicPartition
-from goqueue.transactions.commands import Completed, Prepared, WatchPrepared
+from goqueue.transactions.commands import Completed, Prepared, Producer, WatchPrepared
 from goqueue.transactions.names import Name, shard_key
 
 _RETRY_MS_MIN = 20
@@ -83,6 +83,17 @@ class Markers:
         else:
             # It is decided, and its watcher has not been told yet.
             await asyncio.sleep(_RETRY_MS_MIN / 1000)
+
+    def is_ending(self, name: Name) -> bool:
+        """Whether markers of such a transaction are being written."""
+        return name in self._ending
+
+    async def abort_hanging(self, producer: Producer, place: TopicPartition) -> None:
+        """Abort in one partition what no coordinator knows of; done once the marker is durable."""
+        known = self._partitions.get(*place).log.producers()
+        if not any(one.producer_id == producer.producer_id and one.open_first_offset >= 0 for one in known):
+            raise InvalidTransactionState(f"producer {producer.producer_id} has no transaction in {place}")
+        await self._mark(Prepared("", 0, producer, commit=False, partitions=frozenset({place})), place)
 
     async def close(self) -> None:
         """Stop where it is; what is left is done after the next start. A second close does no harm."""

@@ -77,6 +77,10 @@ class TransactionRecord(msgspec.Struct, frozen=True, array_like=True):
     partitions: tuple[tuple[str, int], ...]
     started_ms: int
     changed_ms: int
+    # While it is being ended: who the producer is afterwards, if its epochs are used up; else -1.
+    next_producer_id: int = -1
+    # After that: who it was, until the next transaction begins; else -1.
+    previous_producer_id: int = -1
 
     @property
     def places(self) -> frozenset[TopicPartition]:

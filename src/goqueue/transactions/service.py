@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable, Collection, Sequence
 from typing import cast
 
+import msgspec
+
 from goqueue.broker.producer_ids import ProducerIds
 from goqueue.broker.topics import TopicService
 from goqueue.clock import Clock
@@ -16,11 +18,13 @@ from goqueue.errors import (
     GoQueueError,
     InternalTopic,
     InvalidProducerIdMapping,
+    InvalidTransactionState,
     InvalidTransactionTimeout,
     NotAttempted,
     PartitionNotFound,
     TopicNotFound,
     TransactionalIdNotFound,
+    TransactionFenced,
     WriterNotFound,
 )
 from goqueue.ids import parse_group_id, parse_transactional_id
@@ -140,14 +144,40 @@ class TransactionService:
         place = self._group_place(parse_group_id(group))
         await self._submit(transactional_id, AddPartitions(transactional_id, producer, frozenset({place}), number))
 
-    async def end(self, transactional_id: str, producer: Producer, *, commit: bool, number: int | None = None) -> None:
-        """Commit or abort: answered once that is decided for good, and the same again if asked again."""
-        await self._submit(transactional_id, EndTransaction(transactional_id, producer, commit, number))
+    async def end(
+        self,
+        transactional_id: str,
+        producer: Producer,
+        *,
+        commit: bool,
+        number: int | None = None,
+        raises_epoch: bool = False,
+    ) -> Producer:
+        """Commit or abort: answered once that is decided for good, and the same again if asked again.
+
+        Returns the producer that goes on: with `raises_epoch`, under the next epoch.
+        """
+        command = EndTransaction(transactional_id, producer, commit, number, raises_epoch)
+        reply = await self._submit(transactional_id, command)
+        if isinstance(reply, ProducerIdNeeded):
+            new_id = await self._producer_ids.allocate()
+            reply = await self._submit(transactional_id, msgspec.structs.replace(command, new_producer_id=new_id))
+        return cast("Producer", reply)
 
     async def abort(self, transactional_id: str) -> None:
         """Abort on an operator's word; the producer is fenced."""
         self._check_exists(transactional_id)
         await self._submit(transactional_id, AbortAny(transactional_id))
+
+    async def abort_hanging(self, producer: Producer, place: TopicPartition) -> None:
+        """Abort in one partition a transaction that its coordinator does not know: it would stay open for ever.
+
+        One that is known is refused, for a marker in one of its partitions would tear it.
+        """
+        known = self._open.get(producer.producer_id)
+        if known is not None and (known.partitions or self._markers.is_ending(known.name)):
+            raise InvalidTransactionState(f"the transaction is known: abort {known.name!s} by its name")
+        await self._markers.abort_hanging(producer, place)
 
     async def describe(self, transactional_id: str) -> Described:
         """What is known of an id, or `TransactionalIdNotFound`."""
@@ -178,6 +208,13 @@ class TransactionService:
     ) -> asyncio.Future[None] | None:
         """What batches of a transaction that adds partitions by itself must wait for; see `Admission`."""
         return self._admission.admit(producer, places, implicit=implicit, number=number)
+
+    def check_is(self, described: Described, producer: Producer) -> None:
+        """Refuse a producer that is not, or no longer, the one of the id."""
+        if producer.producer_id != described.producer_id:
+            raise InvalidProducerIdMapping(f"the transactional id does not belong to producer {producer.producer_id}")
+        if producer.epoch != described.producer_epoch:
+            raise TransactionFenced("another producer has taken the transactional id over")
 
     def check_number(self, producer: Producer, number: int) -> None:
         """Refuse what comes too late for its transaction. To be asked in the same step as the write."""

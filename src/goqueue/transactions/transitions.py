@@ -22,6 +22,7 @@ from goqueue.transactions.records import TransactionRecord, TransactionState
 # Epochs have 16 bits (W40). The last one is kept for fencing the holder of the one before.
 EPOCH_MAX = 2**15 - 1
 _NO_EPOCH = -1
+_NO_PRODUCER = -1
 _DECIDED = {True: TransactionState.PREPARE_COMMIT, False: TransactionState.PREPARE_ABORT}
 _DONE = {True: TransactionState.COMPLETE_COMMIT, False: TransactionState.COMPLETE_ABORT}
 
@@ -62,8 +63,21 @@ def staging(producer_id: int, timeout_ms: int, now_ms: int) -> TransactionRecord
 
 def check_claim(record: TransactionRecord, claimed: Producer) -> None:
     """Refuse a producer that says who it is and is not, or no longer, the one."""
-    if claimed.producer_id != record.producer_id or claimed.epoch not in {record.producer_epoch, record.last_epoch}:
+    if claimed != Producer(record.producer_id, record.producer_epoch) and not was(record, claimed):
         raise _fenced(record, claimed)
+
+
+def was(record: TransactionRecord, producer: Producer) -> bool:
+    """Whether this is who the producer was before it gave that up itself, and has written nothing since."""
+    producer_id = record.producer_id if record.previous_producer_id < 0 else record.previous_producer_id
+    return producer.epoch == record.last_epoch and producer.producer_id == producer_id
+
+
+def becomes(record: TransactionRecord) -> Producer:
+    """Who the producer is once what is being ended has ended."""
+    if record.next_producer_id >= 0:
+        return Producer(record.next_producer_id, 0)
+    return Producer(record.producer_id, record.producer_epoch)
 
 
 def is_exhausted(record: TransactionRecord) -> bool:
@@ -73,7 +87,7 @@ def is_exhausted(record: TransactionRecord) -> bool:
 
 def raised(record: TransactionRecord, claimed: Producer | None, timeout_ms: int, now_ms: int) -> TransactionRecord:
     """The next epoch, for a producer that takes the id over; or the current one, if it asks again."""
-    if claimed is not None and claimed.epoch == record.last_epoch:
+    if claimed is not None and was(record, claimed):
         return record
     return msgspec.structs.replace(
         record,
@@ -84,11 +98,14 @@ def raised(record: TransactionRecord, claimed: Producer | None, timeout_ms: int,
         partitions=(),
         started_ms=-1,
         changed_ms=now_ms,
+        previous_producer_id=_NO_PRODUCER,
     )
 
 
 def check_producer(record: TransactionRecord, producer: Producer) -> None:
-    """Refuse anybody but the current epoch."""
+    """Refuse anybody but the current epoch, or the one that follows what is being ended."""
+    if producer == becomes(record):
+        return
     if producer.producer_id != record.producer_id:
         raise InvalidProducerIdMapping(f"the transactional id does not belong to producer {producer.producer_id}")
     if producer.epoch != record.producer_epoch:
@@ -116,6 +133,7 @@ def with_partitions(
             partitions=tuple(sorted(partitions)),
             started_ms=now_ms,
             changed_ms=now_ms,
+            previous_producer_id=_NO_PRODUCER,
         )
     known = record.places
     if partitions <= known:
@@ -128,10 +146,40 @@ def decided(record: TransactionRecord, *, commit: bool, now_ms: int) -> Transact
     state = record.state
     if state is TransactionState.ONGOING:
         return msgspec.structs.replace(record, state=_DECIDED[commit], changed_ms=now_ms)
-    if state in {_DECIDED[commit], _DONE[commit]}:
-        return None
-    wish = "commit" if commit else "abort"
-    raise InvalidTransactionState(f"there is nothing to {wish}: the transaction is in state {state.kafka_name}")
+    check_same_end(record, commit=commit)
+    return None
+
+
+def check_same_end(record: TransactionRecord, *, commit: bool) -> None:
+    """Refuse to end what has ended otherwise, or never began."""
+    if record.state not in {_DECIDED[commit], _DONE[commit]}:
+        wish, state = "commit" if commit else "abort", record.state.kafka_name
+        raise InvalidTransactionState(f"there is nothing to {wish}: the transaction is in state {state}")
+
+
+def ended_with_epoch(
+    record: TransactionRecord, *, commit: bool, new_producer_id: int | None, now_ms: int
+) -> TransactionRecord:
+    """The end of a transaction whose producer goes on under the next epoch (KIP-890).
+
+    The marker carries that epoch, so no partition takes anything late of this transaction. One
+    that is empty can be aborted: its producer wants an epoch under which nothing is in flight.
+    """
+    if record.state.is_prepared:
+        raise ConcurrentTransactions("the last transaction of this id is still being ended")
+    if record.state is not TransactionState.ONGOING and commit:
+        check_same_end(record, commit=commit)
+        raise InvalidTransactionState("there is nothing to commit: no transaction was begun")
+    ended = msgspec.structs.replace(
+        record,
+        producer_epoch=record.producer_epoch + 1,
+        last_epoch=record.producer_epoch,
+        state=_DECIDED[commit],
+        changed_ms=now_ms,
+        next_producer_id=_NO_PRODUCER if new_producer_id is None else new_producer_id,
+        previous_producer_id=_NO_PRODUCER,
+    )
+    return ended if record.state is TransactionState.ONGOING else completed(ended, now_ms)
 
 
 def fenced_abort(record: TransactionRecord, now_ms: int, *, claimed: Producer | None = None) -> TransactionRecord:
@@ -145,13 +193,23 @@ def fenced_abort(record: TransactionRecord, now_ms: int, *, claimed: Producer | 
         last_epoch=_NO_EPOCH if claimed is None else claimed.epoch,
         state=TransactionState.PREPARE_ABORT,
         changed_ms=now_ms,
+        previous_producer_id=_NO_PRODUCER,
     )
 
 
 def completed(record: TransactionRecord, now_ms: int) -> TransactionRecord:
     """A prepared transaction, when every partition knows."""
     commit = record.state is TransactionState.PREPARE_COMMIT
-    return msgspec.structs.replace(record, state=_DONE[commit], partitions=(), started_ms=-1, changed_ms=now_ms)
+    done = msgspec.structs.replace(record, state=_DONE[commit], partitions=(), started_ms=-1, changed_ms=now_ms)
+    if record.next_producer_id < 0:
+        return done
+    return msgspec.structs.replace(
+        done,
+        producer_id=record.next_producer_id,
+        producer_epoch=0,
+        next_producer_id=_NO_PRODUCER,
+        previous_producer_id=record.producer_id,
+    )
 
 
 def _fenced(record: TransactionRecord, producer: Producer) -> TransactionFenced:

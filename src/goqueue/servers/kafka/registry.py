@@ -48,6 +48,7 @@ from goqueue.servers.kafka.handlers import (
     produce,
     sync_group,
     txn_offset_commit,
+    write_txn_markers,
 )
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ MODULES: tuple[Handler, ...] = cast(
         add_partitions_to_txn,
         add_offsets_to_txn,
         end_txn,
+        write_txn_markers,
         txn_offset_commit,
         describe_configs,
         alter_configs,

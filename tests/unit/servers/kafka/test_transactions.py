@@ -9,6 +9,7 @@ import pytest
 
 from goqueue.codec.batch import encode_batch
 from goqueue.records import NewRecord
+from goqueue.servers.services import Services
 from goqueue.testing.clock import ManualClock
 
 from .conftest import Call
@@ -16,6 +17,7 @@ from .conftest import Call
 PRODUCE, FETCH, OFFSET_FETCH, FIND_COORDINATOR, CREATE_TOPICS, INIT = 0, 1, 9, 10, 19, 22
 ADD_PARTITIONS, ADD_OFFSETS, END, TXN_OFFSET_COMMIT, DESCRIBE, LIST = 24, 25, 26, 28, 65, 66
 INVALID_EPOCH, INVALID_STATE, INVALID_MAPPING, INVALID_TIMEOUT, CONCURRENT = 47, 48, 49, 50, 51
+WRITE_MARKERS = 27
 NOT_ATTEMPTED, UNSTABLE, FENCED, ID_NOT_FOUND = 55, 88, 90, 105
 
 
@@ -236,3 +238,47 @@ async def test_transactions_are_described_and_listed(call: Call, clock: ManualCl
     assert await listed(producer_id_filters=[producer["producer_id"]]) == ["tx"]
     assert await listed(duration_filter=4999) == ["tx"]
     assert await listed(duration_filter=5000) == []
+
+
+async def write_marker(
+    call: Call, producer: dict[str, Any], *, partition: int = 0, commit: bool = False, version: int = 2
+) -> int:
+    marker = {
+        "producer_id": producer["producer_id"],
+        "producer_epoch": producer["producer_epoch"],
+        "transaction_result": commit,
+        "topics": [{"name": "a", "partition_indexes": [partition]}],
+        "coordinator_epoch": 0,
+    }
+    reply = await call(WRITE_MARKERS, version, markers=[marker])
+    return int(reply["markers"][0]["topics"][0]["partitions"][0]["error_code"])
+
+
+async def test_an_admin_client_may_not_tear_a_transaction_that_is_known(call: Call) -> None:
+    producer = await init(call)
+    await add(call, producer)
+    await produce(call, producer)
+    assert await write_marker(call, producer) == INVALID_STATE
+    assert await write_marker(call, producer, commit=True) == INVALID_STATE
+    assert await end(call, producer, commit=True) == 0
+
+
+@pytest.mark.parametrize("version", [1, 2])
+async def test_an_admin_client_aborts_what_hangs(call: Call, services: Services, version: int) -> None:
+    producer = {"producer_id": 4711, "producer_epoch": 0}
+    batch = encode_batch(
+        [NewRecord(None, b"hangs")],
+        producer_id=4711,
+        producer_epoch=0,
+        base_sequence=0,
+        transactional=True,
+        now_ms=1_700_000_000_000,
+    )
+    # Nobody's batch: how it came to be there does not matter.
+    partitions = services.queries._partitions
+    partitions.get("a", 0).writer.append(batch, now_ms=1_700_000_000_000)
+    assert await stable_offset(call) == 0
+    assert await write_marker(call, producer, partition=1, version=version) == INVALID_STATE
+    assert await write_marker(call, producer, version=version) == 0
+    assert await stable_offset(call) == 2
+    assert await write_marker(call, producer, version=version) == INVALID_STATE

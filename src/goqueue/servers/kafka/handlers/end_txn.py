@@ -1,4 +1,7 @@
-"""EndTxn: commit or abort. Answered when that is decided for good; readers see it as the markers are written."""
+"""EndTxn: commit or abort. Answered when that is decided for good; readers see it as the markers are written.
+
+Version 5 belongs to transaction.version 2 (KIP-890): the producer goes on under the next epoch.
+"""
 
 from __future__ import annotations
 
@@ -10,21 +13,24 @@ from goqueue.transactions.commands import Producer
 API = Api(
     key=26,
     name="EndTxn",
-    versions=(0, 4),
-    gaps=(
-        "Version 5 and transaction.version 2 (KIP-890, an epoch per transaction) are not there.",
-        "As in Kafka before 4.0, a produce request that is delayed into the next transaction may become part of it.",
-    ),
+    versions=(0, 5),
+    gaps=("Below version 5, as in Kafka, a produce request delayed into the next transaction may become part of it.",),
 )
 
 _FENCING_FROM = 2
+_EPOCH_FROM = 5
 
 
 async def handle(context: Context, request: Message) -> Reply:
     """Asking again for the same end is answered the same."""
     producer = Producer(request.producer_id, request.producer_epoch)
     try:
-        await context.services.transactions.end(request.transactional_id, producer, commit=request.committed)
+        following = await context.services.transactions.end(
+            request.transactional_id,
+            producer,
+            commit=request.committed,
+            raises_epoch=context.api_version >= _EPOCH_FROM,
+        )
     except GoQueueError as error:
         return {"error_code": transaction_error_code(error, knows_fencing=context.api_version >= _FENCING_FROM)}
-    return {"error_code": NONE}
+    return {"error_code": NONE, "producer_id": following.producer_id, "producer_epoch": following.epoch}

@@ -6,13 +6,12 @@ from goqueue.coordinator.shard import Transaction
 from goqueue.errors import GoQueueError, GroupNotFound, IllegalGeneration
 from goqueue.groups.service import NewOffset
 from goqueue.servers.kafka.api import Api, Context, Message, Reply, error_code
+from goqueue.transactions.commands import Producer
 
-API = Api(
-    key=28,
-    name="TxnOffsetCommit",
-    versions=(0, 4),
-    gaps=("version 5 belongs to transaction.version 2, which is not there",),
-)
+API = Api(key=28, name="TxnOffsetCommit", versions=(0, 5))
+
+# From this version on clients leave it to the server to add the group to the transaction (KIP-890).
+_IMPLICIT_FROM = 5
 
 
 async def handle(context: Context, request: Message) -> Reply:
@@ -29,6 +28,9 @@ async def handle(context: Context, request: Message) -> Reply:
         for one in topic.partitions
     ]
     try:
+        if context.api_version >= _IMPLICIT_FROM:
+            producer = Producer(request.producer_id, request.producer_epoch)
+            await context.services.transactions.add_group(request.transactional_id, producer, request.group_id)
         stored = await context.services.groups.commit_in_transaction(
             request.group_id,
             offsets,
