@@ -134,6 +134,7 @@ class GroupsConfig:
         60_000, "Time a member has to give partitions up before it is fenced.", minimum=1
     )
     members_max: int = setting(10_000, "Members of one group.", minimum=1)
+    share_sessions_max: int = setting(2_000, "Kafka share consumers that fetch at the same time.", minimum=1)
     offset_metadata_bytes_max: int = setting(4096, "Text stored beside one committed offset.", minimum=0)
     offsets_retention_ms: int = setting(7 * 24 * 3600 * 1000, "How long offsets of an empty group are kept.", minimum=1)
 

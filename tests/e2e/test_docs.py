@@ -52,3 +52,21 @@ def test_the_page_on_prepared_transactions_works_from_top_to_bottom(broker):
     assert "totals-query" in shown
     assert '"already_decided":false,"committed":2' in shown
     assert '"already_decided":true,"committed":0' in shown
+
+
+def test_the_page_on_share_groups_works_from_top_to_bottom(broker):
+    page = (ROOT / "docs" / "howto" / "share-groups.md").read_text()
+
+    outputs = [run(language, code, broker) for language, code in BLOCK.findall(page)]
+
+    _, worked, dead, seen = outputs
+    assert sorted(worked.split("\n")) == [
+        "",
+        "cannot be packed: order 3",
+        "packed: order 1",
+        "packed: order 2",
+        "packed: order 4",
+    ]
+    assert "order 3" in dead
+    assert "packing" in seen
+    assert "share" in seen

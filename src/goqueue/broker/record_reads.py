@@ -98,13 +98,19 @@ def _open(fetched: FetchedPartition, offset: int, share: int, left: _Room, isola
     return RecordsRead(records, offset, fetched.high_watermark)
 
 
+def is_hidden(header: BatchHeader, aborted: Sequence[AbortedTransaction]) -> bool:
+    """Whether no reader may see a batch: it is a transaction's marker, or part of one that was aborted."""
+    return header.is_control or (
+        header.is_transactional
+        and any(
+            one.producer_id == header.producer_id and one.first_offset <= header.base_offset <= one.last_offset
+            for one in aborted
+        )
+    )
+
+
 def _visible(batch: Buffer, header: BatchHeader, offset: int, hidden: Sequence[AbortedTransaction]) -> list[Record]:
-    if header.is_control:
-        return []
-    if header.is_transactional and any(
-        aborted.producer_id == header.producer_id and aborted.first_offset <= header.base_offset <= aborted.last_offset
-        for aborted in hidden
-    ):
+    if is_hidden(header, hidden):
         return []
     records = decode_records(batch)
     if records and records[0].offset < offset:

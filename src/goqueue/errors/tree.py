@@ -413,6 +413,25 @@ class GroupInFlight(GroupError, Conflict):
     """Consumers of the group hold messages, so its position cannot be set."""
 
 
+# --- share sessions -------------------------------------------------------------------
+
+
+class ShareSessionError(GroupError):
+    """A share consumer's request that its session refuses."""
+
+
+class ShareSessionNotFound(ShareSessionError):
+    """The consumer has no session here: it must begin one."""
+
+
+class InvalidShareSessionEpoch(ShareSessionError):
+    """Not the request that was expected next: the consumer must begin a new session."""
+
+
+class ShareSessionLimit(ShareSessionError):
+    """As many sessions as there may be."""
+
+
 # --- receipts -------------------------------------------------------------------------
 
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from goqueue.errors import GoQueueError, StorageError, wire_of
 
 if TYPE_CHECKING:
+    from goqueue.servers.kafka.share_sessions import ShareSessions
     from goqueue.servers.services import Services
 
 # A decoded request: attributes named as in messages.txt. Its shape is data, not a type.
@@ -58,6 +59,8 @@ class Api:
     advertised_from: int | None = None
     # Waiting for the answer is all that it does: when the client has gone, so may the work.
     ends_with_client: bool = False
+    # It keeps something for as long as the connection lasts.
+    knows_connection: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,9 @@ class Context:
     api_version: int
     client_id: str
     client_host: str
+    share_sessions: ShareSessions
+    # For an API that knows its connection, which one it is; only to be compared.
+    connection: object = None
 
 
 class Handler(Protocol):

@@ -188,7 +188,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _answer(self, request: bytes | bytearray) -> None:
         try:
-            answered = self._server.dispatcher.take(request, self.peer)
+            answered = self._server.dispatcher.take(request, self.peer, self)
         except MalformedRequest as error:
             self.refuse(str(error))
             return

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,6 +29,7 @@ from goqueue.servers.kafka.api import (
     error_code,
     error_message,
 )
+from goqueue.servers.kafka.share_sessions import ShareSessions
 from goqueue.servers.request_times import Histogram, RequestTimes
 
 if TYPE_CHECKING:
@@ -58,6 +60,7 @@ class Dispatcher:
         *,
         times: RequestTimes | None = None,
         timer: Callable[[], float] = perf_counter,
+        share_sessions: ShareSessions | None = None,
     ) -> None:
         self._services = services
         self._handlers = handlers
@@ -66,8 +69,9 @@ class Dispatcher:
         # By number, so that a request finds its own with one look.
         self._histograms: dict[int, Histogram] = {}
         self._contexts: dict[tuple[int, str, str], Context] = {}
+        self.share_sessions = ShareSessions() if share_sessions is None else share_sessions
 
-    def take(self, frame: Buffer, client_host: str) -> Answered:
+    def take(self, frame: Buffer, client_host: str, connection: object = None) -> Answered:
         """Answer one request: buffers to send, None for silence, or later."""
         started = self._timer()
         data = memoryview(frame)
@@ -84,7 +88,10 @@ class Dispatcher:
         request = decoder(header.api_key, header.api_version)(data, position)
         histogram = self._histograms.get(header.api_key) or self._histogram(handler.API)
         try:
-            answer = handler.handle(self._context(header, client_host), request)
+            context = self._context(header, client_host)
+            if handler.API.knows_connection:
+                context = replace(context, connection=connection)
+            answer = handler.handle(context, request)
         except Exception as error:  # noqa: BLE001 - a failing handler costs its request, never the broker
             framed: Frame | None = _failure(handler.API, header, error)
         else:
@@ -109,11 +116,20 @@ class Dispatcher:
     def _histogram(self, api: Api) -> Histogram:
         return self._histograms.setdefault(api.key, self._times.of("kafka", api.name))
 
+    async def connection_lost(self, connection: object) -> None:
+        """What consumers of that connection hold is given to others at once."""
+        for member in self.share_sessions.connection_lost(connection):
+            try:
+                await self._services.delivery.release_consumer(*member)
+            except GoQueueError:
+                # The locks run out by themselves, only later.
+                continue
+
     def _context(self, header: RequestHeader, client_host: str) -> Context:
         key = (header.api_version, header.client_id, client_host)
         context = self._contexts.get(key)
         if context is None:
-            context = Context(self._services, header.api_version, header.client_id, client_host)
+            context = Context(self._services, header.api_version, header.client_id, client_host, self.share_sessions)
             # Client ids are the clients' choice: remember a few, not all that were ever sent.
             if len(self._contexts) >= _CONTEXTS_MAX:
                 self._contexts.clear()

@@ -13,6 +13,7 @@ from goqueue.servers.kafka.connection import Connection
 from goqueue.servers.kafka.dispatch import Dispatcher, Frame
 from goqueue.servers.kafka.framing import ARENA_BYTES
 from goqueue.servers.kafka.memory_budget import MemoryBudget
+from goqueue.servers.kafka.share_sessions import ShareSessions
 
 if TYPE_CHECKING:
     from goqueue.servers.services import Services
@@ -31,7 +32,10 @@ class KafkaServer:
     def __init__(self, services: Services, listener: socket.socket, *, dispatcher: Dispatcher | None = None) -> None:
         self.limits = services.config.limits
         self.budget = MemoryBudget(self.limits.inflight_bytes_max)
-        self.dispatcher = dispatcher or Dispatcher(services, times=services.request_times)
+        share_sessions = ShareSessions(services.config.groups.share_sessions_max)
+        self.dispatcher = dispatcher or Dispatcher(
+            services, times=services.request_times, share_sessions=share_sessions
+        )
         self.arena = memoryview(bytearray(ARENA_BYTES))
         self._listener = listener
         self._connections: set[Connection] = set()
@@ -87,8 +91,13 @@ class KafkaServer:
     def closed(self, connection: Connection) -> None:
         """Count it out."""
         self._connections.discard(connection)
+        if self.dispatcher.share_sessions:
+            self.spawn(self._lost(connection))
         if not self._connections:
             self._none_left.set()
+
+    async def _lost(self, connection: Connection) -> None:
+        await self.dispatcher.connection_lost(connection)
 
     def spawn(self, answer: Coroutine[Any, Any, Frame | None]) -> asyncio.Task[Frame | None]:
         """Work on an answer that takes time."""

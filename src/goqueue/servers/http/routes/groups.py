@@ -57,11 +57,10 @@ async def show(services: Services, call: Call) -> GroupDetails:
     """Describe a group, with its lag."""
     described = await services.groups.describe(call.path["group"])
     progress = await services.group_progress.of(described.group)
-    classic = isinstance(described, ClassicDescription)
     return GroupDetails(
         id=described.group,
         state=str(described.state),
-        protocol="classic" if classic else "consumer",
+        protocol="classic" if isinstance(described, ClassicDescription) else str(described.type),
         generation=generation_of(described),
         topics=topics_of(described) or sorted({row.topic for row in progress}),
         assignor=described.protocol if isinstance(described, ClassicDescription) else described.assignor,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from goqueue.errors import GoQueueError, GroupNotFound, TopicIdNotFound
-from goqueue.groups.commands import ConsumerDescription, ConsumerMemberDescription
+from goqueue.groups.commands import ConsumerDescription, ConsumerMemberDescription, GroupType
 from goqueue.groups.partitions import PartitionSet, by_topic
 from goqueue.servers.kafka.api import NONE, Api, Context, Message, Reply, failed
 
@@ -28,7 +28,7 @@ async def handle(context: Context, request: Message) -> Reply:
 async def _described(context: Context, group: str) -> dict[str, object]:
     try:
         found = await context.services.groups.describe(group)
-        if not isinstance(found, ConsumerDescription):
+        if not isinstance(found, ConsumerDescription) or found.type is not GroupType.CONSUMER:
             raise GroupNotFound(group)
     except GoQueueError as error:
         empty = {"group_state": "", "group_epoch": 0, "assignment_epoch": 0, "assignor_name": "", "members": []}
@@ -55,13 +55,14 @@ def _member(context: Context, member: ConsumerMemberDescription) -> dict[str, ob
         "client_host": member.client_host,
         "subscribed_topic_names": list(member.topics),
         "subscribed_topic_regex": member.regex or None,
-        "assignment": _assignment(context, member.assigned),
-        "target_assignment": _assignment(context, member.target),
+        "assignment": assignment(context, member.assigned),
+        "target_assignment": assignment(context, member.target),
         "member_type": _CONSUMER_MEMBER,
     }
 
 
-def _assignment(context: Context, partitions: PartitionSet) -> dict[str, object]:
+def assignment(context: Context, partitions: PartitionSet) -> dict[str, object]:
+    """Partitions with their topics' names; share groups are described in the same way."""
     topics = []
     for topic_id, numbers in by_topic(partitions):
         try:

@@ -10,7 +10,7 @@ API = Api(
     key=10,
     name="FindCoordinator",
     versions=(0, 6),
-    gaps=("coordinators of groups and transactions: share groups are refused",),
+    gaps=("coordinators of groups (share groups too) and transactions; those that only brokers ask for are refused",),
 )
 
 _NAMES = {0: parse_group_id, 1: parse_transactional_id}

@@ -1,0 +1,71 @@
+"""DescribeShareGroupOffsets (KIP-932): the lowest offset that a queue group has not settled, and its lag."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from goqueue.errors import GoQueueError, GroupModeMismatch, GroupNotFound
+from goqueue.groups.commands import CommittedOffsets
+from goqueue.groups.queue_settings import Mode
+from goqueue.records import TopicPartition
+from goqueue.servers.kafka.api import NONE, Api, Context, Message, Reply, failed
+
+API = Api(
+    key=90,
+    name="DescribeShareGroupOffsets",
+    versions=(0, 1),
+    gaps=("lag counts every offset above the lowest that is not settled, those settled out of order too",),
+)
+
+# Of a partition that the group has never received from.
+_NOWHERE = -1
+
+
+async def handle(context: Context, request: Message) -> Reply:
+    """One answer for each group asked for."""
+    return {"groups": await asyncio.gather(*(_described(context, one) for one in request.groups))}
+
+
+async def _described(context: Context, wanted: Message) -> dict[str, object]:
+    groups, group = context.services.groups, wanted.group_id
+    try:
+        mode = await groups.mode(group)
+        if mode is None:
+            raise GroupNotFound(group)
+        if mode is not Mode.QUEUE:
+            raise GroupModeMismatch(group, mode)
+        places = None
+        if wanted.topics is not None:
+            places = [TopicPartition(one.topic_name, number) for one in wanted.topics for number in one.partitions]
+            places = [at for at in places if _exists(context, at)]
+        found = await groups.fetch_offsets(group, places)
+    except GoQueueError as error:
+        return {"group_id": group, "topics": [], **failed(error)}
+    topics: dict[str, list[int]] = {}
+    for at in sorted(found if wanted.topics is None else ()):
+        topics.setdefault(at.topic, []).append(at.partition)
+    for one in wanted.topics or ():
+        topics[one.topic_name] = list(one.partitions)
+    return {"group_id": group, "error_code": NONE, "topics": [_topic(context, *one, found) for one in topics.items()]}
+
+
+def _topic(context: Context, name: str, partitions: list[int], found: CommittedOffsets) -> Mapping[str, object]:
+    topic = context.services.topics.find(name)
+    rows: list[dict[str, object]] = []
+    for number in partitions:
+        row: dict[str, object] = {"partition_index": number, "start_offset": _NOWHERE, "error_code": NONE}
+        try:
+            end = context.services.queries.offsets(name, number).last_stable_offset
+            committed = found.get(TopicPartition(name, number))
+            if committed is not None:
+                row |= {"start_offset": committed.offset, "lag": max(0, end - committed.offset)}
+        except GoQueueError as error:
+            row |= failed(error)
+        rows.append(row)
+    return {"topic_name": name, "topic_id": topic.topic_id if topic else None, "partitions": rows}
+
+
+def _exists(context: Context, at: TopicPartition) -> bool:
+    topic = context.services.topics.find(at.topic)
+    return topic is not None and 0 <= at.partition < len(topic.partitions)

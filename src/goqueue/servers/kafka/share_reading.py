@@ -1,0 +1,179 @@
+"""Reading for share consumers: messages are acquired first, then the batches that hold them are read.
+
+A batch is sent whole, as it lies in the log; the consumer keeps the records that it was told to
+have acquired. What was acquired and does not fit into the answer is given back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from goqueue.broker.fetch import FetchQuery, PartitionRead
+from goqueue.broker.record_reads import is_hidden
+from goqueue.codec.batch import parse_batch_header
+from goqueue.delivery.values import AcquiredRange, Action, RangeSettlement
+from goqueue.errors import GoQueueError
+from goqueue.groups.partitions import TopicIdPartition
+from goqueue.records import Isolation, TopicPartition
+
+if TYPE_CHECKING:
+    from goqueue.servers.kafka.share_sessions import ShareMember, ShareSession
+    from goqueue.servers.services import Services
+
+# What is read at first for a run of so many records: their sizes are not known.
+_BYTES_PER_RECORD = 1024
+_BYTES_MIN = 16 * 1024
+
+
+@dataclass(slots=True)
+class SharePart:
+    """What one partition gave."""
+
+    batches: list[memoryview] = field(default_factory=list)
+    acquired: list[AcquiredRange] = field(default_factory=list)
+    error: GoQueueError | None = None
+
+
+class ShareLimits(NamedTuple):
+    """How much one answer may hold, and how long it may take."""
+
+    records: int
+    bytes: int
+    wait_ms: int
+
+
+async def read_shared(
+    services: Services, member: ShareMember, session: ShareSession, limits: ShareLimits
+) -> dict[TopicIdPartition, SharePart]:
+    """Messages of the session's partitions, once there are any or the time is up; empty parts are left out."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + min(limits.wait_ms, services.config.limits.fetch_wait_ms_max) / 1000
+    while True:
+        found: dict[TopicIdPartition, SharePart] = {}
+        places: list[TopicPartition] = []
+        records_left, bytes_left = limits.records, min(limits.bytes, services.config.limits.fetch_bytes_max)
+        for one in session.rotated():
+            part = SharePart()
+            try:
+                at = TopicPartition(services.topics.by_id(one.topic_id).name, one.partition)
+                places.append(at)
+                await _fill(services, member, at, part, records_left, bytes_left, must=not found)
+            except GoQueueError as error:
+                part.error = error
+            if part.acquired or part.error is not None:
+                found[one] = part
+            records_left -= sum(run.last - run.first + 1 for run in part.acquired)
+            bytes_left -= sum(map(len, part.batches))
+            if records_left <= 0 or bytes_left <= 0:
+                break
+        seconds_left = deadline - loop.time()
+        if found or seconds_left <= 0 or not places:
+            return found
+        await services.delivery.wait(member[0], places, int(seconds_left * 1000) + 1)
+
+
+async def _fill(
+    services: Services,
+    member: ShareMember,
+    at: TopicPartition,
+    part: SharePart,
+    records_left: int,
+    bytes_left: int,
+    *,
+    must: bool,
+) -> None:
+    group, consumer = member
+    acquired = await services.delivery.acquire(group, at, consumer, limit=records_left)
+    try:
+        read = await _read(services, at, acquired, bytes_left, must=must)
+    except GoQueueError:
+        await _settle(services, member, at, acquired, Action.RELEASE)
+        raise
+    part.batches = read.batches
+    visible, hidden = _split(_up_to(acquired, read.covered_to), read.hidden)
+    part.acquired = visible
+    # What a transaction aborted, and its markers: nobody is ever given them.
+    await _settle(services, member, at, hidden, Action.ACK)
+    rest = [one._replace(first=max(one.first, read.covered_to + 1)) for one in acquired if one.last > read.covered_to]
+    await _settle(services, member, at, rest, Action.RELEASE)
+
+
+@dataclass(slots=True)
+class _Reading:
+    """Batches in the order of the log. All that was acquired up to `covered_to` is in them, or hidden."""
+
+    batches: list[memoryview] = field(default_factory=list)
+    hidden: list[tuple[int, int]] = field(default_factory=list)
+    covered_to: int = -1
+
+
+async def _read(
+    services: Services, at: TopicPartition, acquired: Sequence[AcquiredRange], bytes_left: int, *, must: bool
+) -> _Reading:
+    """The batches that hold these records, as many as fit; with `must`, one at least."""
+    reading = _Reading()
+    for first, last, _ in acquired:
+        offset = max(first, reading.covered_to + 1)
+        while offset <= last:
+            wanted = max(_BYTES_MIN, (last - offset + 1) * _BYTES_PER_RECORD) if last > offset else 1
+            read = PartitionRead(at.topic, at.partition, offset, min(wanted, max(bytes_left, 1)))
+            query = FetchQuery([read], max_bytes=wanted, isolation=Isolation.READ_COMMITTED)
+            (found,) = await services.fetch.fetch(query)
+            if found.error is not None:
+                raise found.error
+            if not found.batches:
+                # Nothing is left up to the end of the log: retention was faster.
+                reading.covered_to = last
+                return reading
+            for batch in found.batches:
+                header = parse_batch_header(batch)
+                if header.base_offset > last:
+                    # What lies before it up to the end of the run has left the log.
+                    reading.covered_to, offset = last, last + 1
+                    break
+                if is_hidden(header, found.aborted):
+                    reading.hidden.append((header.base_offset, header.last_offset))
+                elif len(batch) > bytes_left and (reading.batches or not must):
+                    return reading
+                else:
+                    reading.batches.append(batch)
+                    bytes_left -= len(batch)
+                reading.covered_to = header.last_offset
+                offset = header.last_offset + 1
+    return reading
+
+
+def _up_to(acquired: Sequence[AcquiredRange], last: int) -> list[AcquiredRange]:
+    return [one._replace(last=min(one.last, last)) for one in acquired if one.first <= last]
+
+
+def _split(
+    acquired: Sequence[AcquiredRange], hidden: Sequence[tuple[int, int]]
+) -> tuple[list[AcquiredRange], list[AcquiredRange]]:
+    """What of the runs lies outside of the hidden stretches, and what inside; both rise."""
+    outside, inside = list(acquired), []
+    for first, last in hidden:
+        rest = []
+        for run in outside:
+            if run.last < first or run.first > last:
+                rest.append(run)
+                continue
+            inside.append(run._replace(first=max(run.first, first), last=min(run.last, last)))
+            if run.first < first:
+                rest.append(run._replace(last=first - 1))
+            if run.last > last:
+                rest.append(run._replace(first=last + 1))
+        outside = rest
+    return outside, inside
+
+
+async def _settle(
+    services: Services, member: ShareMember, at: TopicPartition, ranges: Sequence[AcquiredRange], action: Action
+) -> None:
+    if ranges:
+        group, consumer = member
+        settlements = [RangeSettlement(one.first, one.last, action) for one in ranges]
+        await services.delivery.settle_ranges(group, at, consumer, settlements)

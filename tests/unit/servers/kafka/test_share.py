@@ -1,0 +1,624 @@
+"""The share APIs as bytes: sessions, acquisition, every acknowledgement, every refusal."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from tests.unit.codec.kafka.kio_values import read_response, request_frame
+from tests.unit.servers.kafka.share_client import (
+    ACCEPT,
+    REJECT,
+    RELEASE,
+    RENEW,
+    ShareClient,
+    ack_errors,
+    acquired,
+    values,
+)
+
+from goqueue.broker.topics import NewTopic
+from goqueue.codec.batch import encode_batch
+from goqueue.config import Config, GroupsConfig
+from goqueue.delivery.values import Action as Settle
+from goqueue.delivery.values import Receive, Settlement
+from goqueue.groups.queue_settings import Sharing
+from goqueue.records import Acks, NewRecord, TopicPartition
+from goqueue.servers.kafka.dispatch import Dispatcher, Later
+from goqueue.servers.kafka.share_sessions import ShareSessions
+from goqueue.servers.services import Services
+from goqueue.testing.sim_node import SimNode
+
+from .conftest import Call
+
+GROUP_DESCRIBE, CONSUMER_DESCRIBE, LIST_GROUPS, SHARE_DESCRIBE, DESCRIBE_OFFSETS, ALTER_OFFSETS = 15, 69, 16, 77, 90, 91
+JOIN_GROUP, OFFSET_COMMIT, OFFSET_FETCH, CONSUMER_BEAT = 11, 8, 9, 68
+INVALID_REQUEST, NOT_EMPTY, GROUP_NOT_FOUND, UNKNOWN_TOPIC_ID, UNKNOWN_MEMBER = 42, 68, 69, 100, 25
+INVALID_STATE, SESSION_NOT_FOUND, INVALID_EPOCH, SESSION_LIMIT, FENCED = 121, 122, 123, 133, 110
+AT = TopicPartition("jobs", 0)
+LOCK_MS, BACKOFF_MS = 30_000, 1_000
+
+
+def simulated(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """Play a test on a node in simulation, where time passes by itself; it is given what it names."""
+    parameters = inspect.signature(test).parameters
+
+    def run(**given: Any) -> None:
+        async def story(services: Services) -> None:
+            topic = await services.topics.create(NewTopic("jobs", partitions=2))
+            call = caller(Dispatcher(services))
+            world = {
+                "services": services,
+                "call": call,
+                "topic_id": topic.topic_id,
+                "client": ShareClient(call, topic.topic_id),
+            }
+            await test(**{name: one for name, one in world.items() if name in parameters}, **given)
+
+        assert SimNode(1, Config(groups=GroupsConfig(offsets_partitions=2))).live(story)
+
+    run.__name__, run.__doc__ = test.__name__, test.__doc__
+    left = [one for name, one in parameters.items() if name not in {"services", "call", "topic_id", "client"}]
+    run.__signature__ = inspect.Signature(left)  # type: ignore[attr-defined]
+    return run
+
+
+def caller(dispatcher: Dispatcher, connection: object = None) -> Call:
+    """call(api key, version, **fields of the request) -> the response as kio reads it."""
+
+    async def call(key: int, version: int, **fields: Any) -> dict[str, Any]:
+        answered = dispatcher.take(request_frame(key, version, fields), "127.0.0.1", connection)
+        frame = await answered.frame if isinstance(answered, Later) else answered
+        assert frame is not None
+        return read_response(key, version, b"".join(frame)[4:])
+
+    return call
+
+
+async def publish(services: Services, *numbers: int, partition: int = 0) -> None:
+    batch = encode_batch([NewRecord(None, b"%d" % one) for one in numbers], now_ms=services.clock.now_ms())
+    pending = services.publish.append("jobs", partition, batch, acks=Acks.ALL)
+    if pending.durable is not None:
+        await pending.durable
+
+
+# --- membership -------------------------------------------------------------------------
+
+
+@simulated
+async def test_a_member_joins_stays_and_leaves(client: ShareClient, call: Call, topic_id: UUID) -> None:
+    joined = await client.beat()
+    stays = await client.beat(joined["member_epoch"], None)
+    listed = (await call(LIST_GROUPS, 5, states_filter=[], types_filter=["share"]))["groups"]
+    left = await client.beat(-1, None)
+
+    assert joined["assignment"] == {"topic_partitions": [{"topic_id": topic_id, "partitions": [0, 1]}]}
+    assert (joined["error_code"], joined["member_id"], stays["assignment"]) == (0, "m", None)
+    assert [(one["group_id"], one["group_type"], one["protocol_type"]) for one in listed] == [("g", "share", "share")]
+    assert (left["error_code"], left["member_epoch"]) == (0, -1)
+    assert (await client.beat(1, None))["error_code"] == UNKNOWN_MEMBER
+
+
+@simulated
+async def test_a_group_is_described_with_its_members(client: ShareClient, call: Call, topic_id: UUID) -> None:
+    await client.beat()
+
+    (group, other) = (await call(SHARE_DESCRIBE, 1, group_ids=["g", "nobody"], include_authorized_operations=False))[
+        "groups"
+    ]
+
+    (member,) = group["members"]
+    assert (group["group_state"], group["group_epoch"], group["assignor_name"]) == ("Stable", 1, "all")
+    assert (member["member_id"], member["subscribed_topic_names"]) == ("m", ["jobs"])
+    assert member["assignment"] == {
+        "topic_partitions": [{"topic_id": topic_id, "topic_name": "jobs", "partitions": [0, 1]}]
+    }
+    assert other["error_code"] == GROUP_NOT_FOUND
+    (consumer,) = (await call(CONSUMER_DESCRIBE, 1, group_ids=["g"], include_authorized_operations=False))["groups"]
+    assert consumer["error_code"] == GROUP_NOT_FOUND
+
+
+@simulated
+async def test_a_share_group_is_no_stream(client: ShareClient, call: Call) -> None:
+    await client.beat()
+
+    joined = await call(
+        JOIN_GROUP, 4, group_id="g", session_timeout=10_000, rebalance_timeout=10_000, member_id="",
+        protocol_type="consumer", protocols=[{"name": "range", "metadata": b""}],
+    )  # fmt: skip
+    beat = await call(
+        CONSUMER_BEAT, 1, group_id="g", member_id="k", member_epoch=0, rebalance_timeout=1000,
+        subscribed_topic_names=["jobs"], topic_partitions=[],
+    )  # fmt: skip
+    commit = await call(
+        OFFSET_COMMIT, 8, group_id="g", generation_id_or_member_epoch=-1, member_id="",
+        topics=[{"name": "jobs", "partitions": [{"partition_index": 0, "committed_offset": 0}]}],
+    )  # fmt: skip
+
+    assert joined["error_code"] == 23
+    assert beat["error_code"] == GROUP_NOT_FOUND
+    assert "queue" in beat["error_message"]
+    assert commit["topics"][0]["partitions"][0]["error_code"] == GROUP_NOT_FOUND
+
+
+@simulated
+async def test_heartbeats_that_cannot_be_are_refused(client: ShareClient, services: Services) -> None:
+    await client.beat()
+    await services.groups.ensure_queue("alone", sharing=Sharing.EXCLUSIVE)
+
+    assert (await client.beat(7, None))["error_code"] == FENCED
+    assert (await client.beat(-2, None))["error_code"] == INVALID_REQUEST
+    client.group = "alone"
+    assert (await client.beat())["error_code"] == GROUP_NOT_FOUND
+
+
+# --- fetching ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@simulated
+async def test_every_version_fetches_and_acknowledges(client: ShareClient, services: Services, version: int) -> None:
+    client.version = version
+    await publish(services, 1, 2, 3)
+
+    first = await client.fetch()
+    second = await client.fetch({0: [(0, 1, [ACCEPT])]})
+    third = await client.acknowledge({0: [(2, 2, [ACCEPT])]})
+
+    assert acquired(first) == [(0, 2, 1)]
+    assert values(first) == [b"1", b"2", b"3"]
+    assert first["acquisition_lock_timeout"] == LOCK_MS
+    assert ack_errors(second) == ack_errors(third) == [0]
+    assert acquired(second) == []
+    assert await services.delivery.committed("g", [AT]) == {AT: 3}
+
+
+@simulated
+async def test_what_one_consumer_holds_no_other_gets(client: ShareClient, call: Call, services: Services) -> None:
+    other = ShareClient(call, client.topic_id, member_id="other")
+    await publish(services, 1, 2, 3)
+
+    mine = await client.fetch(max_records=2)
+    theirs = await other.fetch()
+    again = await client.fetch()
+
+    assert (values(mine), values(theirs), acquired(again)) == ([b"1", b"2"], [b"3"], [])
+
+
+@simulated
+async def test_two_groups_do_not_know_of_each_other(client: ShareClient, call: Call, services: Services) -> None:
+    other = ShareClient(call, client.topic_id, group="h")
+    await publish(services, 1, 2)
+
+    assert values(await client.fetch()) == values(await other.fetch()) == [b"1", b"2"]
+    await client.acknowledge({0: [(0, 1, [ACCEPT])]})
+    assert await services.delivery.committed("h", [AT]) == {AT: 0}
+
+
+@simulated
+async def test_a_fetch_waits_for_the_first_message(client: ShareClient, services: Services) -> None:
+    await client.fetch()
+
+    waiting = asyncio.ensure_future(client.fetch(max_wait=10_000))
+    for _ in range(20):
+        await asyncio.sleep(0.01)
+    assert not waiting.done()
+    await publish(services, 1)
+
+    assert values(await waiting) == [b"1"]
+
+
+@simulated
+async def test_a_fetch_that_finds_nothing_ends_in_time(client: ShareClient) -> None:
+    reply = await client.fetch(max_wait=20)
+
+    assert (reply["error_code"], reply["responses"]) == (0, [])
+
+
+@simulated
+async def test_what_does_not_fit_is_given_back(client: ShareClient, call: Call, services: Services) -> None:
+    other = ShareClient(call, client.topic_id, member_id="other")
+    for one in range(4):
+        await publish(services, one)
+    size = len(encode_batch([NewRecord(None, b"0")], now_ms=services.clock.now_ms()))
+
+    mine = await client.fetch(max_bytes=2 * size)
+    at_least_one = await other.fetch(max_bytes=1, max_wait=100)
+    rest = await client.fetch(max_wait=100)
+
+    assert values(mine) == [b"0", b"1"]
+    assert (values(at_least_one), acquired(at_least_one)) == ([b"2"], [(2, 2, 1)])
+    assert (values(rest), acquired(rest)) == ([b"3"], [(3, 3, 1)])
+
+
+@simulated
+async def test_scattered_messages_are_read_batch_by_batch(client: ShareClient, call: Call, services: Services) -> None:
+    for one in range(0, 9, 3):
+        await publish(services, one, one + 1, one + 2)
+    await client.fetch()
+    kinds = [RELEASE, ACCEPT, RELEASE, ACCEPT, ACCEPT, ACCEPT, ACCEPT, ACCEPT, RELEASE]
+    await client.acknowledge({0: [(0, 8, kinds)]})
+    await asyncio.sleep((BACKOFF_MS) / 1000)
+
+    again = await client.fetch()
+
+    assert acquired(again) == [(0, 0, 2), (2, 2, 2), (8, 8, 2)]
+    assert values(again) == [b"0", b"2", b"8"]
+
+
+@simulated
+async def test_a_topic_that_is_not_there_is_told_beside_the_others(client: ShareClient, services: Services) -> None:
+    client.topic_id = uuid4()
+
+    reply = await client.fetch(max_wait=10_000)
+
+    assert reply["error_code"] == 0
+    assert reply["responses"][0]["partitions"][0]["error_code"] == UNKNOWN_TOPIC_ID
+
+
+@simulated
+async def test_readers_see_what_is_committed(client: ShareClient, services: Services) -> None:
+    """An open transaction holds everything behind it back; what it aborts is never given."""
+    producer = await services.transactions.init_producer("tx", timeout_ms=60_000)
+    await services.transactions.add_partitions("tx", producer, [AT])
+    batch = encode_batch(
+        [NewRecord(None, b"aborted")], producer_id=producer.producer_id, producer_epoch=producer.epoch,
+        base_sequence=0, transactional=True, now_ms=services.clock.now_ms(),
+    )  # fmt: skip
+    await publish(services, 1)
+    services.publish.append("jobs", 0, batch, acks=Acks.ALL)
+    await publish(services, 2)
+
+    before = await client.fetch()
+    await services.transactions.end("tx", producer, commit=False)
+    after = await client.fetch(max_wait=1_000)
+
+    assert values(before) == [b"1"]
+    assert (values(after), acquired(after)) == ([b"2"], [(2, 2, 1)])
+    await client.acknowledge({0: [(0, 2, [ACCEPT])]})
+    assert await services.delivery.committed("g", [AT]) == {AT: 4}
+
+
+# --- acknowledgements -------------------------------------------------------------------
+
+
+@simulated
+async def test_released_messages_come_back_after_the_back_off(client: ShareClient, services: Services) -> None:
+    await publish(services, 1, 2)
+    await client.fetch()
+
+    await client.acknowledge({0: [(0, 1, [RELEASE, ACCEPT])]})
+
+    assert acquired(await client.fetch()) == []
+    await asyncio.sleep((BACKOFF_MS) / 1000)
+    assert acquired(await client.fetch()) == [(0, 0, 2)]
+
+
+@simulated
+async def test_after_the_last_retry_a_message_is_a_dead_letter(client: ShareClient, services: Services) -> None:
+    await publish(services, 1)
+    counts = []
+    for _ in range(4):
+        counts += [run[2] for run in acquired(await client.fetch())]
+        await client.acknowledge({0: [(0, 0, [RELEASE])]})
+        await asyncio.sleep(60)
+
+    assert counts == [1, 2, 3, 4]
+    assert acquired(await client.fetch()) == []
+    assert await dead_letters(services) == [b"1"]
+
+
+@simulated
+async def test_a_rejected_message_is_a_dead_letter_at_once(client: ShareClient, services: Services) -> None:
+    await publish(services, 1, 2)
+    await client.fetch()
+
+    reply = await client.fetch({0: [(0, 0, [REJECT]), (1, 1, [ACCEPT])]})
+
+    assert ack_errors(reply) == [0]
+    assert await dead_letters(services) == [b"1"]
+
+
+@simulated
+async def test_a_lock_that_runs_out_sets_the_message_free(client: ShareClient, call: Call, services: Services) -> None:
+    other = ShareClient(call, client.topic_id, member_id="other")
+    await publish(services, 1)
+    await client.fetch()
+    await asyncio.sleep((LOCK_MS + 1) / 1000)
+
+    taken = await other.fetch()
+    late = await client.acknowledge({0: [(0, 0, [ACCEPT])]})
+
+    assert acquired(taken) == [(0, 0, 2)]
+    assert ack_errors(late) == [INVALID_STATE]
+    assert ack_errors(await other.acknowledge({0: [(0, 0, [ACCEPT])]})) == [0]
+
+
+@simulated
+async def test_a_renewed_lock_lasts_longer(client: ShareClient, call: Call, services: Services) -> None:
+    other = ShareClient(call, client.topic_id, member_id="other")
+    await publish(services, 1)
+    await client.fetch()
+    await asyncio.sleep((LOCK_MS - 1000) / 1000)
+
+    renewed = await client.acknowledge({0: [(0, 0, [RENEW])]}, is_renew_ack=True)
+    await asyncio.sleep((LOCK_MS - 1000) / 1000)
+
+    assert (ack_errors(renewed), renewed["acquisition_lock_timeout"]) == ([0], LOCK_MS)
+    assert acquired(await other.fetch()) == []
+    assert ack_errors(await client.acknowledge({0: [(0, 0, [ACCEPT])]})) == [0]
+
+
+@simulated
+async def test_gaps_are_settled(client: ShareClient, services: Services) -> None:
+    await publish(services, 1, 2, 3)
+    await client.fetch()
+
+    assert ack_errors(await client.acknowledge({0: [(0, 2, [0, ACCEPT, 0])]})) == [0]
+    assert await services.delivery.committed("g", [AT]) == {AT: 3}
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [
+        [(1, 0, [ACCEPT])],
+        [(0, 1, [ACCEPT] * 3)],
+        [(0, 1, [])],
+        [(0, 0, [5])],
+        [(0, 0, [-1])],
+        [(0, 0, [RENEW])],
+        [(1, 1, [ACCEPT]), (0, 0, [ACCEPT])],
+        [(0, 2**62, [ACCEPT])],
+        [(-5, 0, [ACCEPT])],
+    ],
+)
+@simulated
+async def test_acknowledgements_that_mean_nothing_settle_nothing(
+    client: ShareClient, services: Services, batches: list[Any]
+) -> None:
+    await publish(services, 1, 2)
+    await client.fetch()
+
+    assert ack_errors(await client.acknowledge({0: batches})) == [INVALID_REQUEST]
+    assert await services.delivery.committed("g", [AT]) == {AT: 0}
+
+
+@simulated
+async def test_what_is_not_held_cannot_be_acknowledged(client: ShareClient, services: Services) -> None:
+    await publish(services, 1)
+    await client.fetch()
+    await client.acknowledge({0: [(0, 0, [ACCEPT])]})
+
+    assert ack_errors(await client.acknowledge({0: [(0, 0, [ACCEPT])]})) == [INVALID_STATE]
+    assert ack_errors(await client.fetch({0: [(7, 7, [ACCEPT])]}, max_wait=10_000)) == [INVALID_STATE]
+
+
+# --- sessions ---------------------------------------------------------------------------
+
+
+@simulated
+async def test_a_session_keeps_its_partitions_and_forgets_those_it_is_told_to(
+    client: ShareClient, services: Services
+) -> None:
+    await client.fetch(partitions=(0, 1))
+    await publish(services, 1)
+    await publish(services, 2, partition=1)
+
+    forgotten = [{"topic_id": client.topic_id, "partitions": [0]}]
+    without = await client.fetch(partitions=(), forgotten=forgotten)
+    back = await client.fetch(partitions=(0,))
+
+    assert (values(without, 0), values(without, 1)) == ([], [b"2"])
+    assert values(back) == [b"1"]
+
+
+@simulated
+async def test_no_partition_waits_behind_the_others(client: ShareClient, services: Services) -> None:
+    await publish(services, *range(10))
+    await publish(services, *range(10), partition=1)
+
+    first = await client.fetch(partitions=(0, 1), max_records=5)
+    second = await client.fetch(partitions=(), max_records=5)
+
+    assert (len(values(first, 0)), len(values(second, 1))) == (5, 5)
+
+
+@simulated
+async def test_a_closed_session_gives_back_what_it_held(client: ShareClient, call: Call, services: Services) -> None:
+    other = ShareClient(call, client.topic_id, member_id="other")
+    await publish(services, 1, 2, 3)
+    await client.fetch()
+
+    closed = await client.fetch({0: [(0, 0, [ACCEPT])]}, epoch=-1, partitions=())
+
+    assert closed["error_code"] == 0
+    assert acquired(await other.fetch(max_wait=100)) == [(1, 2, 1)]
+    assert (await client.fetch(epoch=2))["error_code"] == SESSION_NOT_FOUND
+    assert (await client.fetch(epoch=-1))["error_code"] == SESSION_NOT_FOUND
+
+
+@simulated
+async def test_an_acknowledgement_can_close_the_session_too(
+    client: ShareClient, call: Call, services: Services
+) -> None:
+    other = ShareClient(call, client.topic_id, member_id="other")
+    await publish(services, 1, 2)
+    await client.fetch()
+
+    await client.acknowledge({0: [(0, 0, [ACCEPT])]}, epoch=-1)
+
+    assert acquired(await other.fetch(max_wait=100)) == [(1, 1, 1)]
+
+
+@simulated
+async def test_a_session_that_begins_anew_holds_nothing(client: ShareClient, services: Services) -> None:
+    await publish(services, 1)
+    await client.fetch()
+
+    again = await client.fetch(epoch=0, max_wait=100)
+
+    assert acquired(again) == [(0, 0, 1)]
+
+
+@simulated
+async def test_a_member_that_leaves_gives_back_what_it_held(
+    client: ShareClient, call: Call, services: Services
+) -> None:
+    other = ShareClient(call, client.topic_id, member_id="other")
+    await client.beat()
+    await publish(services, 1)
+    await client.fetch()
+
+    await client.beat(-1, None)
+
+    assert acquired(await other.fetch(max_wait=100)) == [(0, 0, 1)]
+
+
+@simulated
+async def test_epochs_count_up_from_one(client: ShareClient) -> None:
+    await client.fetch()
+
+    assert (await client.fetch(epoch=2))["error_code"] == INVALID_EPOCH
+    assert (await client.acknowledge({}, epoch=0))["error_code"] == INVALID_EPOCH
+    assert (await client.fetch(epoch=1))["error_code"] == 0
+    assert (await client.fetch(epoch=1))["error_code"] == INVALID_EPOCH
+
+
+@simulated
+async def test_requests_without_names_or_out_of_place_are_refused(client: ShareClient, services: Services) -> None:
+    assert (await client.fetch({0: [(0, 0, [ACCEPT])]}))["error_code"] == INVALID_REQUEST
+    client.member_id = ""
+    assert (await client.fetch())["error_code"] == INVALID_REQUEST
+    client.group, client.member_id = "", "m"
+    assert (await client.fetch())["error_code"] == INVALID_REQUEST
+    await services.groups.ensure_queue("alone", sharing=Sharing.EXCLUSIVE)
+    client.group = "alone"
+    assert (await client.fetch())["error_code"] == GROUP_NOT_FOUND
+
+
+def test_epochs_begin_again_after_the_last() -> None:
+    sessions = ShareSessions()
+    session = sessions.open(("g", "m"), [], None)
+    session.epoch = 2**31 - 1
+
+    assert sessions.go_on(("g", "m"), 2**31 - 1).epoch == 1
+
+
+@simulated
+async def test_there_are_only_so_many_sessions(services: Services, topic_id: UUID) -> None:
+    call = caller(Dispatcher(services, share_sessions=ShareSessions(1)))
+    first, second = ShareClient(call, topic_id), ShareClient(call, topic_id, member_id="second")
+    await first.fetch()
+
+    assert (await second.fetch())["error_code"] == SESSION_LIMIT
+    assert (await first.fetch(epoch=0))["error_code"] == 0
+
+
+@simulated
+async def test_a_connection_that_is_lost_takes_its_sessions_with_it(services: Services, topic_id: UUID) -> None:
+    dispatcher, lost, kept = Dispatcher(services), object(), object()
+    first = ShareClient(caller(dispatcher, lost), topic_id)
+    second = ShareClient(caller(dispatcher, kept), topic_id, member_id="second")
+    await publish(services, 1, 2)
+    await first.fetch(max_records=1)
+    await second.fetch(max_records=1)
+
+    await dispatcher.connection_lost(lost)
+
+    assert acquired(await second.fetch(max_wait=100)) == [(0, 0, 1)]
+    assert (await first.fetch())["error_code"] == SESSION_NOT_FOUND
+
+
+# --- beside other readers ---------------------------------------------------------------
+
+
+@simulated
+async def test_a_share_consumer_and_a_receiver_work_in_one_group(client: ShareClient, services: Services) -> None:
+    await publish(services, 1, 2, 3)
+
+    mine = await client.fetch(max_records=1)
+    theirs = await services.delivery.receive(Receive("g", "http", [AT], 10))
+    await services.delivery.settle([Settlement(one.receipt, Settle.ACK) for one in theirs])
+    await client.acknowledge({0: [(0, 0, [ACCEPT])]})
+
+    assert values(mine) + [one.value for one in theirs] == [b"1", b"2", b"3"]
+    assert await services.delivery.committed("g", [AT]) == {AT: 3}
+
+
+@simulated
+async def test_where_a_group_stands_is_told_to_tools(client: ShareClient, call: Call, services: Services) -> None:
+    await publish(services, 1, 2, 3)
+    await client.fetch()
+    await client.acknowledge({0: [(0, 0, [ACCEPT]), (2, 2, [ACCEPT])]})
+
+    fetched = await call(
+        OFFSET_FETCH, 8, groups=[{"group_id": "g", "topics": [{"name": "jobs", "partition_indexes": [0]}]}],
+        require_stable=False,
+    )  # fmt: skip
+    described = await call(
+        DESCRIBE_OFFSETS, 1,
+        groups=[
+            {"group_id": "g", "topics": None},
+            {"group_id": "g", "topics": [{"topic_name": "jobs", "partitions": [1, 9]}]},
+            {"group_id": "nobody", "topics": None},
+        ],
+    )  # fmt: skip
+
+    assert fetched["groups"][0]["topics"][0]["partitions"][0]["committed_offset"] == 1
+    everything, asked, nobody = described["groups"]
+    (topic,) = everything["topics"]
+    assert (topic["topic_name"], topic["topic_id"]) == ("jobs", client.topic_id)
+    assert [(row["partition_index"], row["start_offset"], row["lag"]) for row in topic["partitions"]] == [(0, 1, 2)]
+    rows = asked["topics"][0]["partitions"]
+    assert [(row["start_offset"], row["error_code"]) for row in rows] == [(-1, 0), (-1, 3)]
+    assert nobody["error_code"] == GROUP_NOT_FOUND
+
+
+@simulated
+async def test_an_administrator_moves_a_group_that_nobody_is_in(
+    client: ShareClient, call: Call, services: Services
+) -> None:
+    await publish(services, 1, 2, 3)
+    await client.beat()
+    await client.fetch()
+    await client.acknowledge({0: [(0, 2, [ACCEPT])]})
+    parts = [{"partition_index": 0, "start_offset": 1}, {"partition_index": 7, "start_offset": 0}]
+    change = {"group_id": "g", "topics": [{"topic_name": "jobs", "partitions": parts}]}
+
+    refused = await call(ALTER_OFFSETS, 0, **change)
+    await client.beat(-1, None)
+    moved = await call(ALTER_OFFSETS, 0, **change)
+
+    assert refused["error_code"] == NOT_EMPTY
+    assert [row["error_code"] for row in moved["responses"][0]["partitions"]] == [0, 3]
+    assert values(await client.fetch(epoch=0)) == [b"2", b"3"]
+    assert (await call(ALTER_OFFSETS, 0, group_id="nobody", topics=[]))["error_code"] == GROUP_NOT_FOUND
+
+
+@simulated
+async def test_a_stream_group_has_no_share_offsets(call: Call, services: Services, topic_id: UUID) -> None:
+    await call(
+        OFFSET_COMMIT, 8, group_id="s", generation_id_or_member_epoch=-1, member_id="",
+        topics=[{"name": "jobs", "partitions": [{"partition_index": 0, "committed_offset": 0}]}],
+    )  # fmt: skip
+
+    (group,) = (await call(DESCRIBE_OFFSETS, 0, groups=[{"group_id": "s", "topics": None}]))["groups"]
+
+    assert group["error_code"] == GROUP_NOT_FOUND
+    assert (await call(ALTER_OFFSETS, 0, group_id="s", topics=[]))["error_code"] == GROUP_NOT_FOUND
+    assert (await ShareClient(call, topic_id, group="s").fetch())["error_code"] == GROUP_NOT_FOUND
+
+
+async def dead_letters(services: Services) -> list[bytes | None]:
+    """What lies in the dead-letter topic, once the mover has done its work."""
+    at = TopicPartition("jobs.dlq", 0)
+    while True:
+        if services.topics.find(at.topic) is not None:
+            found = (await services.reads.read({at: 0}, limit=100, max_bytes=2**20))[at]
+            if found.records:
+                return [one.value for one in found.records]
+        await asyncio.sleep(0.01)
