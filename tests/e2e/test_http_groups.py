@@ -29,11 +29,13 @@ def group(topic):
 
 
 def join(http, group, topic, **fields):
-    return http.post(f"/groups/{group}/join", {"client_id": "test", "topics": [topic], **fields})
+    return http.post(f"/groups/{group}/join", {"client_id": "test", "topics": [topic], "mode": "stream", **fields})
 
 
 def join_cooperative(http, group, topic, **fields):
-    return http.post(f"/groups/{group}/join/cooperative", {"client_id": "test", "topics": [topic], **fields})
+    return http.post(
+        f"/groups/{group}/join/cooperative", {"client_id": "test", "topics": [topic], "mode": "stream", **fields}
+    )
 
 
 def beat(http, group, member, owned=None):
@@ -124,19 +126,21 @@ class TestCooperativeMembers:
     def test_a_pattern_subscribes_to_every_topic_that_matches(self, http, group, topic):
         http.post("/topics", {"name": f"{topic}-more", "num_partitions": 1})
 
-        member = http.post(f"/groups/{group}/join/cooperative", {"pattern": f"{topic}.*"})
+        member = http.post(f"/groups/{group}/join/cooperative", {"pattern": f"{topic}.*", "mode": "stream"})
 
         assert {one["topic"] for one in member["partitions"]} == {topic, f"{topic}-more"}
 
     def test_an_unknown_assignor_is_refused(self, http, group, topic):
-        body = {"topics": [topic], "assignor": "by-height"}
+        body = {"topics": [topic], "assignor": "by-height", "mode": "stream"}
 
         assert http.refused("POST", f"/groups/{group}/join/cooperative", body)[1]["code"] == "unsupported_assignor"
 
     def test_an_eager_join_of_a_cooperative_group_names_the_protocol(self, http, group, topic):
         join_cooperative(http, group, topic)
 
-        status, error = http.refused("POST", f"/groups/{group}/join", {"client_id": "c", "topics": [topic]})
+        status, error = http.refused(
+            "POST", f"/groups/{group}/join", {"client_id": "c", "topics": [topic], "mode": "stream"}
+        )
 
         assert status == 409
         assert "protocol" in error["code"]

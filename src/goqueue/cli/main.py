@@ -20,6 +20,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "produce": ("goqueue.cli.produce:produce", "Publish messages."),
     "consume": ("goqueue.cli.consume:consume", "Read messages."),
     "group": ("goqueue.cli.group:app", "Look at consumer groups, their lag, and move their offsets."),
+    "queue": ("goqueue.cli.queue:app", "Take messages with receipts, and settle them."),
+    "dlq": ("goqueue.cli.dlq:app", "Look at dead letters, send them back, delete them."),
     "transactions": ("goqueue.cli.transactions:app", "Look at transactions, and abort those that hang."),
     "prepared": ("goqueue.cli.prepared:app", "Look at prepared transactions, and abort an epoch."),
     "cluster": ("goqueue.cli.cluster:app", "Look at the nodes."),

@@ -6,6 +6,9 @@
         async with client.consumer("billing", ["orders"]) as consumer:
             async for message in consumer:
                 ...
+        async with client.queue("orders", group="workers") as queue:
+            async for message in queue:
+                await queue.ack(message)
 
 `goqueue.client.sync.connect` offers the same without `await`.
 """
@@ -17,12 +20,15 @@ from goqueue.client.errors import (
     ClientError,
     DeliveryUnknown,
     ProducerFenced,
+    Reject,
     RequestRefused,
+    SettleFailed,
     TransactionAborted,
     TransactionUnknown,
 )
 from goqueue.client.producer import Producer
-from goqueue.client.types import Delivered, Message, TopicPartition
+from goqueue.client.queue_consumer import QueueConsumer
+from goqueue.client.types import Delivered, Message, QueueMessage, Settled, TopicPartition
 
 __all__ = [
     "BrokerUnreachable",
@@ -34,7 +40,12 @@ __all__ = [
     "Message",
     "Producer",
     "ProducerFenced",
+    "QueueConsumer",
+    "QueueMessage",
+    "Reject",
     "RequestRefused",
+    "SettleFailed",
+    "Settled",
     "TopicPartition",
     "TransactionAborted",
     "TransactionUnknown",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
@@ -11,9 +11,11 @@ import msgspec
 
 from goqueue.client.consumer import Consumer, ConsumerOptions
 from goqueue.client.producer import Producer, ProducerOptions
+from goqueue.client.queue_consumer import QueueConsumer, QueueOptions
+from goqueue.client.queue_source import GroupSource, TopicSource
 from goqueue.client.retry import RetryPolicy
 from goqueue.client.transport import Transport
-from goqueue.client.types import Message, ReadReply, WireMessage, decode_message
+from goqueue.client.types import Message, ReadReply, Settled, SettleReply, WireMessage, decode_message
 
 Row = dict[str, Any]
 
@@ -38,6 +40,22 @@ class Client:
     def consumer(self, group: str, topics: Iterable[str], **options: Any) -> Consumer:
         """A member of `group`; options are those of `ConsumerOptions`."""
         return Consumer(self._transport, group, topics, ConsumerOptions(**options))
+
+    def queue(self, topic: str, *, group: str = "default", **options: Any) -> QueueConsumer:
+        """A queue over one topic, without joining anything; options are those of `QueueOptions`."""
+        chosen = QueueOptions(**options)
+        source = TopicSource(self._transport, topic, group, chosen.client_id)
+        return QueueConsumer(self._transport, source, chosen)
+
+    def queue_consumer(self, group: str, topics: Iterable[str], **options: Any) -> QueueConsumer:
+        """A member of the queue group `group`; options are those of `QueueOptions`."""
+        if isinstance(topics, str):
+            raise TypeError(f"topics is the string {topics!r}: give a list of names, such as [{topics!r}]")
+        chosen = QueueOptions(**options)
+        given = {"sharing": chosen.sharing, "key_ordered": chosen.key_ordered}
+        kind = {name: one for name, one in given.items() if one is not None}
+        source = GroupSource(self._transport, group, list(topics), chosen.client_id, kind)
+        return QueueConsumer(self._transport, source, chosen)
 
     async def read(
         self, topic: str, partition: int, *, offset: int | str = "earliest", limit: int = 100, wait_ms: int = 0
@@ -123,6 +141,46 @@ class Client:
         """Forget a group that has no members."""
         await self._call("DELETE", f"/groups/{group}")
 
+    # --- queues ------------------------------------------------------------------------
+
+    async def settle(self, action: str, receipts: Sequence[str], **fields: Any) -> list[Settled]:
+        """Settle receipts by their text: `action` is ack, nack, reject or visibility, `fields` are the route's."""
+        body = {"receipts": list(receipts), **fields}
+        reply = await self._transport.call("POST", f"/messages/{action}", SettleReply, body=body, repeatable=True)
+        return reply.results
+
+    async def policy(self, group: str, *, topic: str | None = None) -> Row:
+        """How a queue group's messages are delivered, of one topic or of any."""
+        return await self._call("GET", f"/groups/{group}/policy", params={"topic": topic} if topic else None)
+
+    async def alter_policy(self, group: str, **changes: Any) -> Row:
+        """Change a queue group's policy; None takes an override away."""
+        return await self._call("PATCH", f"/groups/{group}/policy", changes)
+
+    async def reliability_stats(self) -> Row:
+        """Leases, settlements, retries and dead letters since the broker was started."""
+        return await self._call("GET", "/reliability/stats")
+
+    async def priority_stats(self) -> Row:
+        """What waits in the lanes, and how they are served."""
+        return await self._call("GET", "/priority/stats")
+
+    async def dead_letters(self, topic: str, **params: Any) -> Row:
+        """Dead letters of a topic; `params` are the route's filters, `limit` and `cursor`."""
+        return await self._call("GET", f"/topics/{topic}/dlq", params=_text_params(params))
+
+    async def redrive(self, topic: str, **request: Any) -> Row:
+        """Send dead letters back to their topic; fields are the redrive route's (`reason`, `limit`, `dry_run`, ...)."""
+        return await self._call("POST", f"/topics/{topic}/dlq/redrive", request)
+
+    async def cancel_redrive(self, topic: str) -> Row:
+        """Stop a redrive; what it has sent stays sent."""
+        return await self._call("DELETE", f"/topics/{topic}/dlq/redrive")
+
+    async def purge_dead_letters(self, topic: str) -> Row:
+        """Delete all dead letters of a topic."""
+        return await self._call("DELETE", f"/topics/{topic}/dlq")
+
     # --- the broker itself -------------------------------------------------------------
 
     async def transactions(self) -> list[Row]:
@@ -169,6 +227,12 @@ class Client:
         self, method: str, path: str, body: Row | None = None, params: Mapping[str, str] | None = None
     ) -> Row:
         return await self._transport.call(method, path, dict[str, Any], body=body, params=params)
+
+
+def _text_params(params: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        name: str(one).lower() if isinstance(one, bool) else str(one) for name, one in params.items() if one is not None
+    }
 
 
 __all__ = ["Client", "Message", "RetryPolicy", "connect"]

@@ -53,7 +53,7 @@ class Consumer:
         self._transport = transport
         self._group = group
         self._options = options or ConsumerOptions()
-        self._member = Membership(transport, group, self._options.client_id, list(topics))
+        self._member = Membership(transport, group, self._options.client_id, list(topics), kind={"mode": "stream"})
         self._positions = Positions()
         self._paused: set[TopicPartition] = set()
         self._lock = asyncio.Lock()

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from goqueue.errors import GoQueueError
+
+if TYPE_CHECKING:
+    from goqueue.client.types import Settled
 
 
 class ClientError(GoQueueError):
@@ -51,3 +57,24 @@ class ProducerClosed(ClientError):
 
 class ConsumerClosed(ClientError):
     """The consumer has left its group."""
+
+
+class SettleFailed(RequestRefused):
+    """Some receipts were no longer good, or never were. `results` has every one's fate, in order."""
+
+    def __init__(self, results: Sequence[Settled]) -> None:
+        failed = [one for one in results if not one.success]
+        first = (failed[0].error if failed else None) or {}
+        count = "" if len(results) == 1 else f"{len(failed)} of {len(results)} were not settled, the first because "
+        super().__init__(
+            failed[0].status if failed else 500,
+            str(first.get("code", "internal")),
+            f"{count}{first.get('message', 'no reason was given')}",
+            first.get("field"),
+            first.get("hint"),
+        )
+        self.results = tuple(results)
+
+
+class Reject(Exception):
+    """Raised by a handler to say that its message can never succeed: it goes to the dead letters."""

@@ -6,6 +6,7 @@ Speaks the cooperative routes, which are the same protocol that Kafka clients wi
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,13 +23,19 @@ class Changes:
 
 
 class Membership:
-    """Joins, beats and leaves. Whoever owns it decides when."""
+    """Joins, beats and leaves. Whoever owns it decides when.
 
-    def __init__(self, transport: Transport, group: str, client_id: str, topics: list[str]) -> None:
+    `kind` says what group it is to be: its mode, and for a queue how members share it.
+    """
+
+    def __init__(
+        self, transport: Transport, group: str, client_id: str, topics: list[str], *, kind: Mapping[str, Any]
+    ) -> None:
         self._transport = transport
         self._path = f"/groups/{group}"
         self._client_id = client_id
         self._topics = topics
+        self._kind = dict(kind)
         self.member_id = ""
         self.generation = -1
         self.heartbeat_ms = 3_000
@@ -40,7 +47,7 @@ class Membership:
             "POST",
             f"{self._path}/join/cooperative",
             dict[str, Any],
-            body={"client_id": self._client_id, "topics": self._topics},
+            body={"client_id": self._client_id, "topics": self._topics, **self._kind},
             # A repeated join leaves a member behind that never beats; its session ends by itself.
             repeatable=True,
         )

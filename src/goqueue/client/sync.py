@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import threading
-from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -13,8 +13,9 @@ from goqueue.client import connection
 from goqueue.client.connection import Row
 from goqueue.client.consumer import Consumer as AsyncConsumer
 from goqueue.client.producer import Producer as AsyncProducer
+from goqueue.client.queue_consumer import QueueConsumer as AsyncQueueConsumer
 from goqueue.client.transaction import Transaction as AsyncTransaction
-from goqueue.client.types import Delivered, Message
+from goqueue.client.types import Delivered, Message, QueueMessage, Settled
 from goqueue.records import TopicPartition
 
 T = TypeVar("T")
@@ -65,6 +66,14 @@ class Client:
         """A member of `group`; options are those of `ConsumerOptions`."""
         return self._loop.run(self._open_consumer(group, topics, options))
 
+    def queue(self, topic: str, *, group: str = "default", **options: Any) -> QueueConsumer:
+        """A queue over one topic, without joining anything; options are those of `QueueOptions`."""
+        return self._loop.run(self._open_queue(lambda: self._client.queue(topic, group=group, **options)))
+
+    def queue_consumer(self, group: str, topics: Iterable[str], **options: Any) -> QueueConsumer:
+        """A member of the queue group `group`; options are those of `QueueOptions`."""
+        return self._loop.run(self._open_queue(lambda: self._client.queue_consumer(group, topics, **options)))
+
     def read(self, topic: str, partition: int, **options: Any) -> tuple[list[Message], int]:
         """Read without a group or state."""
         return self._loop.run(self._client.read(topic, partition, **options))
@@ -113,6 +122,34 @@ class Client:
         """Forget a group that has no members."""
         self._loop.run(self._client.delete_group(group))
 
+    def policy(self, group: str, *, topic: str | None = None) -> Row:
+        """How a queue group's messages are delivered, of one topic or of any."""
+        return self._loop.run(self._client.policy(group, topic=topic))
+
+    def alter_policy(self, group: str, **changes: Any) -> Row:
+        """Change a queue group's policy; None takes an override away."""
+        return self._loop.run(self._client.alter_policy(group, **changes))
+
+    def reliability_stats(self) -> Row:
+        """Leases, settlements, retries and dead letters since the broker was started."""
+        return self._loop.run(self._client.reliability_stats())
+
+    def priority_stats(self) -> Row:
+        """What waits in the lanes, and how they are served."""
+        return self._loop.run(self._client.priority_stats())
+
+    def dead_letters(self, topic: str, **params: Any) -> Row:
+        """Dead letters of a topic."""
+        return self._loop.run(self._client.dead_letters(topic, **params))
+
+    def redrive(self, topic: str, **request: Any) -> Row:
+        """Send dead letters back to their topic."""
+        return self._loop.run(self._client.redrive(topic, **request))
+
+    def purge_dead_letters(self, topic: str) -> Row:
+        """Delete all dead letters of a topic."""
+        return self._loop.run(self._client.purge_dead_letters(topic))
+
     def get(self, path: str, **params: str) -> Row:
         """Any read-only route that has no method of its own."""
         return self._loop.run(self._client.get(path, **params))
@@ -138,6 +175,11 @@ class Client:
         consumer = self._client.consumer(group, topics, **options)
         await consumer.start()
         return Consumer(self._loop, consumer)
+
+    async def _open_queue(self, open_it: Callable[[], AsyncQueueConsumer]) -> QueueConsumer:
+        queue = open_it()
+        await queue.start()
+        return QueueConsumer(self._loop, queue)
 
 
 class Producer:
@@ -242,6 +284,54 @@ class Consumer:
     def close(self) -> None:
         """Commit if that is automatic, and leave the group."""
         self._loop.run(self._consumer.close())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class QueueConsumer:
+    """Takes messages from a queue and settles each; iterate over it, or call `receive`."""
+
+    def __init__(self, loop: _Loop, queue: AsyncQueueConsumer) -> None:
+        self._loop = loop
+        self._queue = queue
+
+    def receive(self, *, limit: int | None = None, wait_ms: int | None = None) -> list[QueueMessage]:
+        """Up to `limit` messages, waiting for the first; empty when none came in time."""
+        return self._loop.run(self._queue.receive(limit=limit, wait_ms=wait_ms))
+
+    def __iter__(self) -> Iterator[QueueMessage]:
+        while True:
+            yield from self.receive(limit=1)
+
+    def ack(self, *messages: QueueMessage) -> list[Settled]:
+        """These are done."""
+        return self._loop.run(self._queue.ack(*messages))
+
+    def nack(self, *messages: QueueMessage, delay_ms: int | None = None, reason: str | None = None) -> list[Settled]:
+        """These failed and are to come again."""
+        return self._loop.run(self._queue.nack(*messages, delay_ms=delay_ms, reason=reason))
+
+    def reject(self, *messages: QueueMessage, reason: str) -> list[Settled]:
+        """These can never succeed: they go to the dead letters."""
+        return self._loop.run(self._queue.reject(*messages, reason=reason))
+
+    def extend(self, *messages: QueueMessage, visibility_ms: int) -> list[Settled]:
+        """These need so much more time, from now on."""
+        return self._loop.run(self._queue.extend(*messages, visibility_ms=visibility_ms))
+
+    def release(self, *messages: QueueMessage) -> list[Settled]:
+        """Give these back at once, for anyone to take."""
+        return self._loop.run(self._queue.release(*messages))
+
+    def close(self) -> None:
+        """Settle what is under way, give back what was not handed out, and leave."""
+        self._loop.run(self._queue.close())
 
     def __enter__(self) -> Self:
         return self

@@ -27,6 +27,7 @@ from goqueue.delay.feature import feature as delay_feature
 from goqueue.delay.schedules import ScheduleService
 from goqueue.delivery.feature import feature as delivery_feature
 from goqueue.delivery.records import QueueId
+from goqueue.delivery.redrive import Redrives
 from goqueue.delivery.values import GroupSettings
 from goqueue.groups.eager import EagerGroups
 from goqueue.groups.feature import feature as group_feature
@@ -193,6 +194,8 @@ async def _wire(
         on_trouble=_report_delay,
     )
     stack.push_async_callback(delay.close)
+    redrives = Redrives(delivery, topics, queries, publish, clock)
+    stack.push_async_callback(redrives.close)
     housekeeping = Housekeeping(
         partitions, clock=clock, offload=work_offload, log=config.log, durability=config.durability
     )
@@ -230,6 +233,7 @@ async def _wire(
         schedules=ScheduleService(delay, topics, config=config.delay, clock=clock),
         groups=groups,
         delivery=delivery,
+        redrives=redrives,
         eager_groups=EagerGroups(groups, topics),
         group_polls=GroupPolls(groups, topics, queries, reads, clock),
         group_progress=GroupProgress(groups, topics, queries, reads, clock),

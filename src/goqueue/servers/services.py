@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from goqueue.config import Config
     from goqueue.delay.schedules import ScheduleService
     from goqueue.delay.service import DelayService
+    from goqueue.delivery.redrive import Redrives
     from goqueue.delivery.service import DeliveryService
     from goqueue.groups.eager import EagerGroups
     from goqueue.groups.polls import GroupPolls
@@ -65,6 +66,7 @@ class Services:
     schedules: ScheduleService
     groups: GroupService
     delivery: DeliveryService
+    redrives: Redrives
     eager_groups: EagerGroups
     group_polls: GroupPolls
     group_progress: GroupProgress

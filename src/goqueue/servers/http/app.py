@@ -12,12 +12,15 @@ from goqueue.servers.http.adapter import adapt
 from goqueue.servers.http.docs import describe
 from goqueue.servers.http.routes import (
     cooperative,
+    dead_letters,
     delay,
     groups,
     members,
     node,
+    policy,
     prepared,
     publish,
+    queue,
     read,
     topics,
     transactions,
@@ -28,6 +31,7 @@ from goqueue.servers.services import Services
 _API = (
     # First, because routes are tried in this order and this one is called for every message.
     *publish.ROUTES,
+    *queue.ROUTES,
     *health.ROUTES,
     *node.ROUTES,
     *topics.ROUTES,
@@ -38,6 +42,8 @@ _API = (
     *groups.ROUTES,
     *members.ROUTES,
     *cooperative.ROUTES,
+    *policy.ROUTES,
+    *dead_letters.ROUTES,
 )
 ROUTES = (*_API, *describe(_API))
 PREFIXES = ("", "/v1")

@@ -9,6 +9,8 @@ from goqueue.errors import InvalidRequest
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _DURATION = re.compile(r"[0-9]{1,12}|(?:[0-9]{1,12}(?:ms|s|m|h|d))+")
 _PART = re.compile(r"([0-9]+)(ms|s|m|h|d)?")
+# SQS's longest; whoever needs more asks for more while it works.
+_VISIBILITY_MS_MAX = 12 * 3_600_000
 
 
 def parse_duration_ms(text: str, field: str, *, maximum_ms: int) -> int:
@@ -20,3 +22,8 @@ def parse_duration_ms(text: str, field: str, *, maximum_ms: int) -> int:
     if milliseconds > maximum_ms:
         raise InvalidRequest(f"{field}={text!r} is longer than {maximum_ms} ms", field=field)
     return milliseconds
+
+
+def parse_visibility_ms(text: str | None) -> int | None:
+    """How long messages stay with whoever took them; None where the policy decides."""
+    return None if text is None else parse_duration_ms(text, "visibility", maximum_ms=_VISIBILITY_MS_MAX)

@@ -11,6 +11,10 @@ from goqueue.servers.http.types import Body, MessageOut, OffsetNumber, Partition
 MemberName = Annotated[str, Meta(min_length=1, max_length=512)]
 ClientName = Annotated[str, Meta(max_length=255)]
 Topics = Annotated[list[str], Meta(min_length=1, max_length=1000)]
+# A queue's messages are settled by receipts, a stream's by committing offsets; a group is one of them for good.
+GroupMode = Literal["queue", "stream"]
+# Of a queue: each partition to one member, or any message to any member.
+SharingName = Literal["exclusive", "shared"]
 TimeoutMs = Annotated[int, Meta(ge=1, le=3_600_000)]
 # {topic: {"partition": offset}}: JSON has no numbers as keys (R2.23).
 OffsetMap = dict[str, dict[str, OffsetNumber]]
@@ -36,6 +40,7 @@ class GroupRow(Reply):
     """A group in a list."""
 
     id: str
+    mode: str
     state: str
     protocol: str
     members: int
@@ -72,9 +77,10 @@ class OffsetRow(Reply):
 
 
 class GroupDetails(Reply):
-    """One group."""
+    """One group. `sharing` is a queue's, once a member has settled it."""
 
     id: str
+    mode: str
     state: str
     protocol: str
     generation: int
@@ -82,6 +88,8 @@ class GroupDetails(Reply):
     assignor: str
     members: list[MemberRow]
     offsets: list[OffsetRow]
+    sharing: str | None = None
+    key_ordered: bool = False
 
 
 class DeletedGroup(Reply):
@@ -177,6 +185,9 @@ class JoinBody(Body):
     topics: Topics
     client_id: ClientName = "http"
     member_id: str = ""
+    mode: GroupMode = "queue"
+    sharing: SharingName | None = None
+    key_ordered: bool | None = None
     session_timeout_ms: TimeoutMs | None = None
     rebalance_timeout_ms: TimeoutMs = 10_000
 
@@ -213,6 +224,9 @@ class CooperativeJoinBody(Body):
     client_id: ClientName = "http"
     instance_id: Annotated[str, Meta(min_length=1, max_length=249)] | None = None
     assignor: str | None = None
+    mode: GroupMode = "queue"
+    sharing: SharingName | None = None
+    key_ordered: bool | None = None
 
 
 class CooperativeBeatBody(Body):
@@ -292,12 +306,16 @@ class RebalanceStats(Reply):
 
 
 class PollBody(Body):
-    """What a member wants to read. With `positions` the member keeps its own place."""
+    """What a member wants to read. With `positions` a stream's member keeps its own place.
+
+    `visibility`, such as `2m`, is for members of a queue: how long the messages are theirs.
+    """
 
     member_id: MemberName
     generation: int
     positions: OffsetMap | None = None
     paused: tuple[PartitionRef, ...] = ()
+    visibility: Annotated[str, Meta(max_length=20)] | None = None
     timeout_ms: Annotated[int, Meta(ge=0, le=60_000)] = 30_000
     limit: Annotated[int, Meta(ge=1, le=10_000)] = 100
     max_bytes: Annotated[int, Meta(ge=1, le=52_428_800)] = 4 * 1024 * 1024
@@ -305,7 +323,7 @@ class PollBody(Body):
 
 
 class PollReply(Reply):
-    """Messages of the member's partitions, and where each is to be read on."""
+    """Messages of the member's partitions: of a stream, and where to read on; of a queue, with receipts."""
 
     messages: list[MessageOut]
     next_offsets: dict[str, dict[str, int]]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any
+from types import UnionType
+from typing import Any, get_args
 
 import msgspec
 
@@ -52,7 +53,7 @@ def _types_of(routes: list[Route]) -> list[Any]:
     for route in routes:
         for kind in (route.body, route.query, *route.replies.values()):
             if kind is not None and not isinstance(kind, str):
-                types.setdefault(kind, None)
+                types.update(dict.fromkeys(_alternatives(kind)))
     return list(types)
 
 
@@ -105,5 +106,12 @@ def _response(kind: Any, by_type: dict[Any, Any]) -> dict[str, Any]:
     """A type makes a JSON response; a string is the media type of something else."""
     if isinstance(kind, str):
         return {"description": "as its media type says", "content": {kind: {}}}
-    text = (kind.__doc__ or "").strip()
-    return {"description": text, "content": {"application/json": {"schema": by_type[kind]}}}
+    kinds = _alternatives(kind)
+    text = " Or: ".join((one.__doc__ or "").strip() for one in kinds)
+    schema = by_type[kinds[0]] if len(kinds) == 1 else {"anyOf": [by_type[one] for one in kinds]}
+    return {"description": text, "content": {"application/json": {"schema": schema}}}
+
+
+def _alternatives(kind: Any) -> tuple[Any, ...]:
+    """A reply may be one of several types, written as their union."""
+    return get_args(kind) if isinstance(kind, UnionType) else (kind,)

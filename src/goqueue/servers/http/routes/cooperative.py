@@ -28,6 +28,7 @@ from goqueue.servers.http.group_types import (
 )
 from goqueue.servers.http.route import Call, Route
 from goqueue.servers.http.routes.groups import named, refs
+from goqueue.servers.http.routes.members import queue_wish
 from goqueue.servers.services import Services
 
 
@@ -51,6 +52,7 @@ async def join(services: Services, call: Call) -> CooperativeState:
             owned=NO_PARTITIONS,
             client_id=body.client_id,
             client_host=call.request.remote or "",
+            as_queue=queue_wish(body),
         )
     )
     return await _state(services, call.path["group"], beat)
@@ -167,7 +169,7 @@ def _stats(found: RebalanceStatistics) -> RebalanceStats:
     )
 
 
-_REFUSALS = (400, 404, 409)
+_REFUSALS = (400, 404, 409, 429, 503)
 
 ROUTES = (
     Route(

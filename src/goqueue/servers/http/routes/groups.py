@@ -43,6 +43,7 @@ async def list_all(services: Services, _call: Call) -> GroupList:
         rows.append(
             GroupRow(
                 id=listed.group,
+                mode=str(listed.mode),
                 state=str(described.state),
                 protocol=str(listed.type),
                 members=len(described.members),
@@ -59,6 +60,7 @@ async def show(services: Services, call: Call) -> GroupDetails:
     progress = await services.group_progress.of(described.group)
     return GroupDetails(
         id=described.group,
+        mode="stream" if described.queue is None else "queue",
         state=str(described.state),
         protocol="classic" if isinstance(described, ClassicDescription) else str(described.type),
         generation=generation_of(described),
@@ -66,6 +68,8 @@ async def show(services: Services, call: Call) -> GroupDetails:
         assignor=described.protocol if isinstance(described, ClassicDescription) else described.assignor,
         members=_members(services, described),
         offsets=[_row(one) for one in progress],
+        sharing=None if described.queue is None or described.queue.sharing is None else str(described.queue.sharing),
+        key_ordered=described.queue is not None and described.queue.key_ordered,
     )
 
 

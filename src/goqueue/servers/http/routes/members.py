@@ -7,11 +7,14 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from goqueue.errors import InvalidRequest
 from goqueue.groups.polls import Poll, Polled
+from goqueue.groups.queue_settings import AsQueue, Sharing
 from goqueue.records import TopicPartition
-from goqueue.servers.http.durations import parse_duration_ms
+from goqueue.servers.http.durations import parse_duration_ms, parse_visibility_ms
 from goqueue.servers.http.group_types import (
     AssignmentReply,
+    CooperativeJoinBody,
     Done,
     JoinBody,
     JoinedEager,
@@ -20,7 +23,8 @@ from goqueue.servers.http.group_types import (
     PollBody,
     PollReply,
 )
-from goqueue.servers.http.message_json import message_of
+from goqueue.servers.http.message_json import message_of, queued_message
+from goqueue.servers.http.queue_poll import QueuePoll, poll_queue
 from goqueue.servers.http.route import Call, Route
 from goqueue.servers.http.routes.groups import parse_offsets, refs
 from goqueue.servers.services import Services
@@ -35,6 +39,7 @@ class PollQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     limit: Annotated[int, Meta(ge=1, le=10_000)] = 100
     max_bytes: Annotated[int, Meta(ge=1, le=52_428_800)] = 4 * 1024 * 1024
     auto_offset_reset: Literal["earliest", "latest"] = "earliest"
+    visibility: Annotated[str, Meta(max_length=20)] | None = None
 
 
 class MemberQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -56,6 +61,7 @@ async def join(services: Services, call: Call) -> JoinedEager:
         client_host=call.request.remote or "",
         session_timeout_ms=session_ms,
         rebalance_timeout_ms=body.rebalance_timeout_ms,
+        as_queue=queue_wish(body),
     )
     # A commit of the former generation may have been refused: what was read and not committed comes again.
     services.group_polls.forget(call.path["group"], joined.member_id)
@@ -84,8 +90,11 @@ async def leave(services: Services, call: Call) -> Done:
 
 
 async def poll_held(services: Services, call: Call) -> PollReply:
-    """Read on where the broker remembers the member to be."""
+    """Read on where the broker remembers the member to be; or, from a queue, take messages."""
     query: PollQuery = call.query
+    wait_ms = parse_duration_ms(query.timeout, "timeout", maximum_ms=services.config.http.wait_ms_max)
+    if await _is_queue(services, call.path["group"], query.visibility):
+        return await _take(services, call, query, wait_ms)
     return _reply(
         await services.group_polls.poll(
             Poll(
@@ -94,7 +103,7 @@ async def poll_held(services: Services, call: Call) -> PollReply:
                 generation=query.generation,
                 limit=query.limit,
                 max_bytes=query.max_bytes,
-                wait_ms=parse_duration_ms(query.timeout, "timeout", maximum_ms=services.config.http.wait_ms_max),
+                wait_ms=wait_ms,
                 from_latest=query.auto_offset_reset == "latest",
             )
         )
@@ -102,8 +111,12 @@ async def poll_held(services: Services, call: Call) -> PollReply:
 
 
 async def poll(services: Services, call: Call) -> PollReply:
-    """Read on where the member says it is."""
+    """Read on where the member says it is; or, from a queue, take messages."""
     body: PollBody = call.body
+    if await _is_queue(services, call.path["group"], body.visibility):
+        if body.positions is not None:
+            raise InvalidRequest("a queue group has receipts instead of positions", field="positions")
+        return await _take(services, call, body, body.timeout_ms)
     return _reply(
         await services.group_polls.poll(
             Poll(
@@ -128,6 +141,40 @@ async def assignment(services: Services, call: Call) -> AssignmentReply:
     return AssignmentReply(member_id=member_id, generation=generation, partitions=refs(owned))
 
 
+def queue_wish(body: JoinBody | CooperativeJoinBody) -> AsQueue | None:
+    """What a join says about its group as a queue; None for a stream."""
+    if body.mode == "queue":
+        return AsQueue(None if body.sharing is None else Sharing(body.sharing), body.key_ordered)
+    if body.sharing is not None or body.key_ordered is not None:
+        raise InvalidRequest("sharing and key_ordered are a queue's", field="mode", hint="leave mode out, or them")
+    return None
+
+
+async def _is_queue(services: Services, group: str, visibility: str | None) -> bool:
+    described = await services.groups.describe(group)
+    if described.queue is None and visibility is not None:
+        raise InvalidRequest("messages of a stream group have no visibility", field="visibility")
+    return described.queue is not None
+
+
+async def _take(services: Services, call: Call, asked: PollQuery | PollBody, wait_ms: int) -> PollReply:
+    paused = asked.paused if isinstance(asked, PollBody) else ()
+    found, generation = await poll_queue(
+        services,
+        QueuePoll(
+            group=call.path["group"],
+            member_id=asked.member_id,
+            generation=asked.generation,
+            limit=min(asked.limit, services.config.delivery.receive_max),
+            max_bytes=asked.max_bytes,
+            wait_ms=wait_ms,
+            visibility_ms=parse_visibility_ms(asked.visibility),
+            paused=frozenset(TopicPartition(one.topic, one.partition) for one in paused),
+        ),
+    )
+    return PollReply(messages=[queued_message(one) for one in found], next_offsets={}, generation=generation)
+
+
 def _reply(polled: Polled) -> PollReply:
     next_offsets: dict[str, dict[str, int]] = {}
     for at, offset in polled.next_offsets.items():
@@ -136,7 +183,7 @@ def _reply(polled: Polled) -> PollReply:
     return PollReply(messages=messages, next_offsets=next_offsets, generation=polled.generation)
 
 
-_REFUSALS = (400, 404, 409)
+_REFUSALS = (400, 404, 409, 429, 503)
 
 ROUTES = (
     Route("POST", "/groups/{group}/join", join, "Join eagerly", {200: JoinedEager}, body=JoinBody, errors=_REFUSALS),

@@ -1,0 +1,274 @@
+"""Redrive: dead letters go back to where they came from, as a job with progress.
+
+The redrive is a queue group of its own on the dead-letter topic: what it has sent back is
+settled there, so running it again sends nothing twice. Letters that are not meant stay
+held until the job ends and are then given back. A crash between sending a letter and
+settling it sends that letter again, as any consumer's would.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from goqueue.broker.publish import PublishService
+from goqueue.broker.queries import PartitionQueries
+from goqueue.broker.topics import TopicService
+from goqueue.clock import Clock
+from goqueue.delivery.letters import Edits, Letter, LetterFilter, letter_of, way_back
+from goqueue.delivery.policy import DEAD_LETTER_SUFFIX
+from goqueue.delivery.service import DeliveryService
+from goqueue.delivery.values import Action, Delivery, Receive, Settlement
+from goqueue.errors import Conflict, GoQueueError, InvalidRequest, NotFound, TopicNotFound
+from goqueue.records import Acks, TopicPartition
+
+REDRIVE_GROUP = "goqueue-redrive"
+_BATCH = 500
+_BATCH_AT_A_RATE = 50
+_VISIBILITY_MS = 3_600_000
+
+
+class RedriveState(StrEnum):
+    """How far a job is."""
+
+    RUNNING = "running"
+    DONE = "done"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class RedriveRequest:
+    """What a job is to do. `to` None: each letter goes to the topic it came from."""
+
+    topic: str
+    filter: LetterFilter = field(default_factory=LetterFilter)
+    edits: Edits = field(default_factory=Edits)
+    to: str | None = None
+    limit: int | None = None
+    per_second: float | None = None
+    dry_run: bool = False
+
+
+@dataclass(slots=True)
+class RedriveProgress:
+    """What a job has done so far. `total` is how many letters there were to look at when it began."""
+
+    topic: str
+    dry_run: bool
+    started_ms: int
+    total: int
+    state: RedriveState = RedriveState.RUNNING
+    scanned: int = 0
+    matched: int = 0
+    redriven: int = 0
+    failed: int = 0
+    ended_ms: int | None = None
+    error: str | None = None
+
+
+class Redrives:
+    """One job per dead-letter topic at a time; what the last one did is remembered until the next."""
+
+    def __init__(
+        self,
+        delivery: DeliveryService,
+        topics: TopicService,
+        queries: PartitionQueries,
+        publish: PublishService,
+        clock: Clock,
+    ) -> None:
+        self._delivery = delivery
+        self._topics = topics
+        self._queries = queries
+        self._publish = publish
+        self._clock = clock
+        self._jobs: dict[str, tuple[RedriveProgress, asyncio.Task[None]]] = {}
+
+    async def start(self, request: RedriveRequest) -> RedriveProgress:
+        """Begin a job; refused while one runs on the same dead letters."""
+        if request.topic.endswith(DEAD_LETTER_SUFFIX):
+            raise InvalidRequest(
+                f"{request.topic!r} holds dead letters itself", field="topic", hint="name the topic they came from"
+            )
+        source = dead_letters_of(self._topics, request.topic)
+        if request.to is not None:
+            self._topics.get(request.to)
+        running = self._jobs.get(request.topic)
+        if running is not None and not running[1].done():
+            raise Conflict(f"a redrive of topic {request.topic!r} is running already")
+        progress = RedriveProgress(request.topic, request.dry_run, self._clock.now_ms(), await self._left(source))
+        task = asyncio.get_running_loop().create_task(self._run(request, source, progress))
+        self._jobs[request.topic] = (progress, task)
+        return progress
+
+    async def _left(self, places: Sequence[TopicPartition]) -> int:
+        """Letters that were not sent back yet, or a few more: some above the lowest may have been."""
+        settled = await self._delivery.committed(REDRIVE_GROUP, places)
+        left = 0
+        for at in places:
+            bounds = self._queries.offsets(at.topic, at.partition)
+            left += bounds.last_stable_offset - max(bounds.log_start_offset, settled.get(at, 0))
+        return left
+
+    def progress(self, topic: str) -> RedriveProgress:
+        """What the topic's last job did, or is doing."""
+        found = self._jobs.get(topic)
+        if found is None:
+            raise NotFound(f"no redrive of topic {topic!r} was begun since the broker was started")
+        return found[0]
+
+    async def cancel(self, topic: str) -> RedriveProgress:
+        """Stop the job after what it has in hand."""
+        progress = self.progress(topic)
+        task = self._jobs[topic][1]
+        task.cancel()
+        await asyncio.wait([task])
+        return progress
+
+    async def close(self) -> None:
+        """Stop all jobs."""
+        tasks = [task for _, task in self._jobs.values()]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    async def _run(self, request: RedriveRequest, places: Sequence[TopicPartition], progress: RedriveProgress) -> None:
+        kept: list[Delivery] = []
+        try:
+            await self._work(request, places, progress, kept)
+            progress.state = RedriveState.DONE
+        except asyncio.CancelledError:
+            progress.state = RedriveState.CANCELLED
+        except GoQueueError as error:
+            progress.state, progress.error = RedriveState.FAILED, str(error)
+        finally:
+            await asyncio.shield(self._give_back(kept))
+            progress.ended_ms = self._clock.now_ms()
+
+    async def _work(
+        self,
+        request: RedriveRequest,
+        places: Sequence[TopicPartition],
+        progress: RedriveProgress,
+        kept: list[Delivery],
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        turn = 0
+        while request.limit is None or progress.matched < request.limit:
+            turn += 1
+            batch = await self._delivery.receive(
+                Receive(
+                    REDRIVE_GROUP,
+                    # A consumer may hold only so many; what is not meant is held by those of the turns before.
+                    f"redrive-{turn}",
+                    places,
+                    _BATCH if request.per_second is None else _BATCH_AT_A_RATE,
+                    visibility_ms=_VISIBILITY_MS,
+                )
+            )
+            if not batch:
+                return
+            await self._sort(request, batch, progress, kept)
+            if request.per_second is not None:
+                await asyncio.sleep(max(0.0, progress.redriven / request.per_second - (loop.time() - begun)))
+
+    async def _sort(
+        self, request: RedriveRequest, batch: list[Delivery], progress: RedriveProgress, kept: list[Delivery]
+    ) -> None:
+        """Send back those that are meant; the others, and those that cannot be sent, are kept for later."""
+        meant: list[tuple[Delivery, Letter]] = []
+        for one in batch:
+            letter = letter_of(one.partition, one.offset, one.timestamp_ms, one.key, one.value, one.headers)
+            has_room = request.limit is None or progress.matched < request.limit
+            if has_room and request.filter.takes(letter):
+                progress.matched += 1
+                meant.append((one, letter))
+            else:
+                kept.append(one)
+        progress.scanned += len(batch)
+        if request.dry_run:
+            kept += [one for one, _ in meant]
+            return
+        sent: list[Delivery] = []
+        try:
+            for (topic, partition), letters in self._by_target(request, meant).items():
+                sent += await self._send(request, topic, partition, letters, progress, kept)
+        finally:
+            # Even when it is cancelled here: what was sent must not be sent again.
+            await asyncio.shield(self._settle(sent, progress))
+
+    def _by_target(
+        self, request: RedriveRequest, meant: Sequence[tuple[Delivery, Letter]]
+    ) -> dict[tuple[str, int | None], list[tuple[Delivery, Letter]]]:
+        targets: dict[tuple[str, int | None], list[tuple[Delivery, Letter]]] = {}
+        for one, letter in meant:
+            topic = request.to or letter.history.get("topic") or request.topic
+            targets.setdefault((topic, self._partition(topic, letter)), []).append((one, letter))
+        return targets
+
+    def _partition(self, topic: str, letter: Letter) -> int | None:
+        """Back into its own partition; elsewhere its key decides."""
+        found = self._topics.find(topic)
+        number = letter.number("partition")
+        if found is None or number is None or topic != letter.history.get("topic"):
+            return None
+        return number if number < len(found.partitions) else None
+
+    async def _send(
+        self,
+        request: RedriveRequest,
+        topic: str,
+        partition: int | None,
+        letters: Sequence[tuple[Delivery, Letter]],
+        progress: RedriveProgress,
+        kept: list[Delivery],
+    ) -> list[Delivery]:
+        now_ms = self._clock.now_ms()
+        records = [way_back(letter, request.edits, now_ms) for _, letter in letters]
+        try:
+            results = await self._publish.publish_records(topic, records, acks=Acks.ALL, partition=partition)
+        except GoQueueError as error:
+            progress.failed += len(letters)
+            progress.error = str(error)
+            kept += [one for one, _ in letters]
+            return []
+        sent = []
+        for (one, _), result in zip(letters, results, strict=True):
+            if result.error is None:
+                sent.append(one)
+            else:
+                progress.failed += 1
+                progress.error = str(result.error)
+                kept.append(one)
+        return sent
+
+    async def _settle(self, sent: Sequence[Delivery], progress: RedriveProgress) -> None:
+        if sent:
+            await self._delivery.settle([Settlement(one.receipt, Action.ACK) for one in sent], durable=True)
+            progress.redriven += len(sent)
+
+    async def _give_back(self, kept: Sequence[Delivery]) -> None:
+        for first in range(0, len(kept), _BATCH):
+            try:
+                await self._delivery.settle(
+                    [Settlement(one.receipt, Action.RELEASE) for one in kept[first : first + _BATCH]]
+                )
+            except GoQueueError:
+                # They come back by themselves when their time is up.
+                return
+
+
+def dead_letters_of(topics: TopicService, topic: str) -> list[TopicPartition]:
+    """The partitions with a topic's dead letters; none while it has had none."""
+    name = topic if topic.endswith(DEAD_LETTER_SUFFIX) else topic + DEAD_LETTER_SUFFIX
+    found = topics.find(name)
+    if found is None:
+        if topics.find(topic) is None:
+            raise TopicNotFound(topic)
+        return []
+    return [TopicPartition(name, number) for number in range(len(found.partitions))]

@@ -1,0 +1,178 @@
+"""Queues over HTTP: take messages with receipts, and settle them one by one or a thousand at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from msgspec import UNSET
+
+from goqueue.delivery.values import Action, Receive, Settled, Settlement
+from goqueue.errors import InvalidRequest, PartitionNotFound, wire_of
+from goqueue.records import TopicPartition
+from goqueue.servers.http.adapter import detail_of
+from goqueue.servers.http.durations import parse_duration_ms, parse_visibility_ms
+from goqueue.servers.http.message_json import queued_message
+from goqueue.servers.http.queue_types import (
+    AckBody,
+    NackBody,
+    ReceiveBody,
+    Received,
+    RejectBody,
+    SettledReceipt,
+    SettledReceipts,
+    VisibilityBody,
+)
+from goqueue.servers.http.route import Answer, Call, Route
+from goqueue.servers.services import Services
+
+# A retry may wait as long as a message may be kept.
+_DELAY_MS_MAX = 365 * 24 * 3_600_000
+
+MakeSettlement = Callable[[str], Settlement]
+
+
+async def receive(services: Services, call: Call) -> Received:
+    """Take messages of a topic, without joining a group."""
+    body: ReceiveBody = call.body
+    messages = await services.delivery.receive(
+        Receive(
+            group=body.group,
+            consumer=body.client_id,
+            places=_places(services, call.path["topic"], body.partition),
+            limit=body.limit,
+            max_bytes=body.max_bytes,
+            wait_ms=parse_duration_ms(body.wait, "wait", maximum_ms=services.config.http.wait_ms_max),
+            visibility_ms=parse_visibility_ms(body.visibility),
+        )
+    )
+    always = body.encoding == "base64"
+    shown = [queued_message(one, base64_always=always) for one in messages]
+    return Received(messages=shown, group=body.group, count=len(shown))
+
+
+async def ack(services: Services, call: Call) -> SettledReceipt | SettledReceipts | Answer:
+    """Messages are done."""
+    return await _settle(services, call.body, lambda receipt: Settlement(receipt, Action.ACK))
+
+
+async def nack(services: Services, call: Call) -> SettledReceipt | SettledReceipts | Answer:
+    """Messages failed and are to come again."""
+    body: NackBody = call.body
+    delay_ms = None if body.delay is None else parse_duration_ms(body.delay, "delay", maximum_ms=_DELAY_MS_MAX)
+    return await _settle(
+        services, body, lambda receipt: Settlement(receipt, Action.NACK, delay_ms=delay_ms, reason=body.reason)
+    )
+
+
+async def reject(services: Services, call: Call) -> SettledReceipt | SettledReceipts | Answer:
+    """Messages can never succeed."""
+    body: RejectBody = call.body
+    return await _settle(services, body, lambda receipt: Settlement(receipt, Action.REJECT, reason=body.reason))
+
+
+async def extend(services: Services, call: Call) -> SettledReceipt | SettledReceipts | Answer:
+    """Messages need more time."""
+    body: VisibilityBody = call.body
+    if (body.extension_seconds is None) == (body.visibility is None):
+        raise InvalidRequest(
+            "say how much more time, once", field="extension_seconds", hint="give extension_seconds or visibility"
+        )
+    visibility_ms = (
+        parse_visibility_ms(body.visibility) if body.extension_seconds is None else body.extension_seconds * 1000
+    )
+    if visibility_ms == 0:
+        return await _settle(services, body, lambda receipt: Settlement(receipt, Action.RELEASE))
+    return await _settle(
+        services, body, lambda receipt: Settlement(receipt, Action.EXTEND, visibility_ms=visibility_ms)
+    )
+
+
+def _places(services: Services, topic: str, partition: int | None) -> list[TopicPartition]:
+    count = len(services.topics.get(topic).partitions)
+    if partition is None:
+        return [TopicPartition(topic, number) for number in range(count)]
+    if partition >= count:
+        raise PartitionNotFound(topic, partition)
+    return [TopicPartition(topic, partition)]
+
+
+async def _settle(services: Services, body: AckBody, make: MakeSettlement) -> SettledReceipt | SettledReceipts | Answer:
+    """One receipt answers for itself; of several, each has a result, and 207 says that some failed."""
+    if body.receipts is UNSET:
+        if body.receipt_handle is UNSET:
+            raise InvalidRequest(
+                "there is no receipt", field="receipt_handle", hint="send receipt_handle, or receipts with several"
+            )
+        (settled,) = await services.delivery.settle([make(body.receipt_handle)], durable=body.durable)
+        if settled.error is not None:
+            raise settled.error
+        return _result(settled, body, services.clock.now_ms())
+    if body.receipt_handle is not UNSET:
+        raise InvalidRequest("there are both a receipt and several", field="receipts", hint="send one of the two")
+    settlements = [make(receipt) for receipt in body.receipts]
+    return _answer(await services.delivery.settle(settlements, durable=body.durable), body, services.clock.now_ms())
+
+
+def _answer(settled: Sequence[Settled], body: AckBody, now_ms: int) -> SettledReceipts | Answer:
+    results = [_result(one, body, now_ms) for one in settled]
+    failed = sum(1 for one in settled if one.error is not None)
+    reply = SettledReceipts(results=results, succeeded=len(results) - failed, failed=failed)
+    return Answer(207, reply) if failed else reply
+
+
+def _result(one: Settled, body: AckBody, now_ms: int) -> SettledReceipt:
+    if one.error is not None:
+        return SettledReceipt(
+            success=False, receipt_handle=one.receipt, error=detail_of(one.error), status=wire_of(one.error).http
+        )
+    result = SettledReceipt(
+        success=True,
+        receipt_handle=one.receipt,
+        action=one.action_taken,
+        topic=one.topic,
+        partition=one.partition,
+        offset=one.offset,
+        delivery_count=one.delivery_count,
+        committed_offset=one.committed_offset,
+        offset_advanced=one.committed_offset > one.offset,
+        in_flight_count=one.in_flight,
+    )
+    if one.next_visible_ms is not None:
+        if isinstance(body, VisibilityBody):
+            result.new_deadline, result.extended_by = one.next_visible_ms, max(0, one.next_visible_ms - now_ms)
+        else:
+            result.next_visible_at = one.next_visible_ms
+    if one.dead_letter_topic is not None:
+        result.dlq_topic = one.dead_letter_topic
+    if isinstance(body, NackBody | RejectBody) and body.reason:
+        result.reason = body.reason
+    return result
+
+
+_SETTLED = {200: SettledReceipt | SettledReceipts, 207: SettledReceipts}
+_REFUSALS = (400, 404, 409, 410, 503, 507)
+
+ROUTES = (
+    Route(
+        "POST",
+        "/topics/{topic}/receive",
+        receive,
+        "Take messages with receipts",
+        {200: Received},
+        body=ReceiveBody,
+        body_optional=True,
+        errors=(400, 403, 404, 409, 429, 503, 507),
+    ),
+    Route("POST", "/messages/ack", ack, "Messages are done", _SETTLED, body=AckBody, errors=_REFUSALS),
+    Route("POST", "/messages/nack", nack, "Messages are to come again", _SETTLED, body=NackBody, errors=_REFUSALS),
+    Route("POST", "/messages/reject", reject, "Messages are dead letters", _SETTLED, body=RejectBody, errors=_REFUSALS),
+    Route(
+        "POST",
+        "/messages/visibility",
+        extend,
+        "Messages need more time",
+        _SETTLED,
+        body=VisibilityBody,
+        errors=_REFUSALS,
+    ),
+)
