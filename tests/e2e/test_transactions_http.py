@@ -142,3 +142,28 @@ def goqueue(broker: BrokerProcess, *arguments: str) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def test_statistics_and_metrics_count_what_transactions_came_to(http: Http) -> None:
+    http.post("/topics", {"name": "http-counted", "num_partitions": 1})
+    before = http.get("/transactions/stats")
+    ids = producer(http, "http-counted")
+    for sequence, how in enumerate(["commit", "abort"]):
+        http.post("/transactions/begin", ids)
+        http.post("/transactions/publish", message(ids, "http-counted", "x", sequence))
+        http.post(f"/transactions/{how}", ids)
+    wait_for(lambda: http.get("/transactions/http-counted")["state"], "CompleteAbort")
+    after = http.get("/transactions/stats")
+    counts = {name: after[name] - before[name] for name in ("begun", "committed", "aborted", "markers_written")}
+    assert counts == {"begun": 2, "committed": 1, "aborted": 1, "markers_written": 2}
+    assert after["sessions"] >= 1
+    opened = http.post("/prepared/counted/1/participants", {"task": "0"})
+    assert opened["producer_id"] >= 0
+    stats = http.get("/transactions/stats")
+    assert (stats["prepared_participants"], stats["prepared_writers"]) == (1, 1)
+    page = http.ask("GET", "/metrics").body
+    text = page if isinstance(page, str) else page.decode()
+    assert f'goqueue_transactions_ended_total{{outcome="commit"}} {float(after["committed"])}' in text
+    assert "goqueue_transactions_prepared_participants 1.0" in text
+    assert "goqueue_transactions_end_seconds_bucket" in text
+    http.post("/prepared/counted/1/abort")

@@ -206,6 +206,7 @@ async def _wire(
         topics=topics,
         partitions=partitions,
         groups=groups,
+        transactions=transactions,
         flusher=flusher.stats,
         request_times=request_times,
         free_bytes=files.free_bytes,

@@ -6,6 +6,7 @@ is read; nothing on the way of a message does more than add to an integer.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -21,6 +22,8 @@ from goqueue.groups.service import GroupService
 from goqueue.groups.statistics import DURATION_BUCKETS_MS
 from goqueue.node.flusher import FlusherStats
 from goqueue.servers.request_times import BUCKETS_SECONDS, RequestTimes
+from goqueue.transactions.service import TransactionService
+from goqueue.transactions.statistics import END_BUCKETS_SECONDS
 
 _PREFIX = "goqueue_"
 
@@ -80,6 +83,14 @@ REBALANCES = Series("consumer_rebalances", "Rebalances, by what set them off.", 
 MOVED = Series("consumer_partitions_moved", "Partitions given to another member.")
 REVOCATION_TIMEOUTS = Series("consumer_revocation_timeouts", "Members fenced for not giving partitions up in time.")
 REBALANCE_SECONDS = Series("consumer_rebalance_latency_seconds", "How long rebalances took.")
+TRANSACTIONAL_IDS = Series("transactions_ids", "Transactional ids, by the state of their last transaction.", ("state",))
+PARTICIPANTS = Series("transactions_prepared_participants", "Tasks that stage records for an external coordinator.")
+TRANSACTIONS_BEGUN = Series("transactions_begun", "Transactions begun.")
+TRANSACTIONS_ENDED = Series("transactions_ended", "Transactions ended in all their partitions.", ("outcome",))
+TRANSACTIONS_TIMED_OUT = Series("transactions_timed_out", "Transactions aborted because nobody ended them in time.")
+MARKERS = Series("transactions_markers_written", "Partitions told how a transaction ended.")
+MARKER_RETRIES = Series("transactions_marker_retries", "Attempts to tell a partition that failed.")
+TRANSACTION_END_SECONDS = Series("transactions_end_seconds", "From a decision to its last marker.")
 
 
 class Metrics:
@@ -91,6 +102,7 @@ class Metrics:
         topics: TopicService,
         partitions: Partitions,
         groups: GroupService,
+        transactions: TransactionService,
         flusher: FlusherStats,
         request_times: RequestTimes,
         free_bytes: Callable[[], int],
@@ -99,6 +111,7 @@ class Metrics:
         self._topics = topics
         self._partitions = partitions
         self._groups = groups
+        self._transactions = transactions
         self._flusher = flusher
         self._request_times = request_times
         self._free_bytes = free_bytes
@@ -106,7 +119,7 @@ class Metrics:
 
     async def __call__(self) -> bytes:
         """The page, in Prometheus' text format."""
-        return page([*self._broker(), *self._storage(), *await self._consumers()])
+        return page([*self._broker(), *self._storage(), *await self._consumers(), *await self._ended()])
 
     def _broker(self) -> Iterator[Metric]:
         traffic = self._partitions.traffic.items()
@@ -146,6 +159,23 @@ class Metrics:
         yield FSYNC_SECONDS.counter([((), self._flusher.seconds)])
         yield FSYNC_ERRORS.counter([((), self._flusher.failures)])
         yield DISK_FREE.gauge([((), self._free_bytes())])
+
+    async def _ended(self) -> list[Metric]:
+        counted = self._transactions.statistics
+        states = Counter(one.state.kafka_name for one in await self._transactions.list())
+        staging = sum(len(one.participants) for one in await self._transactions.list_writers())
+        seconds = HistogramMetricFamily(_PREFIX + TRANSACTION_END_SECONDS.name, TRANSACTION_END_SECONDS.help, labels=())
+        seconds.add_metric((), _buckets(END_BUCKETS_SECONDS, counted.end_counts), counted.end_seconds)
+        return [
+            TRANSACTIONAL_IDS.gauge(((state,), count) for state, count in sorted(states.items())),
+            PARTICIPANTS.gauge([((), staging)]),
+            TRANSACTIONS_BEGUN.counter([((), counted.begun)]),
+            TRANSACTIONS_ENDED.counter([(("commit",), counted.committed), (("abort",), counted.aborted)]),
+            TRANSACTIONS_TIMED_OUT.counter([((), counted.timed_out)]),
+            MARKERS.counter([((), counted.markers_written)]),
+            MARKER_RETRIES.counter([((), counted.marker_retries)]),
+            seconds,
+        ]
 
     async def _consumers(self) -> list[Metric]:
         members, generations, states = [], [], []

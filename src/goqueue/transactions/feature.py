@@ -17,6 +17,7 @@ from goqueue.transactions.machine import TransactionMachine
 from goqueue.transactions.markers import EndInGroups, Markers, OnRetry
 from goqueue.transactions.open_transactions import OpenTransactions
 from goqueue.transactions.service import TRANSACTION_STATE, GroupPlace, TransactionService
+from goqueue.transactions.statistics import TransactionStatistics
 
 # Small segments: only sealed ones are compacted, and replay reads what is not.
 _TOPIC_CONFIG: Mapping[str, str] = MappingProxyType(
@@ -44,10 +45,11 @@ async def feature(
     topic = CoordinatorTopic(
         topics, partitions, TRANSACTION_STATE, partition_count=config.state_partitions, config=_TOPIC_CONFIG
     )
+    statistics = TransactionStatistics()
     coordinator = Coordinator(
         TRANSACTION_STATE,
         topic.partition_count,
-        lambda: TransactionMachine(config, open_transactions),
+        lambda: TransactionMachine(config, open_transactions, statistics),
         open_partition=topic,
         files=files,
         offload=offload,
@@ -60,6 +62,7 @@ async def feature(
         groups_topic=groups_topic,
         end_in_groups=end_in_groups,
         clock=clock,
+        statistics=statistics,
         on_retry=on_retry,
     )
     service = TransactionService(
@@ -68,6 +71,7 @@ async def feature(
         producer_ids,
         markers,
         open_transactions=open_transactions,
+        statistics=statistics,
         config=config,
         group_place=group_place,
         clock=clock,

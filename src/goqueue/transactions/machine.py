@@ -56,6 +56,7 @@ from goqueue.transactions.records import (
     key_of,
     name_of,
 )
+from goqueue.transactions.statistics import TransactionStatistics
 
 # How often ids are looked over for those that nobody uses any more. Kafka's number.
 EXPIRY_CHECK_MS = 3_600_000
@@ -67,8 +68,14 @@ _snapshot_decoder = msgspec.msgpack.Decoder(list[tuple[bytes, bytes]])
 class TransactionMachine:
     """A `coordinator.shard.Machine` for transactional ids."""
 
-    def __init__(self, config: TransactionsConfig, open_transactions: OpenTransactions) -> None:
+    def __init__(
+        self,
+        config: TransactionsConfig,
+        open_transactions: OpenTransactions,
+        statistics: TransactionStatistics | None = None,
+    ) -> None:
         self._config = config
+        self._statistics = statistics or TransactionStatistics()
         self._open = open_transactions
         self._ids: dict[Name, TransactionRecord] = {}
         self._writers = PreparedWriters(config, self._ids)
@@ -94,6 +101,7 @@ class TransactionMachine:
         out = Outbox()
         for name, deadline_ms in self._deadlines.items():
             if deadline_ms <= now_ms:
+                self._statistics.timed_out += 1
                 out.abort(name, self._ids[name], now_ms)
         if self._expiry_check_ms is not None and self._expiry_check_ms <= now_ms:
             self._expiry_check_ms = None
@@ -195,6 +203,7 @@ class TransactionMachine:
         begun = transitions.with_partitions(record, _NO_PLACES, now_ms)
         if begun is None:
             raise InvalidTransactionState("a transaction of this id is open")
+        self._statistics.begun += 1
         out.write(command.transactional_id, begun)
         out.reply(ticket, begun.number)
 
@@ -206,6 +215,8 @@ class TransactionMachine:
         if command.number is not None and record.state is not TransactionState.ONGOING:
             raise InvalidTransactionState("that transaction has ended")
         changed = transitions.with_partitions(record, command.partitions, now_ms)
+        if record.state is not TransactionState.ONGOING:
+            self._statistics.begun += 1
         if changed is not None:
             out.write(command.name, changed)
         out.reply(ticket, None)
@@ -243,6 +254,8 @@ class TransactionMachine:
             transitions.check_producer(record, command.producer)
         if record.state is not TransactionState.ONGOING:
             raise InvalidTransactionState(f"there is nothing to abort in state {record.state.kafka_name}")
+        if command.producer is not None:
+            self._statistics.timed_out += 1
         out.abort(command.transactional_id, record, now_ms)
         out.reply(ticket, None)
 
@@ -278,6 +291,7 @@ class TransactionMachine:
 
     def _open_participant(self, ticket: int, command: OpenParticipant, now_ms: int, out: Outbox) -> None:
         self._writers.open(ticket, command, now_ms, out)
+        self._statistics.begun += bool(out.records)
 
     def _decide_epoch(self, ticket: int, command: DecideEpoch, now_ms: int, out: Outbox) -> None:
         self._writers.decide(ticket, command, now_ms, out)

@@ -21,6 +21,7 @@ from goqueue.errors import GoQueueError, InvalidTransactionState, NotFound, Prod
 from goqueue.records import Acks, TopicPartition
 from goqueue.transactions.commands import Completed, Prepared, Producer, WatchPrepared
 from goqueue.transactions.names import Name, shard_key
+from goqueue.transactions.statistics import TransactionStatistics
 
 _RETRY_MS_MIN = 20
 _RETRY_MS_MAX = 1000
@@ -51,6 +52,7 @@ class Markers:
         groups_topic: str,
         end_in_groups: EndInGroups,
         clock: Clock,
+        statistics: TransactionStatistics,
         on_retry: OnRetry | None = None,
     ) -> None:
         self._coordinator = coordinator
@@ -58,6 +60,7 @@ class Markers:
         self._groups_topic = groups_topic
         self._end_in_groups = end_in_groups
         self._clock = clock
+        self._statistics = statistics
         self._on_retry = on_retry
         self._watchers: dict[int, asyncio.Task[None]] = {}
         # By name, the number of its transaction and who ends it: one at a time.
@@ -136,9 +139,12 @@ class Markers:
             del self._ending[name]
 
     async def _end(self, prepared: Prepared, earlier: asyncio.Task[None] | None) -> None:
+        decided_ms = self._clock.monotonic_ms()
         if earlier is not None:
             await asyncio.wait([earlier])
         await asyncio.gather(*(self._mark_until_done(prepared, place) for place in sorted(prepared.partitions)))
+        seconds = (self._clock.monotonic_ms() - decided_ms) / 1000
+        self._statistics.ended(commit=prepared.commit, seconds=seconds)
         pause = _Pause()
         while True:
             try:
@@ -160,9 +166,11 @@ class Markers:
                 # The topic is gone, and what was open in it; or a later epoch has ended it already.
                 return
             except (GoQueueError, OSError) as error:
+                self._statistics.marker_retries += 1
                 self._report(str(prepared.name), place, error)
                 await pause.wait()
             else:
+                self._statistics.markers_written += 1
                 return
 
     async def _mark(self, prepared: Prepared, place: TopicPartition) -> None:

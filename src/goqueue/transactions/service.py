@@ -54,6 +54,7 @@ from goqueue.transactions.markers import Markers
 from goqueue.transactions.names import Name, Participant, parse_participant, parse_writer, shard_key
 from goqueue.transactions.open_transactions import OpenTransactions
 from goqueue.transactions.sessions import ProducerSessions
+from goqueue.transactions.statistics import TransactionStatistics
 
 TRANSACTION_STATE = "__transaction_state"
 
@@ -76,6 +77,7 @@ class TransactionService:
         markers: Markers,
         *,
         open_transactions: OpenTransactions,
+        statistics: TransactionStatistics,
         config: TransactionsConfig,
         group_place: GroupPlace,
         clock: Clock,
@@ -85,6 +87,7 @@ class TransactionService:
         self._producer_ids = producer_ids
         self._markers = markers
         self._open = open_transactions
+        self.statistics = statistics
         self._config = config
         self._group_place = group_place
         self._sessions = ProducerSessions(clock, config.session_timeout_ms, self._end_session)
@@ -266,6 +269,11 @@ class TransactionService:
         return known is not None and isinstance(known.name, Participant)
 
     # --- the rest -----------------------------------------------------------------------------
+
+    @property
+    def session_count(self) -> int:
+        """Producers that speak HTTP and were heard of lately."""
+        return len(self._sessions)
 
     @property
     def ending_count(self) -> int:

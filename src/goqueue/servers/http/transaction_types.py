@@ -106,9 +106,24 @@ class Transactions(Reply):
     count: int
 
 
-class TransactionStats(Reply):
-    """How many transactional ids are in each state, and how many transactions are being ended right now."""
+class TransactionStats(Reply, omit_defaults=False):
+    """Transactional ids and participants as they are, and what transactions came to since the node started."""
 
     transactional_ids: int
     states: dict[str, int]
+    # Decided, and not all partitions have been told.
     ending: int
+    # Milliseconds since the oldest open transaction or participant began; 0 if none is open.
+    oldest_open_ms: int
+    # Producers that speak HTTP and were heard of lately.
+    sessions: int
+    prepared_writers: int
+    prepared_participants: int
+    begun: int
+    committed: int
+    aborted: int
+    timed_out: int
+    markers_written: int
+    marker_retries: int
+    # Mean time from a decision to its last marker.
+    end_ms_mean: float

@@ -137,11 +137,27 @@ async def list_transactions(services: Services, _call: Call) -> Transactions:
 
 
 async def stats(services: Services, _call: Call) -> TransactionStats:
-    """How many transactional ids there are, by state."""
-    found = await services.transactions.list()
-    states = Counter(one.state.kafka_name for one in found)
+    """How many transactional ids there are, by state, and what transactions came to."""
+    transactions, counted = services.transactions, services.transactions.statistics
+    found, writers = await transactions.list(), await transactions.list_writers()
+    staging = [described for writer in writers for _, described in writer.participants]
+    started = [one.started_ms for one in (*found, *staging) if one.state is TransactionState.ONGOING]
+    ended = counted.committed + counted.aborted
     return TransactionStats(
-        transactional_ids=len(found), states=dict(sorted(states.items())), ending=services.transactions.ending_count
+        transactional_ids=len(found),
+        states=dict(sorted(Counter(one.state.kafka_name for one in found).items())),
+        ending=transactions.ending_count,
+        oldest_open_ms=max(0, services.clock.now_ms() - min(started)) if started else 0,
+        sessions=transactions.session_count,
+        prepared_writers=len(writers),
+        prepared_participants=len(staging),
+        begun=counted.begun,
+        committed=counted.committed,
+        aborted=counted.aborted,
+        timed_out=counted.timed_out,
+        markers_written=counted.markers_written,
+        marker_retries=counted.marker_retries,
+        end_ms_mean=round(1000 * counted.end_seconds / ended, 3) if ended else 0.0,
     )
 
 
