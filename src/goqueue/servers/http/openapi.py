@@ -19,6 +19,8 @@ _PATH_SCHEMAS = {
     "topic": {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,249}$"},
     "partition": {"type": "integer", "minimum": 0, "maximum": 2**31 - 1},
     "group": {"type": "string", "minLength": 1, "maxLength": 255},
+    "offset": {"type": "integer", "minimum": 0, "maximum": 2**63 - 1},
+    "name": {"type": "string", "minLength": 1, "maxLength": 255},
     "writer": {"type": "string", "minLength": 1, "maxLength": 200},
     "epoch": {"type": "integer", "minimum": 0, "maximum": 2**63 - 1},
 }
