@@ -188,6 +188,10 @@ class TopicService:
             raise TopicNotFound(name)
         return await self._made_once(name, lambda: self.create(NewTopic(name)))
 
+    async def ensure_as(self, new: NewTopic) -> Topic:
+        """The topic of that name; if there is none, it is made as `new` says."""
+        return self.find(new.name) or await self._made_once(new.name, lambda: self.create(new))
+
     async def ensure_internal(self, name: str, partitions: int, config: Mapping[str, str]) -> Topic:
         """One of the broker's own topics, made on first use."""
         topic = self.find(name)

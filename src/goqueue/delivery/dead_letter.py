@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from typing import Protocol
 
 from goqueue.broker.batch_lanes import lane_of
@@ -24,7 +23,7 @@ from goqueue.delivery.batches import open_batches
 from goqueue.delivery.commands import BeginMove, Dead, EndMove, Move, ProducerIdNeeded
 from goqueue.delivery.policy import DEAD_LETTER_SUFFIX
 from goqueue.delivery.records import QueueId
-from goqueue.errors import GoQueueError, PartitionNotFound, TopicExists, TopicIdNotFound
+from goqueue.errors import GoQueueError, PartitionNotFound, TopicIdNotFound
 from goqueue.metadata.image import Topic
 from goqueue.ports import Offload
 from goqueue.records import Acks, Header, NewRecord, Record
@@ -92,12 +91,10 @@ class DeadLetters:
         task.add_done_callback(lambda _: self._tasks.pop(queue_id, None))
 
     async def close(self) -> None:
-        """Stop; what is not moved yet is moved after the next start."""
+        """Stop behind the batches under way; what is not moved yet is moved after the next start."""
         self._closed = True
         self._alarm.cancel()
         tasks = list(self._tasks.values())
-        for task in tasks:
-            task.cancel()
         if tasks:
             await asyncio.wait(tasks)
 
@@ -108,10 +105,12 @@ class DeadLetters:
 
     async def _move_all(self, queue_id: QueueId) -> None:
         try:
-            while await self._move_some(queue_id):
+            while not self._closed and await self._move_some(queue_id):
                 pass
         except Exception as error:  # noqa: BLE001 - whatever it was, the messages are safe where they are
             self.failures_total += 1
+            if self._closed:
+                return
             self._again.add(queue_id)
             self._alarm.set(self._clock.now_ms() + RETRY_MS)
             if self._on_failure is not None:
@@ -165,11 +164,7 @@ class DeadLetters:
     async def _dead_letter_topic(self, topic: Topic, partition: int) -> str:
         name = self.topic_for(topic.name)
         count = len(topic.partitions)
-        found = self._topics.find(name)
-        if found is None:
-            with suppress(TopicExists):
-                await self._topics.create(NewTopic(name, count))
-            found = self._topics.get(name)
+        found = await self._topics.ensure_as(NewTopic(name, count))
         if len(found.partitions) <= partition:
             # The topic has grown since.
             await self._topics.add_partitions(name, count)
