@@ -10,7 +10,7 @@ import re
 from typing import NewType
 from uuid import UUID
 
-from goqueue.errors import InvalidGroupId, InvalidTopicName, InvalidTransactionalId, ReservedTopicName
+from goqueue.errors import InvalidGroupId, InvalidTopicName, InvalidTransactionalId, ReservedTopicName, TopicNameTooLong
 
 TopicName = NewType("TopicName", str)
 TopicId = NewType("TopicId", UUID)
@@ -29,6 +29,7 @@ TOPIC_NAME_CHARS_MAX = 249
 GROUP_ID_CHARS_MAX = 255
 TRANSACTIONAL_ID_CHARS_MAX = 255
 INTERNAL_PREFIX = "__"
+DEAD_LETTER_SUFFIX = ".dlq"
 
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
@@ -50,6 +51,15 @@ def parse_user_topic_name(name: str) -> TopicName:
     topic = parse_topic_name(name)
     if is_internal(topic):
         raise ReservedTopicName(topic)
+    return topic
+
+
+def parse_new_topic_name(name: str) -> TopicName:
+    """Accept a name for a new topic: the name of its dead-letter topic must fit too."""
+    topic = parse_user_topic_name(name)
+    chars_max = TOPIC_NAME_CHARS_MAX - len(DEAD_LETTER_SUFFIX)
+    if len(topic) > chars_max and not topic.endswith(DEAD_LETTER_SUFFIX):
+        raise TopicNameTooLong(topic, chars_max)
     return topic
 
 

@@ -20,7 +20,7 @@ from goqueue.errors import (
     TopicIdNotFound,
     TopicNotFound,
 )
-from goqueue.ids import is_internal, parse_topic_name, parse_user_topic_name
+from goqueue.ids import is_internal, parse_new_topic_name, parse_topic_name, parse_user_topic_name
 from goqueue.metadata.image import (
     PartitionAssignment,
     PartitionsAdded,
@@ -219,7 +219,7 @@ class TopicService:
             return self.get(name)
 
     def _planned(self, new: NewTopic, *, internal: bool) -> Topic:
-        name = parse_topic_name(new.name) if internal else parse_user_topic_name(new.name)
+        name = parse_topic_name(new.name) if internal else parse_new_topic_name(new.name)
         if self.find(name) is not None:
             raise TopicExists(name)
         count = self._partition_count(new)

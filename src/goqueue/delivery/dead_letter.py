@@ -21,9 +21,9 @@ from goqueue.coordinator.runtime import Coordinator
 from goqueue.coordinator.timers import Alarm
 from goqueue.delivery.batches import open_batches
 from goqueue.delivery.commands import BeginMove, Dead, EndMove, Move, ProducerIdNeeded
-from goqueue.delivery.policy import DEAD_LETTER_SUFFIX
 from goqueue.delivery.records import QueueId
 from goqueue.errors import GoQueueError, PartitionNotFound, TopicIdNotFound
+from goqueue.ids import DEAD_LETTER_SUFFIX
 from goqueue.metadata.image import Topic
 from goqueue.ports import Offload
 from goqueue.records import Acks, Header, NewRecord, Record

@@ -279,7 +279,7 @@ class DeliveryMachine:
         return records
 
     def _put(self, queue_id: QueueId) -> Queue:
-        queue = self._queues[queue_id] = Queue(queue_id, self._timers, self._leases)
+        queue = self._queues[queue_id] = Queue(queue_id, self._timers, self._leases, self.advance)
         self._table.put(queue)
         return queue
 

@@ -43,6 +43,7 @@ class Plan:
 
 def make_plan(queue: Queue, offers: Sequence[LaneOffer], limit: int, now_ms: int, policy: DeliveryPolicy) -> Plan:
     """Choose up to `limit` messages; fewer where the group has too many outstanding already."""
+    queue.advance(now_ms)
     plan = Plan(list(queue.cursors))
     room = policy.outstanding_max - len(queue.outstanding)
     retries = [queue.ready_offsets(lane, limit) if queue.ready[lane] else [] for lane in range(LANES)]

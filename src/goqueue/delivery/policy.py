@@ -7,13 +7,13 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from goqueue.errors import InvalidRequest
+from goqueue.ids import DEAD_LETTER_SUFFIX
 
 if TYPE_CHECKING:
     from goqueue.config import DeliveryConfig
     from goqueue.metadata.topic_config import TopicConfig
 
 LANE_WEIGHTS = (50, 25, 15, 7, 3)
-DEAD_LETTER_SUFFIX = ".dlq"
 
 _DAY_MS = 24 * 3600 * 1000
 

@@ -42,8 +42,16 @@ _DEFAULT_POLICY = DeliveryPolicy()
 class Queue:
     """One group on one partition. `leases` belongs to the shard: lease id -> queue and how many offsets."""
 
-    def __init__(self, queue_id: QueueId, timers: Timers, leases: dict[int, list[Any]]) -> None:
+    def __init__(
+        self,
+        queue_id: QueueId,
+        timers: Timers,
+        leases: dict[int, list[Any]],
+        advance: Callable[[int], None],
+    ) -> None:
         self.id = queue_id
+        # Lets everything in the shard change that changes by time alone.
+        self.advance = advance
         self.sequence = 0
         self.deltas = 0
         # Compaction took neighbours of what was read: nothing counts until a snapshot comes.

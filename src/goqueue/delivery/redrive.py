@@ -18,10 +18,10 @@ from goqueue.broker.queries import PartitionQueries
 from goqueue.broker.topics import TopicService
 from goqueue.clock import Clock
 from goqueue.delivery.letters import Edits, Letter, LetterFilter, letter_of, way_back
-from goqueue.delivery.policy import DEAD_LETTER_SUFFIX
 from goqueue.delivery.service import DeliveryService
 from goqueue.delivery.values import Action, Delivery, Receive, Settlement
 from goqueue.errors import Conflict, GoQueueError, InvalidRequest, NotFound, TopicNotFound
+from goqueue.ids import DEAD_LETTER_SUFFIX
 from goqueue.records import Acks, TopicPartition
 
 REDRIVE_GROUP = "goqueue-redrive"

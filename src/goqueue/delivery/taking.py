@@ -17,7 +17,7 @@ import mmh3
 from goqueue.broker.partitions import Partition
 from goqueue.clock import Clock, Rng
 from goqueue.coordinator.runtime import Coordinator
-from goqueue.delivery.batches import OpenedBatches, place_batches
+from goqueue.delivery.batches import OpenedBatches, Part, place_batches
 from goqueue.delivery.commands import FreshShare, Granted, Lease
 from goqueue.delivery.lanes import LANES
 from goqueue.delivery.plan import Item, LaneOffer, Plan, make_plan
@@ -174,7 +174,8 @@ class Taker:
     ) -> int:
         """Take in some records from `offset` on; returns where to go on."""
         opened = self._batches(wanted.partition)
-        part = opened.find(offset, item.last)
+        start = wanted.partition.log.start_offset
+        part = opened.find(offset, item.last) if offset >= start else Part([], min(start, item.last + 1), 0)
         while part is None:
             try:
                 batches = place_batches(wanted.partition, offset, item.last)

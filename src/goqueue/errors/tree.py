@@ -46,6 +46,15 @@ class ReservedTopicName(InvalidTopicName):
         self.hint = "choose a name that does not begin with '__'"
 
 
+class TopicNameTooLong(InvalidTopicName):
+    """A name that leaves no room for that of its dead-letter topic."""
+
+    def __init__(self, name: str, chars_max: int) -> None:
+        super().__init__(name)
+        self.args = (f"topic name of {len(name)} characters leaves no room for its dead-letter topic's",)
+        self.hint = f"use at most {chars_max} characters"
+
+
 class InvalidGroupId(InvalidRequest):
     """An empty, endless or unprintable group id."""
 

@@ -207,6 +207,7 @@ async def _wire(
         partitions=partitions,
         groups=groups,
         transactions=transactions,
+        delivery=delivery,
         flusher=flusher.stats,
         request_times=request_times,
         free_bytes=files.free_bytes,

@@ -7,49 +7,25 @@ is read; nothing on the way of a message does more than add to an integer.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import HistogramMetricFamily, Metric
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from goqueue.broker.partitions import Partitions
 from goqueue.broker.topics import TopicService
+from goqueue.delivery.service import DeliveryService
 from goqueue.errors import GroupNotFound, PartitionNotFound, TopicNotFound
 from goqueue.groups.commands import ClassicDescription
 from goqueue.groups.service import GroupService
 from goqueue.groups.statistics import DURATION_BUCKETS_MS
+from goqueue.node.delivery_metrics import delivery_metrics
 from goqueue.node.flusher import FlusherStats
+from goqueue.node.series import PREFIX, Series
 from goqueue.servers.request_times import BUCKETS_SECONDS, RequestTimes
 from goqueue.transactions.service import TransactionService
 from goqueue.transactions.statistics import END_BUCKETS_SECONDS
-
-_PREFIX = "goqueue_"
-
-
-@dataclass(frozen=True, slots=True)
-class Series:
-    """One series: its name without prefix, what it means, its labels."""
-
-    name: str
-    help: str
-    labels: tuple[str, ...] = ()
-
-    def counter(self, rows: Iterable[tuple[Sequence[str], float]]) -> CounterMetricFamily:
-        """The series as a counter with these rows of label values and value."""
-        family = CounterMetricFamily(_PREFIX + self.name, self.help, labels=self.labels)
-        for values, value in rows:
-            family.add_metric(values, value)
-        return family
-
-    def gauge(self, rows: Iterable[tuple[Sequence[str], float]]) -> GaugeMetricFamily:
-        """The series as a gauge with these rows of label values and value."""
-        family = GaugeMetricFamily(_PREFIX + self.name, self.help, labels=self.labels)
-        for values, value in rows:
-            family.add_metric(values, value)
-        return family
-
 
 _TOPIC = ("topic",)
 _GROUP = ("consumer_group",)
@@ -103,6 +79,7 @@ class Metrics:
         partitions: Partitions,
         groups: GroupService,
         transactions: TransactionService,
+        delivery: DeliveryService,
         flusher: FlusherStats,
         request_times: RequestTimes,
         free_bytes: Callable[[], int],
@@ -112,6 +89,7 @@ class Metrics:
         self._partitions = partitions
         self._groups = groups
         self._transactions = transactions
+        self._delivery = delivery
         self._flusher = flusher
         self._request_times = request_times
         self._free_bytes = free_bytes
@@ -119,7 +97,8 @@ class Metrics:
 
     async def __call__(self) -> bytes:
         """The page, in Prometheus' text format."""
-        return page([*self._broker(), *self._storage(), *await self._consumers(), *await self._ended()])
+        waited = [*await self._consumers(), *await self._ended(), *await delivery_metrics(self._delivery)]
+        return page([*self._broker(), *self._storage(), *waited])
 
     def _broker(self) -> Iterator[Metric]:
         traffic = self._partitions.traffic.items()
@@ -135,7 +114,7 @@ class Metrics:
         yield TOPIC_PARTITIONS.gauge(((topic.name,), len(topic.partitions)) for topic in topics)
         yield CONNECTIONS.gauge([((), self._connections())])
         family = HistogramMetricFamily(
-            _PREFIX + REQUEST_SECONDS.name, REQUEST_SECONDS.help, labels=REQUEST_SECONDS.labels
+            PREFIX + REQUEST_SECONDS.name, REQUEST_SECONDS.help, labels=REQUEST_SECONDS.labels
         )
         for labels, histogram in self._request_times.items():
             family.add_metric(labels, _buckets(BUCKETS_SECONDS, histogram.counts), histogram.seconds)
@@ -164,7 +143,7 @@ class Metrics:
         counted = self._transactions.statistics
         states = Counter(one.state.kafka_name for one in await self._transactions.list())
         staging = sum(len(one.participants) for one in await self._transactions.list_writers())
-        seconds = HistogramMetricFamily(_PREFIX + TRANSACTION_END_SECONDS.name, TRANSACTION_END_SECONDS.help, labels=())
+        seconds = HistogramMetricFamily(PREFIX + TRANSACTION_END_SECONDS.name, TRANSACTION_END_SECONDS.help, labels=())
         seconds.add_metric((), _buckets(END_BUCKETS_SECONDS, counted.end_counts), counted.end_seconds)
         return [
             TRANSACTIONAL_IDS.gauge(((state,), count) for state, count in sorted(states.items())),
@@ -198,7 +177,7 @@ class Metrics:
                     continue
                 lags.append((labels, max(0, end - one.offset)))
         rebalances = self._groups.rebalance_statistics()
-        durations = HistogramMetricFamily(_PREFIX + REBALANCE_SECONDS.name, REBALANCE_SECONDS.help, labels=())
+        durations = HistogramMetricFamily(PREFIX + REBALANCE_SECONDS.name, REBALANCE_SECONDS.help, labels=())
         bounds = [bound / 1000 for bound in DURATION_BUCKETS_MS]
         durations.add_metric((), _buckets(bounds, rebalances.durations), rebalances.duration_ms_total / 1000)
         return [

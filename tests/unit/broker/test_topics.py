@@ -82,11 +82,16 @@ async def test_a_name_that_exists_is_refused() -> None:
 
 async def test_names_that_differ_only_in_dots_and_underscores_or_case_are_different_topics() -> None:
     stack = Stack()
-    for name in ("a.b", "a_b", "A.b", "-", "_", "...", "a" * 249):
+    for name in ("a.b", "a_b", "A.b", "-", "_", "...", "a" * 245, "a" * 245 + ".dlq"):
         await stack.topic(name)
         await stack.write(name.encode(), topic=name)
-    for name in ("a.b", "a_b", "A.b", "-", "_", "...", "a" * 249):
+    for name in ("a.b", "a_b", "A.b", "-", "_", "...", "a" * 245, "a" * 245 + ".dlq"):
         assert [record.value for record in await stack.read_all(name)] == [name.encode()]
+
+
+async def test_a_name_that_leaves_no_room_for_its_dead_letter_topic_is_refused() -> None:
+    with pytest.raises(InvalidTopicName, match="dead-letter"):
+        await Stack().topics.create(NewTopic("a" * 246))
 
 
 @pytest.mark.parametrize(

@@ -129,7 +129,6 @@ class Driver:
     def receive(self, limit: int, consumer: str = "c", *, gone: frozenset[int] = frozenset()) -> list[Granted]:
         """As the service does it; offsets in `gone` turn out to have no record."""
         queue, end = self.queue, len(self.lanes)
-        self.machine.advance(self.now_ms)
         offers = []
         for lane in range(LANES):
             offsets = [at for at in range(queue.cursors[lane], end) if self.lanes[at] == lane]

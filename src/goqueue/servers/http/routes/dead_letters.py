@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from goqueue.delivery.letters import Edits, Letter, LetterFilter, letter_of
-from goqueue.delivery.policy import DEAD_LETTER_SUFFIX
 from goqueue.delivery.redrive import RedriveProgress, RedriveRequest, dead_letters_of
 from goqueue.errors import InvalidRequest, OffsetOutOfRange
+from goqueue.ids import DEAD_LETTER_SUFFIX
 from goqueue.records import Isolation, Record, TopicPartition
 from goqueue.servers.http.dead_letter_types import (
     LetterOut,

@@ -1,0 +1,33 @@
+"""Series: how a metric is named, explained and filled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+PREFIX = "goqueue_"
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One series: its name without prefix, what it means, its labels."""
+
+    name: str
+    help: str
+    labels: tuple[str, ...] = ()
+
+    def counter(self, rows: Iterable[tuple[Sequence[str], float]]) -> CounterMetricFamily:
+        """The series as a counter with these rows of label values and value."""
+        family = CounterMetricFamily(PREFIX + self.name, self.help, labels=self.labels)
+        for values, value in rows:
+            family.add_metric(values, value)
+        return family
+
+    def gauge(self, rows: Iterable[tuple[Sequence[str], float]]) -> GaugeMetricFamily:
+        """The series as a gauge with these rows of label values and value."""
+        family = GaugeMetricFamily(PREFIX + self.name, self.help, labels=self.labels)
+        for values, value in rows:
+            family.add_metric(values, value)
+        return family
