@@ -61,6 +61,12 @@ bench-kafka: $(READY) ## Kafka clients against us and against a broker that stor
 bench-http: $(READY) ## the HTTP API and the Python client
 	$(BIN)/python -m tests.bench.bench_http
 
+bench-peers: $(READY) ## beside Apache Kafka, NATS, Redis and RabbitMQ, as far as installed; PEERS_ARGS="--full --publish"
+	$(BIN)/python -m tests.bench.peers $(PEERS_ARGS)
+
+peers-install: $(READY) ## get the brokers and clients that bench-peers compares with
+	tests/bench/peers/install.sh $(BIN)/python
+
 docs: $(READY) ## write the reference pages that are made from the code
 	$(BIN)/python -m goqueue.node.settings_page > docs/reference/settings.md
 	$(BIN)/python -m goqueue.servers.kafka.compatibility docs/reference/kafka-compatibility.md
@@ -71,4 +77,4 @@ constraints: $(READY) ## write the lock again from what is installed
 clean: ## remove what the verbs made, keep ./data
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .hypothesis bench-results
 
-.PHONY: help install run test test-unit test-cover test-slow bench-log bench-kafka bench-http lint fmt docs constraints clean
+.PHONY: help install run test test-unit test-cover test-slow bench-log bench-kafka bench-http bench-peers peers-install lint fmt docs constraints clean

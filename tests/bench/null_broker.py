@@ -177,10 +177,10 @@ class NullConnection(asyncio.BufferedProtocol):
             self.transport.writelines(outgoing)
 
 
-async def serve(broker: NullBroker) -> None:
+async def serve(broker: NullBroker, port: int) -> None:
     """Accept clients until killed; the port is the first line of output."""
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: NullConnection(broker), "127.0.0.1", 0)
+    server = await loop.create_server(lambda: NullConnection(broker), "127.0.0.1", port)
     broker.port = server.sockets[0].getsockname()[1]
     print(broker.port, flush=True)
     await server.serve_forever()
@@ -191,9 +191,10 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--record-bytes", type=int, default=100)
     parser.add_argument("--batch-records", type=int, default=1000)
+    parser.add_argument("--port", type=int, default=0, help="0: any free one")
     options = parser.parse_args()
     records = [NewRecord(None, bytes(options.record_bytes))] * options.batch_records
-    uvloop.run(serve(NullBroker(encode_batch(records, now_ms=0), options.batch_records)))
+    uvloop.run(serve(NullBroker(encode_batch(records, now_ms=0), options.batch_records), options.port))
 
 
 if __name__ == "__main__":

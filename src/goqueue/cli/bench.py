@@ -1,4 +1,4 @@
-"""The command `goqueue bench`: how fast is this broker, from here, over HTTP.
+"""The commands `goqueue bench`: how fast is this broker, from here, over HTTP; and beside other brokers.
 
 Every figure is checked: all records are acknowledged, the topic's offsets must add up, and
 what is read back must be what was sent.
@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+import goqueue
 from goqueue.cli.output import Format, show
 from goqueue.cli.session import REFUSED, ContextName, Output, Server, fail, with_client
 from goqueue.client import Client
@@ -24,7 +27,12 @@ _TOPIC = "goqueue-bench"
 _READ = 5_000
 
 
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+
+@app.callback(invoke_without_command=True)
 def bench(
+    context_of_call: typer.Context,
     messages: Annotated[int, typer.Option("--messages", "-n", help="Messages to send and read back.", min=1)] = 100_000,
     size: Annotated[int, typer.Option("--size", help="Bytes of each value.", min=8)] = 100,
     partitions: Annotated[int, typer.Option("--partitions", "-p", help="Partitions of the topic.", min=1)] = 3,
@@ -35,6 +43,8 @@ def bench(
     context: ContextName = None,
 ) -> None:
     """Measure produce and consume through the Python client, and verify every message."""
+    if context_of_call.invoked_subcommand is not None:
+        return
 
     async def work(client: Client) -> dict[str, Any]:
         topic = f"{_TOPIC}-{time.time_ns():x}"
@@ -49,6 +59,27 @@ def bench(
     show(result, output)
     if not result["verified"]:
         raise fail("what was read back is not what was sent", REFUSED)
+
+
+@app.command(
+    "peers", context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+)
+def peers(call: typer.Context) -> None:
+    """Compare GoQueue with Apache Kafka, NATS, Redis and RabbitMQ. Needs the source tree.
+
+    The harness starts other brokers and drives them with their own clients. Whoever only runs a
+    broker should not have to install all that, so it is part of the source and not of the package.
+    """
+    root = Path(goqueue.__file__).parents[2]
+    if not (root / "tests" / "bench" / "peers").is_dir():
+        raise fail(
+            "this comparison is part of the source tree and not of the installed package: get the source and run "
+            "`make bench-peers` in it",
+            REFUSED,
+        )
+    command = [sys.executable, "-m", "tests.bench.peers", *call.args]
+    done = subprocess.run(command, cwd=root, check=False)  # noqa: S603 - our own interpreter, our own module
+    raise typer.Exit(done.returncode)
 
 
 async def _measure(client: Client, topic: str, messages: int, size: int, partitions: int, acks: str) -> dict[str, Any]:

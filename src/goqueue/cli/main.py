@@ -29,7 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "config": ("goqueue.cli.config:app", "Brokers this command line knows by name."),
     "log": ("goqueue.cli.log:app", "Look at, check and mend the files of a stopped broker."),
     "demo": ("goqueue.cli.demo:demo", "A one-minute tour on a temporary broker."),
-    "bench": ("goqueue.cli.bench:bench", "Measure a broker, and verify every message."),
+    "bench": ("goqueue.cli.bench:app", "Measure a broker, and verify every message; compare it with others."),
     "version": ("goqueue.cli.version:version", "Show the version."),
 }
 

@@ -1,0 +1,148 @@
+"""confluent-kafka, for Apache Kafka, GoQueue and the null broker alike: only the address differs."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from tests.bench.peers.common import (
+    DISTINCT,
+    QUIET_SECONDS_MAX,
+    SECONDS_MAX,
+    WARM_UP_SECONDS,
+    Wrong,
+    at_rate,
+    checksum,
+    in_thread,
+    main,
+    payloads,
+    percentiles,
+    stamp,
+    stamped,
+)
+
+
+def create(address: str, topic: str, partitions: int, durable: bool) -> dict[str, Any]:
+    """A new topic. `durable`: Kafka syncs every batch; GoQueue does so for acks=all anyway."""
+    config = {"flush.messages": "1"} if durable else {}
+    admin = AdminClient({"bootstrap.servers": address})
+    admin.create_topics([NewTopic(topic, partitions, 1, config=config)])[topic].result(60)
+    return {}
+
+
+def produce(address: str, topic: str, partitions: int, size: int, count: int, durable: bool) -> dict[str, Any]:
+    """Send as fast as the client can; the time ends when the last is acknowledged."""
+    producer = Producer(
+        {
+            "bootstrap.servers": address,
+            "acks": "all" if durable else "1",
+            "linger.ms": 5,
+            "batch.size": 1_000_000,
+            "queue.buffering.max.messages": 1_000_000,
+            "queue.buffering.max.kbytes": 1_048_576,
+            "log_level": 0,
+        }
+    )
+    producer.list_topics(topic, timeout=30)
+    messages = [{"value": value} for value in payloads(size)]
+    started = time.monotonic()
+    for number in range(count // DISTINCT):
+        left = messages
+        while left:
+            try:
+                queued = producer.produce_batch(topic, left, partition=number % partitions)
+            except BufferError:
+                queued = 0
+            left = left[queued:]
+            producer.poll(0 if queued else 0.005)
+    producer.flush(SECONDS_MAX)
+    seconds = time.monotonic() - started
+    if len(producer):
+        raise Wrong(f"{len(producer)} messages were not acknowledged")
+    return {"count": count, "seconds": seconds, "started": started}
+
+
+def stored(address: str, topic: str, partitions: int) -> dict[str, Any]:
+    """How many messages the broker says it has."""
+    consumer = Consumer({"bootstrap.servers": address, "group.id": "count", "log_level": 0})
+    try:
+        marks = [consumer.get_watermark_offsets(TopicPartition(topic, one), timeout=30) for one in range(partitions)]
+    finally:
+        consumer.close()
+    return {"count": sum(high - low for low, high in marks)}
+
+
+def consume(address: str, topic: str, partitions: int, count: int, skip: int = 0) -> dict[str, Any]:
+    """Read `count` messages, after the first `skip` of every partition."""
+    consumer = Consumer(
+        {"bootstrap.servers": address, "group.id": "read", "fetch.message.max.bytes": 4_000_000, "log_level": 0}
+    )
+    consumer.list_topics(topic, timeout=30)
+    started = time.monotonic()
+    consumer.assign([TopicPartition(topic, partition, skip) for partition in range(partitions)])
+    got = total = 0
+    while got < count:
+        messages = consumer.consume(10_000, QUIET_SECONDS_MAX if not got else 2)
+        if not messages and time.monotonic() - started > SECONDS_MAX:
+            raise Wrong(f"only {got} of {count} messages came")
+        values = [message.value() for message in messages if message.error() is None]
+        if len(values) != len(messages):
+            raise Wrong(str(next(message.error() for message in messages if message.error())))
+        got += len(values)
+        total += checksum(values)
+    ended = time.monotonic()
+    consumer.close()
+    return {"count": got, "seconds": ended - started, "checksum": total, "started": started, "ended": ended}
+
+
+def latency(address: str, topic: str, partitions: int, size: int, rate: int, seconds: float) -> dict[str, Any]:
+    """From the moment at which a message was to be sent to the moment at which it was read."""
+    consumer = Consumer({"bootstrap.servers": address, "group.id": "late", "log_level": 0, "fetch.wait.max.ms": 100})
+    consumer.list_topics(topic, timeout=30)
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
+    # Without a limit to what is under way, librdkafka sends every message as a request of its own.
+    pace = {"linger.ms": 1, "max.in.flight": 5}
+    producer = Producer({"bootstrap.servers": address, "acks": "1", "log_level": 0, **pace})
+    producer.list_topics(topic, timeout=30)
+    warm_up = int(rate * WARM_UP_SECONDS)
+    wanted = warm_up + int(rate * seconds)
+
+    def read() -> list[float]:
+        late: list[float] = []
+        deadline = time.monotonic() + WARM_UP_SECONDS + seconds + QUIET_SECONDS_MAX
+        while len(late) < wanted:
+            if time.monotonic() > deadline:
+                raise Wrong(f"only {len(late)} of {wanted} messages came")
+            for message in consumer.consume(1000, 0.001):
+                if message.error() is not None:
+                    raise Wrong(str(message.error()))
+                late.append(time.monotonic() - stamped(message.value()))
+        return late
+
+    def send(dues: list[float]) -> None:
+        for due in dues:
+            producer.produce(topic, stamp(size, due), partition=int(due * rate) % partitions)
+        producer.poll(0)
+
+    reading = in_thread(read)
+    at_rate(rate, WARM_UP_SECONDS, send, producer.poll)
+    started = time.monotonic()
+    at_rate(rate, seconds, send, producer.poll)
+    took = time.monotonic() - started
+    producer.flush(30)
+    late = reading()
+    consumer.close()
+    return {"count": len(late) - warm_up, "rate": rate * seconds / took, **percentiles(late[warm_up:])}
+
+
+def delete(address: str, topic: str) -> dict[str, Any]:
+    """Make room."""
+    admin = AdminClient({"bootstrap.servers": address})
+    admin.delete_topics([topic])[topic].result(60)
+    return {}
+
+
+if __name__ == "__main__":
+    main(globals())
