@@ -59,7 +59,7 @@ def test_the_page_on_share_groups_works_from_top_to_bottom(broker):
 
     outputs = [run(language, code, broker) for language, code in BLOCK.findall(page)]
 
-    _, worked, dead, seen = outputs
+    _, worked, dead, seen, _ = outputs
     assert sorted(worked.split("\n")) == [
         "",
         "cannot be packed: order 3",

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
-import urllib.request
 from contextlib import ExitStack
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from tests.e2e.conftest import StartBroker
+from tests.e2e.http import Http
 from tests.e2e.process import BrokerProcess
 from tests.e2e.share_consumers import (
     ACCEPT,
@@ -31,13 +31,8 @@ from tests.e2e.share_consumers import (
 )
 
 
-def get(broker: BrokerProcess, path: str) -> Any:
-    with urllib.request.urlopen(f"http://{broker.http}{path}", timeout=10) as reply:
-        return json.load(reply)
-
-
 def lag(broker: BrokerProcess, group: str) -> int:
-    return int(get(broker, f"/groups/{group}/offsets")["total_lag"])
+    return int(Http(broker.http).get(f"/groups/{group}/offsets")["total_lag"])
 
 
 def dead_letters(broker: BrokerProcess, topic: str, wanted: int) -> list[str]:
@@ -166,6 +161,40 @@ def test_a_consumer_that_closes_gives_back_what_it_held(broker: BrokerProcess) -
     assert [one.delivery_count() for one in taken] == [1, 1]
 
 
+def test_http_consumers_and_share_consumers_work_in_one_group(broker: BrokerProcess) -> None:
+    make_topic(broker.kafka, "together")
+    sent = [str(one) for one in range(40)]
+    http = Http(broker.http)
+    with share_consumer(broker.kafka, "together", "team", max_poll_records=10) as consumer:
+        member = http.post("/groups/team/join", {"topics": ["together"], "sharing": "shared"})
+        send(broker.kafka, "together", sent)
+        taken = values(take(consumer, 10, accept))
+        query = f"member_id={quote(member['member_id'])}&generation={member['generation']}&limit=10&timeout=5s"
+        found = http.get(f"/groups/team/poll?{query}")["messages"]
+        http.post("/messages/ack", {"receipts": [one["receipt_handle"] for one in found]})
+        described = http.get("/groups/team")
+        taken += values(take(consumer, 40 - len(taken) - len(found), accept))
+
+    assert (described["protocol"], len(described["members"])) == ("share", 2)
+    assert len(found) == 10
+    assert sorted([*taken, *(one["value"] for one in found)], key=int) == sent
+    assert lag(broker, "team") == 0
+
+
+def test_a_group_can_be_told_to_begin_at_the_end(broker: BrokerProcess) -> None:
+    make_topic(broker.kafka, "late")
+    send(broker.kafka, "late", ["before"])
+    admin = AdminClient({"bootstrap.servers": broker.kafka})
+    setting = ConfigEntry("share.auto.offset.reset", "latest", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.GROUP, "late-group", incremental_configs=[setting])
+    admin.incremental_alter_configs([resource])[resource].result()
+
+    with share_consumer(broker.kafka, "late", "late-group") as consumer:
+        assert poll(consumer, 1.0) == []
+        send(broker.kafka, "late", ["after"])
+        assert values(take(consumer, 1, accept)) == ["after"]
+
+
 def test_two_groups_are_independent(broker: BrokerProcess) -> None:
     make_topic(broker.kafka, "both")
     send(broker.kafka, "both", ["a", "b", "c"])
@@ -209,7 +238,7 @@ def test_an_administrator_sees_lag_and_moves_an_empty_group(broker: BrokerProces
     with share_consumer(broker.kafka, "admin", "a", max_poll_records=4) as consumer:
         taken = take(consumer, 4, accept)
         assert (committed(), lag(broker, "a")) == (len(taken), 10 - len(taken))
-        (listed,) = [one for one in get(broker, "/groups")["groups"] if one["id"] == "a"]
+        (listed,) = [one for one in Http(broker.http).get("/groups")["groups"] if one["id"] == "a"]
         assert (listed["protocol"], listed["members"]) == ("share", 1)
         moved = ConsumerGroupTopicPartitions("a", [TopicPartition("admin", 0, 0)])
         (refused,) = admin.alter_consumer_group_offsets([moved])["a"].result().topic_partitions
@@ -220,7 +249,7 @@ def test_an_administrator_sees_lag_and_moves_an_empty_group(broker: BrokerProces
     with share_consumer(broker.kafka, "admin", "a") as consumer:
         assert len(take(consumer, 10, accept)) == 10
     admin.delete_consumer_groups(["a"])["a"].result()
-    assert "a" not in [one["id"] for one in get(broker, "/groups")["groups"]]
+    assert "a" not in [one["id"] for one in Http(broker.http).get("/groups")["groups"]]
 
 
 def test_streams_and_queues_do_not_mix(broker: BrokerProcess) -> None:

@@ -48,12 +48,14 @@ class QueueSettings(msgspec.Struct, frozen=True):
     policy: Mapping[str, PolicyValue] = msgspec.field(default_factory=lambda: MappingProxyType({}))
     # Rises with every alteration.
     version: int = 0
+    # "earliest" or "latest", in a partition that is new to the group; empty: the default.
+    start: str = ""
 
 
 def settings_of(record: QueueRecord) -> QueueSettings:
     """The record, for whoever asks."""
     sharing = Sharing(record.sharing) if record.sharing else None
-    return QueueSettings(sharing, record.key_ordered, MappingProxyType(record.policy), record.version)
+    return QueueSettings(sharing, record.key_ordered, MappingProxyType(record.policy), record.version, record.start)
 
 
 def settled(group: str, record: QueueRecord | None, wish: AsQueue) -> QueueRecord:
@@ -77,19 +79,21 @@ def altered(
 ) -> QueueRecord:
     """The record with these changes. None takes an override back; what members rest on waits until they are gone."""
     rest = dict(changes)
-    sharing, key_ordered = record.sharing, record.key_ordered
+    sharing, key_ordered, start = record.sharing, record.key_ordered, record.start
     if "sharing" in rest:
         sharing = _sharing(rest.pop("sharing"))
     if "key_ordered" in rest:
         key_ordered = _flag(rest.pop("key_ordered"))
+    if "start" in rest:
+        start = _start(rest.pop("start"))
     if (sharing, key_ordered) != (record.sharing, record.key_ordered) and not is_empty:
         raise GroupNotEmpty(f"group {group!r} has members: sharing and order are changed when they are gone")
     policy = {name: value for name, value in {**record.policy, **rest}.items() if value is not None}
     if len(policy) > POLICY_ENTRIES_MAX:
         raise InvalidRequest(f"a group overrides at most {POLICY_ENTRIES_MAX} settings", field="policy")
-    if (sharing, key_ordered, policy) == (record.sharing, record.key_ordered, record.policy):
+    if (sharing, key_ordered, policy, start) == (record.sharing, record.key_ordered, record.policy, record.start):
         return record
-    return QueueRecord(sharing, key_ordered, policy, record.version + 1)
+    return QueueRecord(sharing, key_ordered, policy, record.version + 1, start=start)
 
 
 def _sharing(value: PolicyValue | None) -> str:
@@ -105,3 +109,11 @@ def _flag(value: PolicyValue | None) -> bool:
     if not isinstance(value, bool):
         raise InvalidRequest("key_ordered is true or false", field="key_ordered")
     return value
+
+
+def _start(value: PolicyValue | None) -> str:
+    if value is None:
+        return ""
+    if value not in {"earliest", "latest"}:
+        raise InvalidRequest(f"{value!r} is no place to begin", field="start", hint="use earliest or latest")
+    return str(value)

@@ -168,6 +168,8 @@ class QueueRecord(msgspec.Struct, frozen=True, array_like=True):
     policy: dict[str, PolicyValue] = {}
     version: int = 0
     is_deleting: bool = False
+    # Where the group begins in a partition that is new to it; empty: where the node's policy says.
+    start: str = ""
 
 
 Key = (

@@ -82,6 +82,7 @@ class ConfigSource(IntEnum):
     TOPIC = 1
     BROKER_FILE = 4
     DEFAULT = 5
+    GROUP = 8
 
 
 @dataclass(frozen=True, slots=True)

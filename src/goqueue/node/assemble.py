@@ -28,7 +28,7 @@ from goqueue.delay.schedules import ScheduleService
 from goqueue.delivery.feature import feature as delivery_feature
 from goqueue.delivery.records import QueueId
 from goqueue.delivery.redrive import Redrives
-from goqueue.delivery.values import GroupSettings
+from goqueue.delivery.values import GroupSettings, Start
 from goqueue.groups.eager import EagerGroups
 from goqueue.groups.feature import feature as group_feature
 from goqueue.groups.polls import GroupPolls
@@ -162,7 +162,8 @@ async def _wire(
 
     async def group_settings(group: str) -> GroupSettings:
         settings = await groups.ensure_queue(group)
-        return GroupSettings({**settings.policy, "key_ordered": settings.key_ordered})
+        wishes = {**settings.policy, "key_ordered": settings.key_ordered}
+        return GroupSettings(wishes, Start(settings.start or Start.EARLIEST))
 
     delivery = delivery_feature(
         config=config.delivery,

@@ -9,7 +9,8 @@ from goqueue.errors import GoQueueError, InvalidConfig, InvalidRequest
 from goqueue.metadata.topic_config import ConfigEntry, canonical_name
 from goqueue.metadata.topic_settings import ConfigType
 from goqueue.servers.kafka.api import Context, Message, failed
-from goqueue.servers.kafka.broker_settings import broker_entries, group_entries
+from goqueue.servers.kafka.broker_settings import broker_entries
+from goqueue.servers.kafka.group_configs import alter_group_config, group_config
 
 
 class ResourceType(IntEnum):
@@ -32,7 +33,7 @@ class Operation(IntEnum):
 Row = dict[str, object]
 
 
-def entries_of(context: Context, kind: int, name: str) -> list[ConfigEntry]:
+async def entries_of(context: Context, kind: int, name: str) -> list[ConfigEntry]:
     """All settings of a resource, or the error that says why there are none."""
     services = context.services
     if kind == ResourceType.TOPIC:
@@ -41,7 +42,7 @@ def entries_of(context: Context, kind: int, name: str) -> list[ConfigEntry]:
         _check_broker(context, name)
         return broker_entries(services.config)
     if kind == ResourceType.GROUP:
-        return group_entries(services.config)
+        return await group_config(context, name)
     raise InvalidRequest(f"resources of type {kind} have no settings here", field="resource_type")
 
 
@@ -56,9 +57,12 @@ async def change(
     """Apply settings to a resource; None puts one back to its default."""
     if resource.resource_type == ResourceType.BROKER:
         _check_broker(context, resource.resource_name)
+    if resource.resource_type == ResourceType.GROUP and not replace:
+        await alter_group_config(context, resource.resource_name, changes, validate_only=validate_only)
+        return
     if resource.resource_type != ResourceType.TOPIC:
         raise InvalidRequest(
-            "only topics' settings can be changed on the wire",
+            "only settings of topics, and single ones of share groups, can be changed on the wire",
             field="resource_type",
             hint="change the node's file and restart it",
         )
@@ -69,7 +73,9 @@ async def change(
 
 def changes_of(context: Context, resource: Message) -> dict[str, str | None]:
     """The settings that incremental operations add up to, over those that are there."""
-    current = {one.name: one for one in context.services.topics.describe_config(resource.resource_name)}
+    is_topic = resource.resource_type == ResourceType.TOPIC
+    described = context.services.topics.describe_config(resource.resource_name) if is_topic else []
+    current = {one.name: one for one in described}
     changes: dict[str, str | None] = {}
     for one in resource.configs:
         if one.name in changes:
@@ -104,8 +110,8 @@ def _changed(one: Message, current: Mapping[str, ConfigEntry]) -> str | None:
         return text
     if one.config_operation not in {Operation.APPEND, Operation.SUBTRACT}:
         raise InvalidRequest(f"{one.config_operation} is no way to change a setting", field="config_operation")
-    entry = current[canonical_name(one.name)]
-    if entry.type is not ConfigType.LIST:
+    entry = current.get(canonical_name(one.name))
+    if entry is None or entry.type is not ConfigType.LIST:
         raise InvalidConfig(f"setting {one.name!r} is no list", field=one.name)
     before = [item for item in entry.value.split(",") if item]
     named = [item.strip() for item in text.split(",")]

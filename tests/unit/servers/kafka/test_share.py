@@ -27,8 +27,10 @@ from goqueue.config import Config, GroupsConfig
 from goqueue.delivery.values import Action as Settle
 from goqueue.delivery.values import Receive, Settlement
 from goqueue.groups.queue_settings import Sharing
+from goqueue.groups.service import NewOffset
 from goqueue.records import Acks, NewRecord, TopicPartition
 from goqueue.servers.kafka.dispatch import Dispatcher, Later
+from goqueue.servers.kafka.group_configs import ATTEMPTS, LOCK, START
 from goqueue.servers.kafka.share_sessions import ShareSessions
 from goqueue.servers.services import Services
 from goqueue.testing.sim_node import SimNode
@@ -39,6 +41,7 @@ GROUP_DESCRIBE, CONSUMER_DESCRIBE, LIST_GROUPS, SHARE_DESCRIBE, DESCRIBE_OFFSETS
 JOIN_GROUP, OFFSET_COMMIT, OFFSET_FETCH, CONSUMER_BEAT = 11, 8, 9, 68
 INVALID_REQUEST, NOT_EMPTY, GROUP_NOT_FOUND, UNKNOWN_TOPIC_ID, UNKNOWN_MEMBER = 42, 68, 69, 100, 25
 INVALID_STATE, SESSION_NOT_FOUND, INVALID_EPOCH, SESSION_LIMIT, FENCED = 121, 122, 123, 133, 110
+DESCRIBE_CONFIGS, ALTER_CONFIGS, INVALID_CONFIG, DEFAULT, GROUP = 32, 44, 40, 5, 8
 AT = TopicPartition("jobs", 0)
 LOCK_MS, BACKOFF_MS = 30_000, 1_000
 
@@ -611,6 +614,73 @@ async def test_a_stream_group_has_no_share_offsets(call: Call, services: Service
     assert group["error_code"] == GROUP_NOT_FOUND
     assert (await call(ALTER_OFFSETS, 0, group_id="s", topics=[]))["error_code"] == GROUP_NOT_FOUND
     assert (await ShareClient(call, topic_id, group="s").fetch())["error_code"] == GROUP_NOT_FOUND
+
+
+@simulated
+async def test_an_administrator_sets_how_a_group_delivers(client: ShareClient, call: Call, services: Services) -> None:
+    await publish(services, 1)
+
+    before = await group_config(call)
+    changed = await alter_group(call, {START: "latest", LOCK: "5000", ATTEMPTS: "1"})
+    after = await group_config(call)
+    await client.beat()
+    new_to_it = await client.fetch()
+    await publish(services, 2)
+    taken = await client.fetch()
+    await client.acknowledge({0: [(1, 1, [RELEASE])]})
+
+    assert before == {START: ("earliest", DEFAULT), LOCK: ("30000", DEFAULT), ATTEMPTS: ("4", DEFAULT)}
+    assert changed == 0
+    assert after == {START: ("latest", GROUP), LOCK: ("5000", GROUP), ATTEMPTS: ("1", GROUP)}
+    assert (acquired(new_to_it), values(taken), taken["acquisition_lock_timeout"]) == ([], [b"2"], 5_000)
+    assert await dead_letters(services) == [b"2"]
+    assert await alter_group(call, {LOCK: None}) == 0
+    assert (await group_config(call))[LOCK] == ("30000", DEFAULT)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        (START, "middle"),
+        (LOCK, "-1"),
+        (LOCK, "soon"),
+        (LOCK, "9" * 13),
+        (ATTEMPTS, "0"),
+        ("share.isolation.level", "read_uncommitted"),
+        ("retention.ms", "1"),
+    ],
+)
+@simulated
+async def test_group_settings_that_cannot_be_are_refused(call: Call, services: Services, name: str, value: str) -> None:
+    assert await alter_group(call, {name: value}) == INVALID_CONFIG
+    assert await services.groups.mode("g") is None
+
+
+@simulated
+async def test_a_stream_group_has_no_share_settings(call: Call, services: Services, client: ShareClient) -> None:
+    assert client.group == "g"
+    await services.groups.commit("g", [NewOffset("jobs", 0, 0)])
+
+    assert await alter_group(call, {LOCK: "5000"}) == GROUP_NOT_FOUND
+
+
+async def group_config(call: Call) -> dict[str, tuple[str, int]]:
+    """The settings of group g that begin with `share.`, and where each comes from."""
+    reply = await call(
+        DESCRIBE_CONFIGS, 4, resources=[{"resource_type": 32, "resource_name": "g", "configuration_keys": None}]
+    )
+    rows = reply["results"][0]["configs"]
+    return {row["name"]: (row["value"], row["config_source"]) for row in rows if row["name"].startswith("share.")}
+
+
+async def alter_group(call: Call, settings: dict[str, str | None]) -> int:
+    rows = [
+        {"name": name, "value": value, "config_operation": 0 if value is not None else 1}
+        for name, value in settings.items()
+    ]
+    resource = {"resource_type": 32, "resource_name": "g", "configs": rows}
+    reply = await call(ALTER_CONFIGS, 1, resources=[resource], validate_only=False)
+    return int(reply["responses"][0]["error_code"])
 
 
 async def dead_letters(services: Services) -> list[bytes | None]:

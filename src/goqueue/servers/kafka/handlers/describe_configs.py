@@ -17,14 +17,14 @@ API = Api(
 Row = dict[str, object]
 
 
-def handle(context: Context, request: Message) -> Reply:
+async def handle(context: Context, request: Message) -> Reply:
     """One result per resource asked for."""
-    return {"results": [_describe(context, request, one) for one in request.resources]}
+    return {"results": [await _describe(context, request, one) for one in request.resources]}
 
 
-def _describe(context: Context, request: Message, resource: Message) -> Row:
+async def _describe(context: Context, request: Message, resource: Message) -> Row:
     try:
-        entries = entries_of(context, resource.resource_type, resource.resource_name)
+        entries = await entries_of(context, resource.resource_type, resource.resource_name)
     except GoQueueError as error:
         return result(resource, error)
     wanted = resource.configuration_keys

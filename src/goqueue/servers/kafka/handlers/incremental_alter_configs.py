@@ -10,7 +10,7 @@ API = Api(
     key=44,
     name="IncrementalAlterConfigs",
     versions=(0, 1),
-    gaps=("Topics only: the node's own settings come from its file, variables and flags.",),
+    gaps=("Topics and share groups: the node's own settings come from its file, variables and flags.",),
 )
 
 
@@ -23,7 +23,8 @@ async def _change(context: Context, request: Message, resource: Message) -> dict
     try:
         if is_repeated(resource, request.resources):
             raise InvalidRequest(f"{resource.resource_name!r} is named more than once", field="resource_name")
-        changes = changes_of(context, resource) if resource.resource_type == ResourceType.TOPIC else {}
+        has_settings = resource.resource_type in {ResourceType.TOPIC, ResourceType.GROUP}
+        changes = changes_of(context, resource) if has_settings else {}
         await change(context, resource, changes, replace=False, validate_only=request.validate_only)
     except GoQueueError as error:
         return result(resource, error)
