@@ -11,7 +11,7 @@ import asyncio
 import sqlite3
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from goqueue.broker.partitions import Partition
 from goqueue.clock import Clock
@@ -96,6 +96,7 @@ class Store:
         self._indexed_waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._failure: GoQueueError | None = None
         self._closed = False
+        self._asked: set[asyncio.Future[Any]] = set()
         self._loaded = Place(-1, -1)
         self._loading_to_ms: int | None = None
         # Slots that changed while rows were being loaded: what was read of them may be old.
@@ -135,6 +136,8 @@ class Store:
         self._hurry.set()
         if self._indexing is not None:
             await asyncio.wait([self._indexing])
+        if self._asked:
+            await asyncio.wait(self._asked)
         self._index = None
         await self._offload(index.close)
 
@@ -252,7 +255,7 @@ class Store:
 
     async def read(self, rows: Sequence[Row]) -> dict[int, Slot]:
         """The slots of rows, whole. One that is not in the log any more is left out."""
-        return await self._offload(lambda: self._read(rows))
+        return await self._ask(lambda: self._read(rows))
 
     def _read(self, rows: Sequence[Row]) -> dict[int, Slot]:
         wanted = {row.place: row.slot for row in rows}
@@ -382,8 +385,12 @@ class Store:
         self._answer_waiters(end)
 
     async def _ask(self, work: Callable[[], T]) -> T:
+        """Have the disk asked. Whoever gives up waiting does not stop it, so that closing must wait for it."""
+        asked = asyncio.ensure_future(self._offload(work))
+        self._asked.add(asked)
+        asked.add_done_callback(self._asked.discard)
         try:
-            return await self._offload(work)
+            return await asyncio.shield(asked)
         except sqlite3.Error as error:
             raise StorageError(f"the index of delayed messages cannot be used: {error}") from error
 
