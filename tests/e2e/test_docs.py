@@ -33,6 +33,22 @@ def test_the_first_hour_works_from_top_to_bottom(broker):
         assert expected in shown
 
 
+def test_the_page_on_delay_works_from_top_to_bottom(broker):
+    page = (ROOT / "docs" / "howto" / "delay.md").read_text()
+
+    outputs = [run(language, code, broker) for language, code in BLOCK.findall(page)]
+
+    shown = "\n".join(outputs)
+    for expected in (
+        '"delayed":true',
+        "comes now",
+        "cancelled reminders",
+        "here it is",
+        "created schedule morning-report",
+    ):
+        assert expected in shown
+
+
 def test_the_page_on_transactions_works_from_top_to_bottom(broker):
     page = (ROOT / "docs" / "howto" / "transactions.md").read_text()
 

@@ -22,6 +22,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "group": ("goqueue.cli.group:app", "Look at consumer groups, their lag, and move their offsets."),
     "queue": ("goqueue.cli.queue:app", "Take messages with receipts, and settle them."),
     "dlq": ("goqueue.cli.dlq:app", "Look at dead letters, send them back, delete them."),
+    "delayed": ("goqueue.cli.delayed:app", "Look at delayed messages, cancel or move them."),
+    "schedule": ("goqueue.cli.schedule:app", "Messages that come again and again."),
     "transactions": ("goqueue.cli.transactions:app", "Look at transactions, and abort those that hang."),
     "prepared": ("goqueue.cli.prepared:app", "Look at prepared transactions, and abort an epoch."),
     "cluster": ("goqueue.cli.cluster:app", "Look at the nodes."),

@@ -15,7 +15,9 @@ import typer
 from goqueue.cli.session import REFUSED, USAGE, ContextName, Server, fail, with_client
 from goqueue.client import Client, ClientError, Delivered
 
-_FIELDS = frozenset({"key", "value", "headers", "partition", "timestamp", "priority", "deduplication_id"})
+_FIELDS = frozenset(
+    {"key", "value", "headers", "partition", "timestamp", "priority", "deduplication_id", "delay", "deliverAt"}
+)
 # Futures looked at before more is read, so that a large file does not lie in memory.
 _UNCHECKED_MAX = 10_000
 _READ_BYTES = 256 * 1024
@@ -34,6 +36,8 @@ class Line:
     timestamp_ms: int | None = None
     priority: int | str | None = None
     deduplication_id: str | None = None
+    delay: str | None = None
+    deliver_at: str | None = None
 
 
 def produce(
@@ -53,8 +57,8 @@ def produce(
         typer.Option(
             "--file",
             "-f",
-            help="JSON lines with value, key, headers, partition, timestamp, priority, deduplication_id; "
-            "other lines are values.",
+            help="JSON lines with value, key, headers, partition, timestamp, priority, deduplication_id, delay, "
+            "deliverAt; other lines are values.",
             exists=True,
             dir_okay=False,
         ),
@@ -66,6 +70,12 @@ def produce(
     dedup_id: Annotated[
         str | None,
         typer.Option("--dedup-id", help="A repeat with this id is not stored again.", show_default=False),
+    ] = None,
+    delay: Annotated[
+        str | None, typer.Option("--delay", "-d", help="Hold back for this long, such as 30s, 1h30m or 8760h.")
+    ] = None,
+    deliver_at: Annotated[
+        str | None, typer.Option("--deliver-at", help="Hold back until this RFC 3339 time.", show_default=False)
     ] = None,
     acks: Annotated[str, typer.Option("--acks", help="none, leader or all.")] = "leader",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing when all went well.")] = False,
@@ -85,6 +95,8 @@ def produce(
         "partition": partition,
         "priority": _priority(priority),
         "deduplication_id": dedup_id,
+        "delay": delay,
+        "deliver_at": deliver_at,
     }
 
     async def work(client: Client) -> int:
@@ -100,7 +112,9 @@ def produce(
 async def _send_one(client: Client, topic: str, line: Line, acks: str, *, quiet: bool) -> int:
     async with client.producer(acks=acks, linger_ms=0) as producer:
         sent = await producer.send_and_wait(topic, line.value, **_fields(line))
-    if not quiet:
+    if not quiet and sent.delayed:
+        typer.echo(f"{sent.topic} slot {sent.partition}/{sent.offset} comes at {sent.deliver_at}")
+    elif not quiet:
         repeat = " (stored before)" if sent.duplicate else ""
         typer.echo(f"{sent.topic} partition {sent.partition} offset {sent.offset}{repeat}")
     return 0
@@ -197,6 +211,8 @@ def _parse(number: int, text: str, extra: dict[str, Any]) -> Line:
         row.get("timestamp"),
         row.get("priority", extra["priority"]),
         row.get("deduplication_id"),
+        row.get("delay", extra["delay"]),
+        row.get("deliverAt", extra["deliver_at"]),
     )
 
 
@@ -208,6 +224,8 @@ def _fields(line: Line) -> dict[str, Any]:
         "timestamp_ms": line.timestamp_ms,
         "priority": line.priority,
         "deduplication_id": line.deduplication_id,
+        "delay": line.delay,
+        "deliver_at": line.deliver_at,
     }
 
 

@@ -10,6 +10,7 @@ from urllib.parse import quote
 import msgspec
 
 from goqueue.client.consumer import Consumer, ConsumerOptions
+from goqueue.client.delayed import DelayedMessages, Schedules
 from goqueue.client.producer import Producer, ProducerOptions
 from goqueue.client.queue_consumer import QueueConsumer, QueueOptions
 from goqueue.client.queue_source import GroupSource, TopicSource
@@ -30,6 +31,8 @@ class Client:
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
+        self.delayed = DelayedMessages(transport)
+        self.schedules = Schedules(transport)
 
     # --- producing and consuming -------------------------------------------------------
 

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from goqueue.client.accumulator import Accumulator, Batch
+from goqueue.client.delayed import Delay, DeliverAt, when
 from goqueue.client.errors import BrokerUnreachable, ClientError, DeliveryUnknown, ProducerClosed, RequestRefused
 from goqueue.client.partitioning import Partitioner
 from goqueue.client.transaction import Transaction, TransactionSession
@@ -31,6 +32,8 @@ _LOST_IDENTITY = frozenset({"producer_fenced", "unknown_producer_id", "out_of_or
 # Where records with deduplication ids wait: they are recognised by those, so they carry no sequence, and the
 # broker may choose each one's partition.
 _ANY_PARTITION = -1
+# Where delayed records wait: they get their partition, and their place in it, when they are due.
+_HELD_BACK = -2
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +102,14 @@ class Producer:
         timestamp_ms: int | None = None,
         priority: int | str | None = None,
         deduplication_id: str | None = None,
+        delay: Delay | None = None,
+        deliver_at: DeliverAt | None = None,
     ) -> asyncio.Future[Delivered]:
         """Queue one record; the future tells its fate. Waits only while the buffer is full.
 
         `priority` is a lane by number (0 to 4) or name (critical, high, normal, low, background).
+        `delay` (90, timedelta, "1h30m") or `deliver_at` (a datetime or RFC 3339) holds it back: what is answered
+        then is its slot.
         `deduplication_id` makes a repeat within the topic's window an answer with the first one's place.
         """
         if self._closed:
@@ -123,15 +130,20 @@ class Producer:
                 self._room.notify_all()
             raise
         self._entering -= 1
-        if deduplication_id is not None:
+        times = when(delay, deliver_at)
+        if times:
+            if self._session is not None:
+                raise ClientError("a delayed message cannot be part of a transaction: send it with another producer")
+            target = TopicPartition(topic, _HELD_BACK)
+        elif deduplication_id is not None:
             target = TopicPartition(topic, _ANY_PARTITION)
         else:
             target = TopicPartition(topic, partitioner.choose(key_bytes) if partition is None else partition)
         loop = asyncio.get_running_loop()
         message = encode_message(
-            value_bytes, key_bytes, pairs, timestamp_ms, priority=priority, deduplication_id=deduplication_id
+            value_bytes, key_bytes, pairs, timestamp_ms, priority=priority, deduplication_id=deduplication_id, **times
         )
-        if deduplication_id is not None and partition is not None:
+        if target.partition < 0 and partition is not None:
             message["partition"] = partition
         waiting = _Waiting(message, loop.create_future())
         self._unanswered += 1
@@ -232,8 +244,8 @@ class Producer:
         _fail(batch, problem)
 
     async def _deliver(self, lane: _Lane, batch: Batch[_Waiting]) -> None:
-        if batch.target.partition == _ANY_PARTITION:
-            await self._deliver_by_id(batch)
+        if batch.target.partition < 0:
+            await self._deliver_unnumbered(batch)
             return
         identity = await self._identify()
         if lane.identity != identity:
@@ -263,12 +275,16 @@ class Producer:
         lane.sequence = (lane.sequence + len(batch.records)) & 0x7FFFFFFF
         _tell(batch, reply)
 
-    async def _deliver_by_id(self, batch: Batch[_Waiting]) -> None:
-        """Records that the broker recognises by their ids; each has a fate of its own."""
+    async def _deliver_unnumbered(self, batch: Batch[_Waiting]) -> None:
+        """Records that carry no sequence; each has a fate of its own.
+
+        Those with ids are recognised by them. Delayed ones are not recognised, so they are sent once only.
+        """
+        repeatable = batch.target.partition == _ANY_PARTITION
         body = {"messages": [waiting.message for waiting in batch.records], "acks": self._options.acks}
         try:
             reply = await self._transport.call(
-                "POST", f"/topics/{batch.target.topic}/messages", dict[str, Any], body=body, repeatable=True
+                "POST", f"/topics/{batch.target.topic}/messages", dict[str, Any], body=body, repeatable=repeatable
             )
         except BrokerUnreachable as problem:
             raise DeliveryUnknown(str(problem)) from problem
@@ -327,9 +343,11 @@ def _tell(batch: Batch[_Waiting], reply: dict[str, Any]) -> None:
                 batch.target.topic,
                 result["partition"],
                 result["offset"],
-                result["timestamp"],
+                result.get("timestamp", -1),
                 acks,
                 bool(result.get("duplicate")),
+                bool(result.get("delayed")),
+                result.get("deliverAt"),
             )
         )
 

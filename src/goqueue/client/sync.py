@@ -14,6 +14,7 @@ from goqueue.client.connection import Row
 from goqueue.client.consumer import Consumer as AsyncConsumer
 from goqueue.client.producer import Producer as AsyncProducer
 from goqueue.client.queue_consumer import QueueConsumer as AsyncQueueConsumer
+from goqueue.client.sync_delayed import DelayedMessages, Schedules
 from goqueue.client.transaction import Transaction as AsyncTransaction
 from goqueue.client.types import Delivered, Message, QueueMessage, Settled
 from goqueue.records import TopicPartition
@@ -57,6 +58,8 @@ class Client:
     def __init__(self, server: str, **options: Any) -> None:
         self._loop = _Loop()
         self._client = connection.connect(server, **options)
+        self.delayed = DelayedMessages(self._loop.run, self._client.delayed)
+        self.schedules = Schedules(self._loop.run, self._client.schedules)
 
     def producer(self, **options: Any) -> Producer:
         """A producer; options are those of `ProducerOptions`."""

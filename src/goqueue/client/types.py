@@ -31,6 +31,9 @@ class Delivered(msgspec.Struct, frozen=True):
     timestamp_ms: int
     acks: str
     duplicate: bool = False
+    # Held back: partition and offset are its slot, and there is no timestamp (-1) before `deliver_at`.
+    delayed: bool = False
+    deliver_at: str | None = None
 
 
 class Message(msgspec.Struct, frozen=True):

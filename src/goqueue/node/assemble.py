@@ -209,6 +209,7 @@ async def _wire(
         groups=groups,
         transactions=transactions,
         delivery=delivery,
+        delay=delay,
         flusher=flusher.stats,
         request_times=request_times,
         free_bytes=files.free_bytes,

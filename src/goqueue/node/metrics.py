@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 
 from goqueue.broker.partitions import Partitions
 from goqueue.broker.topics import TopicService
+from goqueue.delay.service import DelayService
 from goqueue.delivery.service import DeliveryService
 from goqueue.errors import GroupNotFound, PartitionNotFound, TopicNotFound
 from goqueue.groups.commands import ClassicDescription
@@ -41,6 +42,11 @@ TOPICS = Series("broker_topic_count", "Topics, the broker's own included.")
 TOPIC_PARTITIONS = Series("broker_topic_partitions", "Partitions of a topic.", _TOPIC)
 REQUEST_SECONDS = Series("broker_request_latency_seconds", "From a request to its answer.", ("server", "api"))
 CONNECTIONS = Series("broker_active_connections", "Open connections of Kafka clients.")
+DELAYED_SCHEDULED = Series("broker_delayed_messages_scheduled", "Messages held back.", _TOPIC)
+DELAYED_FIRED = Series("broker_delayed_messages_fired", "Held back messages that entered their topic.", _TOPIC)
+DELAYED_CANCELLED = Series("broker_delayed_messages_canceled", "Held back messages that were cancelled.", _TOPIC)
+DELAYED_PENDING = Series("broker_delayed_messages_pending", "Messages that wait until they are due.", _TOPIC)
+DELAYED_EXPIRED = Series("broker_delayed_messages_expired", "Due messages that their topic did not take.", _TOPIC)
 LOG_SIZE = Series("storage_log_size_bytes", "Bytes on disk.", _TOPIC)
 SEGMENTS = Series("storage_segments", "Segments of the partitions in use.", _TOPIC)
 LOG_START = Series("storage_log_start_offset", "First offset held, of partitions in use.", _PARTITION)
@@ -80,6 +86,7 @@ class Metrics:
         groups: GroupService,
         transactions: TransactionService,
         delivery: DeliveryService,
+        delay: DelayService,
         flusher: FlusherStats,
         request_times: RequestTimes,
         free_bytes: Callable[[], int],
@@ -90,6 +97,7 @@ class Metrics:
         self._groups = groups
         self._transactions = transactions
         self._delivery = delivery
+        self._delay = delay
         self._flusher = flusher
         self._request_times = request_times
         self._free_bytes = free_bytes
@@ -98,7 +106,15 @@ class Metrics:
     async def __call__(self) -> bytes:
         """The page, in Prometheus' text format."""
         waited = [*await self._consumers(), *await self._ended(), *await delivery_metrics(self._delivery)]
-        return page([*self._broker(), *self._storage(), *waited])
+        return page([*self._broker(), *self._delayed(), *self._storage(), *waited])
+
+    def _delayed(self) -> Iterator[Metric]:
+        stats = self._delay.stats()
+        yield DELAYED_SCHEDULED.counter(((topic,), count) for topic, count in sorted(stats.scheduled.items()))
+        yield DELAYED_FIRED.counter(((topic,), count) for topic, count in sorted(stats.delivered.items()))
+        yield DELAYED_CANCELLED.counter(((topic,), count) for topic, count in sorted(stats.cancelled.items()))
+        yield DELAYED_PENDING.gauge(((topic,), count) for topic, count in sorted(stats.pending.items()))
+        yield DELAYED_EXPIRED.gauge(((topic,), count) for topic, count in sorted(stats.expired.items()))
 
     def _broker(self) -> Iterator[Metric]:
         traffic = self._partitions.traffic.items()

@@ -1,0 +1,93 @@
+"""The commands `goqueue delayed list|show|cancel|reschedule|now|stats`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from goqueue.cli.output import Format, show
+from goqueue.cli.session import USAGE, ContextName, Output, Server, fail, with_client
+
+app = typer.Typer(help="Look at delayed messages, cancel them, or let them come at another time.", no_args_is_help=True)
+
+_COLUMNS = ["partition", "offset", "deliver_at", "time_remaining", "state"]
+Slot = Annotated[str, typer.Argument(help="The slot as produce and list show it: partition/offset.")]
+
+
+@app.command("list")
+def list_delayed(
+    topic: str,
+    limit: Annotated[int, typer.Option("--limit", help="Rows to show.")] = 100,
+    skip: Annotated[int, typer.Option("--skip", help="Rows to leave out.")] = 0,
+    due_before: Annotated[
+        str | None, typer.Option("--due-before", help="Only what is due before this RFC 3339 time.")
+    ] = None,
+    output: Output = Format.table,
+    server: Server = None,
+    context: ContextName = None,
+) -> None:
+    """List a topic's delayed messages by time."""
+    rows = with_client(
+        lambda client: client.delayed.list(topic, limit=limit, skip=skip, due_before=due_before), server, context
+    )
+    show(rows, output, _COLUMNS)
+
+
+@app.command("show")
+def show_one(
+    topic: str, slot: Slot, output: Output = Format.table, server: Server = None, context: ContextName = None
+) -> None:
+    """Show a delayed message with its value."""
+    partition, offset = _slot(slot)
+    show(with_client(lambda client: client.delayed.get(topic, partition, offset), server, context), output)
+
+
+@app.command()
+def cancel(topic: str, slot: Slot, server: Server = None, context: ContextName = None) -> None:
+    """Cancel a delayed message: it never comes."""
+    partition, offset = _slot(slot)
+    with_client(lambda client: client.delayed.cancel(topic, partition, offset), server, context)
+    typer.echo(f"cancelled {topic} slot {slot}")
+
+
+@app.command()
+def reschedule(
+    topic: str,
+    slot: Slot,
+    delay: Annotated[str | None, typer.Option("--delay", "-d", help="From now, such as 30s or 1h30m.")] = None,
+    deliver_at: Annotated[str | None, typer.Option("--deliver-at", help="An RFC 3339 time.")] = None,
+    server: Server = None,
+    context: ContextName = None,
+) -> None:
+    """Deliver a message at another time."""
+    partition, offset = _slot(slot)
+    if (delay is None) == (deliver_at is None):
+        raise fail("say either --delay or --deliver-at", USAGE)
+    moved = with_client(
+        lambda client: client.delayed.reschedule(topic, partition, offset, delay=delay, deliver_at=deliver_at),
+        server,
+        context,
+    )
+    typer.echo(f"{topic} slot {slot} comes at {moved['deliver_at']}")
+
+
+@app.command()
+def now(topic: str, slot: Slot, server: Server = None, context: ContextName = None) -> None:
+    """Deliver a message without waiting any longer."""
+    partition, offset = _slot(slot)
+    with_client(lambda client: client.delayed.now(topic, partition, offset), server, context)
+    typer.echo(f"{topic} slot {slot} comes now")
+
+
+@app.command()
+def stats(output: Output = Format.table, server: Server = None, context: ContextName = None) -> None:
+    """Count delayed messages."""
+    show(with_client(lambda client: client.delayed.stats(), server, context), output)
+
+
+def _slot(text: str) -> tuple[int, int]:
+    partition, slash, offset = text.partition("/")
+    if not (slash and partition.isdigit() and offset.isdigit()):
+        raise fail(f"{text!r} is not a slot: write it as partition/offset, such as 2/17", USAGE)
+    return int(partition), int(offset)

@@ -1,0 +1,109 @@
+"""Delayed and recurring messages from the Python client and from the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from tests.e2e.http import Http
+from tests.e2e.process import BrokerProcess
+
+from goqueue.client import RequestRefused, connect
+from goqueue.client.sync import connect as connect_sync
+
+
+def goqueue(broker: BrokerProcess, *arguments: str) -> str:
+    command = [str(Path(sys.executable).parent / "goqueue"), *arguments, "--server", f"http://{broker.http}"]
+    finished = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=dict(os.environ))
+    assert finished.returncode == 0, finished.stderr
+    return finished.stdout
+
+
+def values(broker: BrokerProcess, topic: str) -> list[str]:
+    found = Http(broker.http).get(f"/topics/{topic}/messages?from=earliest&limit=1000")["messages"]
+    return sorted(one["value"] for one in found)
+
+
+def until_values(broker: BrokerProcess, topic: str, expected: list[str]) -> None:
+    deadline = time.monotonic() + 20
+    while values(broker, topic) != expected:
+        assert time.monotonic() < deadline, values(broker, topic)
+        time.sleep(0.02)
+
+
+async def test_the_client_holds_back_lists_moves_and_cancels(broker: BrokerProcess) -> None:
+    async with connect(f"http://{broker.http}") as client, client.producer() as producer:
+        soon = await producer.send_and_wait("from-client", b"soon", delay=0.3, key="k")
+        later = await producer.send_and_wait(
+            "from-client", "later", deliver_at=datetime.now(UTC) + timedelta(days=1000), priority="high"
+        )
+        never = await producer.send_and_wait("from-client", "never", delay=timedelta(hours=1))
+        now = await producer.send_and_wait("from-client", "now", delay="0s")
+        assert [one.delayed for one in (soon, later, never, now)] == [True, True, True, False]
+        assert soon.deliver_at is not None
+        await client.delayed.cancel("from-client", never.partition, never.offset)
+        shown = await client.delayed.get("from-client", later.partition, later.offset)
+        assert (shown["value"], shown["priority"]) == ("later", "high")
+        await client.delayed.reschedule("from-client", later.partition, later.offset, delay=7200)
+        [row] = [one for one in await client.delayed.list("from-client") if one["offset"] == later.offset]
+        assert row["time_remaining"].startswith("1h59m")
+        await client.delayed.now("from-client", later.partition, later.offset)
+        until_values(broker, "from-client", ["later", "now", "soon"])
+        with pytest.raises(RequestRefused) as refused:
+            await client.delayed.cancel("from-client", soon.partition, soon.offset)
+        assert refused.value.code == "delayed_message_not_found"
+        created = await client.schedules.create("nightly", "0 3 * * *", "from-client", "v", timezone="Asia/Tokyo")
+        assert created["next_runs"][0].endswith("T18:00:00.000Z")
+        assert [one["name"] for one in await client.schedules.list()] == ["nightly"]
+        await client.schedules.delete("nightly")
+
+
+def test_the_client_without_await_does_the_same(broker: BrokerProcess) -> None:
+    with connect_sync(f"http://{broker.http}") as client, client.producer() as producer:
+        slot = producer.send_and_wait("from-sync", "v", delay="1h")
+        assert [one["offset"] for one in client.delayed.list("from-sync")] == [slot.offset]
+        client.delayed.now("from-sync", slot.partition, slot.offset)
+        until_values(broker, "from-sync", ["v"])
+        assert client.delayed.stats()["total_delivered"] >= 1
+        client.schedules.create("weekly", "0 0 * * SUN", "from-sync", "v")
+        assert client.schedules.get("weekly")["cron"] == "0 0 * * SUN"
+        client.schedules.delete("weekly")
+
+
+def test_the_command_line_holds_back_shows_moves_and_cancels(broker: BrokerProcess) -> None:
+    said = goqueue(broker, "produce", "from-cli", "-m", "one", "--delay", "1h")
+    slot = said.split()[2]
+    assert said.startswith(f"from-cli slot {slot} comes at ")
+    goqueue(broker, "produce", "from-cli", "-m", "two", "--deliver-at", "2099-01-01T00:00:00Z")
+    listed = json.loads(goqueue(broker, "delayed", "list", "from-cli", "-o", "json"))
+    assert next(f"{one['partition']}/{one['offset']}" for one in listed) == slot
+    assert json.loads(goqueue(broker, "delayed", "show", "from-cli", slot, "-o", "json"))["value"] == "one"
+    assert "comes at 2098" in goqueue(
+        broker, "delayed", "reschedule", "from-cli", slot, "--deliver-at", "2098-01-01T00:00:00Z"
+    )
+    goqueue(broker, "delayed", "now", "from-cli", slot)
+    until_values(broker, "from-cli", ["one"])
+    [last] = json.loads(goqueue(broker, "delayed", "list", "from-cli", "-o", "json"))
+    goqueue(broker, "delayed", "cancel", "from-cli", f"{last['partition']}/{last['offset']}")
+    assert "nothing to show" in goqueue(broker, "delayed", "list", "from-cli")
+    assert "total" in goqueue(broker, "delayed", "stats")
+
+
+def test_the_metrics_page_counts_delayed_messages(broker: BrokerProcess) -> None:
+    Http(broker.http).post("/topics/counted/messages", {"value": "v", "delay": "1h"})
+    page = goqueue_metrics(broker)
+    assert 'goqueue_broker_delayed_messages_pending{topic="counted"} 1.0' in page
+    assert 'goqueue_broker_delayed_messages_scheduled_total{topic="counted"} 1.0' in page
+
+
+def goqueue_metrics(broker: BrokerProcess) -> str:
+    import urllib.request
+
+    with urllib.request.urlopen(f"http://{broker.http}/metrics", timeout=30) as page:
+        return page.read().decode()
