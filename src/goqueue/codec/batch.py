@@ -217,6 +217,37 @@ def encode_batch(
     return _build(template, _encode_section(rows, stamps[0]))
 
 
+def encode_section_batch(
+    section: Buffer,
+    count: int,
+    *,
+    base_timestamp_ms: int,
+    max_timestamp_ms: int,
+    codec: int = Codec.NONE,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    transactional: bool = False,
+) -> bytes:
+    """As `encode_batch`, around `count` records that somebody else has written back to back."""
+    template = BatchHeader(
+        base_offset=0,
+        length=0,
+        leader_epoch=-1,
+        magic=MAGIC,
+        crc=0,
+        attributes=codec | (TRANSACTIONAL if transactional else 0),
+        last_offset_delta=count - 1,
+        base_timestamp_ms=base_timestamp_ms,
+        max_timestamp_ms=max_timestamp_ms,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        count=count,
+    )
+    return _build(template, section)
+
+
 def encode_sparse_batch(header: BatchHeader, records: Sequence[Record]) -> bytes:
     """The batch of `header` with only `records` left in it, perhaps none.
 
