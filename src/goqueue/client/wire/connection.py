@@ -13,6 +13,8 @@ from goqueue.codec.kafka.decode import response_decoder
 from goqueue.codec.kafka.encode import request_encoder
 
 ANSWER_BYTES_MAX = 1 << 30
+# Spare bytes behind every answer: who reads numbers eight bytes at a time may look past its end.
+ROOM_BYTES = 16
 _SOCKET_BUFFER_BYTES = 4 * 1024 * 1024
 
 
@@ -61,7 +63,7 @@ class WireConnection:
             data = self._exactly(size)
         except OSError as error:
             raise self._broken(f"no answer: {error}") from error
-        got, answer = response_decoder(api_key, version)(memoryview(data))
+        got, answer = response_decoder(api_key, version)(data)
         if got != correlation_id:
             raise self._broken(f"answer {got} came for request {correlation_id}")
         return answer
@@ -73,9 +75,9 @@ class WireConnection:
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
-    def _exactly(self, size: int) -> bytearray:
-        data = bytearray(size)
-        view = memoryview(data)
+    def _exactly(self, size: int) -> memoryview:
+        data = memoryview(bytearray(size + ROOM_BYTES))[:size]
+        view = data
         while view:
             count = self._socket.recv_into(view)
             if not count:
