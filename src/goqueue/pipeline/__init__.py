@@ -5,3 +5,7 @@
 
 A pipeline is an ordinary client of the broker (D13): nothing here imports the broker.
 """
+
+from goqueue.pipeline.session import register, session
+
+__all__ = ["register", "session"]

@@ -1,0 +1,65 @@
+"""A topic as a table: everything between two positions that are fixed when the query is planned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, Filter
+
+from goqueue.pipeline.catalogue import Catalogue, open_catalogue, subscribed
+from goqueue.pipeline.errors import in_one_line
+from goqueue.pipeline.filters import Pushed
+from goqueue.pipeline.options import EARLIEST, SourceOptions
+from goqueue.pipeline.plan import Range, Task, checked_start, end_offsets, start_offsets, tasks_for
+from goqueue.pipeline.reading import read_task
+
+
+class BatchReader(DataSourceReader):
+    """Reads once."""
+
+    def __init__(self, options: SourceOptions, columns: Sequence[str]) -> None:
+        self.options = options
+        self.columns = tuple(columns)
+        self.pushed = Pushed()
+
+    @in_one_line
+    def partitions(self) -> list[Task]:
+        """Plan: this is the moment at which `latest` is what it is."""
+        with closing(open_catalogue(self.options)) as catalogue:
+            return self._plan(catalogue)
+
+    @in_one_line
+    def read(self, partition: Task) -> Iterator[pa.RecordBatch]:
+        """The rows of one task. A topic without records is planned as a task without a range."""
+        if isinstance(partition, Task):
+            yield from read_task(self.options, partition, self.columns)
+
+    def _plan(self, catalogue: Catalogue) -> list[Task]:
+        options, wanted = self.options, self.pushed
+        places = subscribed(options, catalogue)
+        ends = end_offsets(options, catalogue, places)
+        starts = start_offsets(options, catalogue, places, EARLIEST)
+        starts = checked_start(options, starts, catalogue.earliest(places), catalogue.latest(places))
+        ranges = [
+            Range(place, max(starts[place], wanted.bounds.start), min(ends[place], wanted.bounds.end))
+            for place in places
+            if wanted.wants(place)
+        ]
+        return tasks_for(options, ranges, wanted.bounds)
+
+
+class FilteringBatchReader(BatchReader):
+    """The same, for Spark's planner that hands filters down.
+
+    A class of its own, since Spark refuses a reader that offers this while the session has
+    `spark.sql.python.filterPushdown.enabled` off, and asked for by an option: Spark 4.3 keeps the
+    tasks of a filtered read with its DataFrame, and a later query on the same DataFrame that
+    pushes no filter gets them too.
+    """
+
+    @in_one_line
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - the name is Spark's
+        """Take what can be kept exactly. The view of frames is left to Spark."""
+        return list(filters) if self.options.view == "frames" else self.pushed.take(filters)

@@ -1,0 +1,169 @@
+"""Which partitions there are and where they begin and end: as a broker says, or as a directory shows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from goqueue.client.wire import WireClient
+from goqueue.client.wire.offsets import EARLIEST, LATEST, list_offsets, log_directories
+from goqueue.codec.batch import decode_records
+from goqueue.errors import PartitionNotFound, TopicNotFound
+from goqueue.ids import is_internal
+from goqueue.pipeline.options import SourceOptions
+from goqueue.pipeline.segments import Aborted, DataDirectory, read_segment
+from goqueue.records import Isolation, TopicPartition
+
+Offsets = dict[TopicPartition, int]
+
+
+class Catalogue(Protocol):
+    """What planning needs to know."""
+
+    def partitions(self) -> dict[str, list[int]]:
+        """The partitions of every topic."""
+        ...
+
+    def earliest(self, places: Iterable[TopicPartition]) -> Offsets:
+        """Where the logs begin."""
+        ...
+
+    def latest(self, places: Iterable[TopicPartition]) -> Offsets:
+        """Where they end for this reader."""
+        ...
+
+    def at_times(self, times: Mapping[TopicPartition, int]) -> Offsets:
+        """The first record at or after a time; -1 where there is none."""
+        ...
+
+    def bytes_of(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """How large the partitions are, for estimates."""
+        ...
+
+    def close(self) -> None:
+        """End connections."""
+        ...
+
+
+class BrokerCatalogue:
+    """Asks a broker."""
+
+    def __init__(self, client: WireClient, options: SourceOptions) -> None:
+        self.client = client
+        self._options = options
+
+    def partitions(self) -> dict[str, list[int]]:
+        """The topics of the subscription that exist, or all of them for a pattern."""
+        options = self._options
+        names = None if options.pattern else {*options.subscribe, *(one.topic for one in options.assign)}
+        return {name: sorted(info.leaders) for name, info in self.client.topics(names).items()}
+
+    def earliest(self, places: Iterable[TopicPartition]) -> Offsets:
+        """Where the logs begin."""
+        return list_offsets(self.client, dict.fromkeys(places, EARLIEST))
+
+    def latest(self, places: Iterable[TopicPartition]) -> Offsets:
+        """The high watermark, or for committed readers the last stable offset."""
+        return list_offsets(self.client, dict.fromkeys(places, LATEST), isolation=self._options.isolation)
+
+    def at_times(self, times: Mapping[TopicPartition, int]) -> Offsets:
+        """The first record at or after a time; -1 where there is none."""
+        return list_offsets(self.client, times, isolation=self._options.isolation)
+
+    def bytes_of(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """How large the partitions are on their leaders."""
+        return {place: one.size_bytes for place, one in log_directories(self.client, places).items()}
+
+    def close(self) -> None:
+        """End the client's connections."""
+        self.client.close()
+
+
+class DirectoryCatalogue:
+    """Looks into a data directory that no broker serves."""
+
+    def __init__(self, directory: DataDirectory, options: SourceOptions) -> None:
+        self.directory = directory
+        self._options = options
+
+    def partitions(self) -> dict[str, list[int]]:
+        """All topics that have been written to."""
+        return self.directory.topics()
+
+    def earliest(self, places: Iterable[TopicPartition]) -> Offsets:
+        """Where the logs begin."""
+        return {place: self.directory.start_offset(place) for place in places}
+
+    def latest(self, places: Iterable[TopicPartition]) -> Offsets:
+        """The end of the last whole frame, or for committed readers the first open transaction."""
+        committed = self._options.isolation is Isolation.READ_COMMITTED
+        looks = {place: self.directory.look(place) for place in places}
+        return {place: one.stable_offset if committed else one.end_offset for place, one in looks.items()}
+
+    def at_times(self, times: Mapping[TopicPartition, int]) -> Offsets:
+        """The first record at or after a time; -1 where there is none."""
+        return {place: self._at_time(place, time_ms) for place, time_ms in times.items()}
+
+    def bytes_of(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The bytes of all batches."""
+        return {place: sum(header.size for header, _ in self.directory.headers(place)) for place in places}
+
+    def close(self) -> None:
+        """Files are open only while they are read."""
+
+    def _at_time(self, place: TopicPartition, time_ms: int) -> int:
+        for segment in self.directory.segments(place):
+            for view, spans in read_segment(segment, self.directory.start_offset(place), 2**62, 1 << 22):
+                for start, header in spans:
+                    if header.max_timestamp_ms < time_ms or header.is_control:
+                        continue
+                    for record in decode_records(view[start : start + header.size]):
+                        if record.timestamp_ms >= time_ms:
+                            return record.offset
+        return -1
+
+
+def open_client(options: SourceOptions) -> WireClient:
+    """A client of the brokers that the options name."""
+    return WireClient(
+        options.servers or "", client_id=options.kafka.get("client.id", "goqueue-spark"), security=options.kafka
+    )
+
+
+def open_catalogue(options: SourceOptions) -> Catalogue:
+    """The broker where one is named, else the directory."""
+    if options.transport == "files":
+        DataDirectory(options.path or "")
+    if options.servers:
+        return BrokerCatalogue(open_client(options), options)
+    return DirectoryCatalogue(DataDirectory(options.path or ""), options)
+
+
+def aborted_of(options: SourceOptions, places: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[Aborted, ...]]:
+    """What readers of the files must leave out; nothing where the broker is asked for the records."""
+    if options.path is None or options.isolation is Isolation.READ_UNCOMMITTED:
+        return {}
+    directory = DataDirectory(options.path)
+    return {place: directory.look(place).aborted for place in places}
+
+
+def subscribed(options: SourceOptions, catalogue: Catalogue) -> list[TopicPartition]:
+    """The partitions of the subscription; a topic that is named and not there is an error."""
+    there = catalogue.partitions()
+    if options.assign:
+        for place in options.assign:
+            if place.topic not in there:
+                raise TopicNotFound(place.topic)
+            if place.partition not in there[place.topic]:
+                raise PartitionNotFound(*place)
+        return sorted(options.assign)
+    if options.pattern:
+        matches = re.compile(options.pattern).fullmatch
+        names = [name for name in there if matches(name) and not is_internal(name)]
+    else:
+        names = list(options.subscribe)
+        for name in names:
+            if name not in there:
+                raise TopicNotFound(name)
+    return [TopicPartition(name, one) for name in sorted(names) for one in there[name]]

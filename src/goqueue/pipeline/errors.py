@@ -1,0 +1,71 @@
+"""What a pipeline can say when it cannot go on. Each is one line that names what to change."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from functools import wraps
+from inspect import isgeneratorfunction
+from typing import Any, TypeVar
+
+from goqueue.errors import GoQueueError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class PipelineError(GoQueueError):
+    """The root of what a pipeline raises."""
+
+
+class BadOption(PipelineError):
+    """An option that is unknown, missing, or contradicts another."""
+
+    def __init__(self, option: str, reason: str) -> None:
+        super().__init__(f"option {option}: {reason}")
+        self.field = option
+
+
+class DataLost(PipelineError):
+    """Offsets that were to be read are gone."""
+
+    def __init__(self, where: str, first: int, end: int) -> None:
+        super().__init__(
+            f"{where}: offsets {first} to {end - 1} are gone, by retention, deletion or a topic made anew; "
+            "to go on without them, set the option failOnDataLoss to false"
+        )
+
+
+class RowRefused(PipelineError):
+    """A row that cannot become a message."""
+
+
+def in_one_line(function: F) -> F:
+    """For what Spark's workers call: an error of ours reaches the user as its message, without a traceback.
+
+    Spark asks the environment whether to show it. The process ends after the error, so
+    nobody else's tracebacks are hidden by this.
+    """
+
+    @wraps(function)
+    def plain(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except GoQueueError as error:
+            raise _told(error) from None
+
+    @wraps(function)
+    def generator(*args: Any, **kwargs: Any) -> Iterator[Any]:
+        try:
+            yield from function(*args, **kwargs)
+        except GoQueueError as error:
+            raise _told(error) from None
+
+    return generator if isgeneratorfunction(function) else plain  # type: ignore[return-value]
+
+
+def _told(error: GoQueueError) -> GoQueueError:
+    os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+    text = str(error)
+    if error.hint and error.hint not in text:
+        error.args = (f"{text} ({error.hint})",)
+    return error

@@ -1,0 +1,110 @@
+"""What a task does: batches of its range, by network or from files, as Arrow batches."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from goqueue.client.wire.fetcher import Gone, fetch_range
+from goqueue.codec.batch import BatchHeader, marker_is_commit, parse_batch_header, verify_batch
+from goqueue.errors import OffsetOutOfRange
+from goqueue.pipeline.catalogue import open_client
+from goqueue.pipeline.columns import frame_batch, record_batch
+from goqueue.pipeline.errors import DataLost
+from goqueue.pipeline.layout import Span
+from goqueue.pipeline.options import SourceOptions
+from goqueue.pipeline.plan import Task
+from goqueue.pipeline.segments import read_segment, without_aborted
+from goqueue.records import Isolation
+
+_LOG = logging.getLogger("goqueue.pipeline")
+_FILE_CHUNK_BYTES = 8 * 1024 * 1024
+
+
+def read_task(options: SourceOptions, task: Task, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The rows of one task."""
+    for view, spans in _chunks(options, task):
+        if options.view == "frames":
+            batch = frame_batch(task.place, spans, columns, task.bounds)
+        else:
+            batch = record_batch(task.place, view, spans, columns, task.bounds)
+        if batch is not None:
+            yield batch
+
+
+def _chunks(options: SourceOptions, task: Task) -> Iterator[tuple[memoryview, Sequence[Span]]]:
+    if not task.segments:
+        return _fetched(options, task)
+    # `auto` with both: a worker that does not see the files asks the broker.
+    if options.transport == "auto" and options.servers and not all(Path(one.path).exists() for one in task.segments):
+        return _fetched(options, task)
+    return _from_files(options, task)
+
+
+def _from_files(options: SourceOptions, task: Task) -> Iterator[tuple[memoryview, Sequence[Span]]]:
+    for segment in task.segments:
+        try:
+            for view, spans in read_segment(segment, task.bounds.start, task.bounds.end, _FILE_CHUNK_BYTES):
+                yield view, spans if options.view == "frames" else without_aborted(spans, task.aborted)
+        except FileNotFoundError:
+            gone = Gone(task.bounds.start, task.bounds.end)
+            if options.fail_on_data_loss:
+                raise DataLost(str(task.place), *gone) from None
+            _LOG.warning("%s: offsets %d to %d are gone and passed over", task.place, gone[0], gone[1] - 1)
+
+
+def _fetched(options: SourceOptions, task: Task) -> Iterator[tuple[memoryview, Sequence[Span]]]:
+    def pass_over(gone: Gone) -> None:
+        _LOG.warning("%s: offsets %d to %d are gone and passed over", task.place, gone[0], gone[1] - 1)
+
+    committed = options.isolation is Isolation.READ_COMMITTED
+    with open_client(options) as client:
+        answers = fetch_range(
+            client,
+            task.place,
+            task.bounds.start,
+            task.bounds.end,
+            isolation=options.isolation,
+            answer_bytes=options.fetch_bytes,
+            on_gone=None if options.fail_on_data_loss else pass_over,
+        )
+        try:
+            for fetched in answers:
+                spans = spans_in(fetched.batches)
+                if options.view != "frames":
+                    spans = visible(fetched.batches, spans, fetched.aborted if committed else ())
+                if spans:
+                    yield fetched.batches, spans
+        except OffsetOutOfRange as error:
+            raise DataLost(str(task.place), task.bounds.start, min(error.start, task.bounds.end)) from None
+
+
+def spans_in(view: memoryview) -> list[Span]:
+    """The batches that lie back to back in an answer, each checked."""
+    spans = []
+    position = 0
+    while position < len(view):
+        size = parse_batch_header(view, position).size
+        spans.append(Span(position, verify_batch(view[position : position + size])))
+        position += size
+    return spans
+
+
+def visible(view: memoryview, spans: Sequence[Span], aborted: Sequence[tuple[int, int]]) -> list[Span]:
+    """Batches without markers and without what was aborted, as every committed reader of Kafka's tells them apart."""
+    waiting = sorted(aborted, key=lambda one: one[1], reverse=True)
+    ended: set[int] = set()
+    kept = []
+    for span in spans:
+        header: BatchHeader = span.header
+        while waiting and waiting[-1][1] <= header.last_offset:
+            ended.add(waiting.pop()[0])
+        if header.is_control:
+            if header.producer_id in ended and not marker_is_commit(view[span.start : span.start + header.size]):
+                ended.discard(header.producer_id)
+        elif not (header.is_transactional and header.producer_id in ended):
+            kept.append(span)
+    return kept

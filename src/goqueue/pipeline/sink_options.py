@@ -1,0 +1,100 @@
+"""Options of the sink, and the columns that a row may have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from pyspark.sql.types import StructType
+
+from goqueue.client.wire.security import check_security
+from goqueue.codec.compression import Codec
+from goqueue.errors import GoQueueError
+from goqueue.pipeline.columns import RECORD_COLUMNS
+from goqueue.pipeline.errors import BadOption
+from goqueue.pipeline.options import SERVERS, check_names, one_of, size
+
+SINK_OPTIONS = (SERVERS, "topic", "guarantee", "writer", "deadLetterTopic", "compression", "batchBytes", "path")
+EXACTLY_ONCE, AT_LEAST_ONCE = "exactly-once", "at-least-once"
+_TEXT = ("binary", "string")
+_WHOLE = ("int", "bigint", "smallint", "tinyint")
+# Each column with the types it may have; only `value` must be there.
+SINK_COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "key": _TEXT,
+        "value": _TEXT,
+        "headers": (RECORD_COLUMNS["headers"],),
+        "topic": ("string",),
+        "partition": _WHOLE,
+        "timestamp": ("timestamp",),
+        "priority": (*_WHOLE, "string"),
+        "delay": _WHOLE,
+        "deliverAt": ("timestamp",),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    """What a writer was asked for."""
+
+    servers: str
+    topic: str | None
+    guarantee: str
+    writer: str | None
+    dead_letter_topic: str | None
+    codec: int
+    batch_bytes: int
+    kafka: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_exactly_once(self) -> bool:
+        """Whether a set of rows is published whole and once."""
+        return self.guarantee == EXACTLY_ONCE
+
+
+def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
+    """Check everything that can be checked without a broker."""
+    options = {name.lower(): value for name, value in given.items()}
+    # Spark's streaming writer passes its own on to the sink.
+    for name in ("checkpointlocation", "queryname"):
+        options.pop(name, None)
+    check_names(options, SINK_OPTIONS)
+    kafka = {name[6:]: value for name, value in options.items() if name.startswith("kafka.")}
+    try:
+        check_security(kafka)
+    except GoQueueError as error:
+        raise BadOption("kafka.security", str(error)) from None
+    if not kafka.get("bootstrap.servers"):
+        raise BadOption(SERVERS, "is missing: write host:port, as 127.0.0.1:9092")
+    codecs = tuple(one.name.lower() for one in Codec)
+    chosen = one_of({"compression": kafka.get("compression.type", "none"), **options}, "compression", codecs, "none")
+    writer = options.get("writer")
+    if writer is not None and ("/" in writer or not writer.isprintable() or not 1 <= len(writer) <= 150):
+        raise BadOption("writer", "use 1 to 150 printable characters without '/'")
+    return SinkOptions(
+        servers=kafka["bootstrap.servers"],
+        topic=options.get("topic"),
+        guarantee=one_of(options, "guarantee", (EXACTLY_ONCE, AT_LEAST_ONCE), EXACTLY_ONCE),
+        writer=writer,
+        dead_letter_topic=options.get("deadlettertopic"),
+        codec=int(Codec[chosen.upper()]),
+        batch_bytes=size(options, "batchBytes") or 256 * 1024,
+        kafka=kafka,
+    )
+
+
+def check_columns(options: SinkOptions, schema: StructType) -> None:
+    """Refuse a table that cannot become messages, before anything is written."""
+    kinds = {one.name: one.dataType.simpleString() for one in schema.fields}
+    if "value" not in kinds:
+        raise BadOption("columns", f"the table has no column 'value'; it has {', '.join(kinds) or 'none'}")
+    for name, kind in kinds.items():
+        allowed = SINK_COLUMNS.get(name)
+        if allowed is None:
+            raise BadOption("columns", f"the sink knows no column {name!r}; it knows {', '.join(SINK_COLUMNS)}")
+        if kind not in allowed:
+            raise BadOption("columns", f"column {name} is {kind}; it must be {' or '.join(allowed)}")
+    if "topic" not in kinds and options.topic is None:
+        raise BadOption("topic", "is missing: give the option topic, or a column of that name")

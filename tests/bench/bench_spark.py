@@ -1,0 +1,181 @@
+"""`make bench-spark`: Spark reads and writes topics, as shares of what any Python source or sink can do.
+
+    python -m tests.bench.bench_spark [--quick] [--only NAME ...] [--directory DIR]
+
+Every ratio compares two things of the same run that take turns. Prints a Markdown table;
+exit code 1 if a bar was not met.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from tests.bench import kafka_load
+from tests.bench.kafka_brokers import TOPIC, fresh_topic, real_broker
+from tests.bench.measure import Bar, alternate, at_least, at_most, seconds_of, speed_ratio, table, told
+
+import goqueue.pipeline
+
+FILES_RATIO_MIN, FETCH_RATIO_MIN, SINK_RATIO_MIN, MICRO_BATCH_RATIO_MAX = 0.7, 0.6, 0.5, 1.3
+TASKS = 2
+BATCH_ROWS = {100: 60_000, 1000: 8_000}
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How much is done."""
+
+    rounds: int
+    rows: dict[int, int]
+    micro_batches: int
+
+
+FULL = Scale(5, {100: 6_000_000, 1000: 1_200_000}, 60)
+QUICK = Scale(1, {100: 100_000, 1000: 20_000}, 6)
+
+
+def bench_read(spark: Any, scale: Scale, directory: str | None, size: int) -> list[Bar]:
+    """Full reads: from files, by fetch, and the transfer alone."""
+    rows = scale.rows[size]
+    with real_broker(directory) as broker:
+        fresh_topic(broker.kafka)
+        topic = TOPIC
+        kafka_load.run(kafka_load.produce, address=broker.kafka, size=size, count=rows)
+        base = spark.read.format("goqueue").option("kafka.bootstrap.servers", broker.kafka).option("subscribe", topic)
+
+        def read(**options: str) -> float:
+            frame = base.options(minPartitions=str(TASKS), **options).load()
+            return seconds_of(lambda: frame.write.format("noop").mode("overwrite").save())
+
+        def ceiling() -> float:
+            frame = (
+                spark.read.format("ceiling")
+                .options(size=size, rows=rows, batchrows=BATCH_ROWS[size], tasks=TASKS)
+                .load()
+            )
+            return seconds_of(lambda: frame.write.format("noop").mode("overwrite").save())
+
+        found = base.load().count()
+        if found != rows:
+            raise RuntimeError(f"{rows} rows were produced, {found} are read")
+        ceiling()
+        files, fetch, transfer = alternate(
+            scale.rounds,
+            lambda: read(transport="files", path=str(broker.data_dir)),
+            lambda: read(transport="fetch"),
+            ceiling,
+        )
+    return [
+        at_least(
+            f"read {size} B from files, share of the transfer alone", speed_ratio(files, transfer), FILES_RATIO_MIN
+        ),
+        at_least(f"read {size} B by fetch, share of the transfer alone", speed_ratio(fetch, transfer), FETCH_RATIO_MIN),
+        told(f"read {size} B from files, rows/s", rows / median(files), digits=0),
+        told(f"read {size} B by fetch, rows/s", rows / median(fetch), digits=0),
+        told(f"transfer alone of {size} B, rows/s", rows / median(transfer), digits=0),
+    ]
+
+
+def bench_sink(spark: Any, scale: Scale, directory: str | None, size: int) -> list[Bar]:
+    """Exactly-once writes against a writer that encodes the same and sends nothing."""
+    rows = scale.rows[size] // 4
+    frame = spark.range(0, rows, 1, TASKS).selectExpr(
+        "cast(id as binary) key", f"cast(repeat('x', {size}) as binary) value"
+    )
+    with real_broker(directory) as broker:
+        fresh_topic(broker.kafka)
+        topic = TOPIC
+
+        def write(name: str) -> float:
+            writer = frame.write.format(name).mode("append").option("kafka.bootstrap.servers", broker.kafka)
+            return seconds_of(lambda: writer.option("topic", topic).save())
+
+        write("encode_only")
+        ours, theirs = alternate(scale.rounds, lambda: write("goqueue"), lambda: write("encode_only"))
+    return [
+        at_least(f"write {size} B exactly once, share of encoding alone", speed_ratio(ours, theirs), SINK_RATIO_MIN),
+        told(f"write {size} B exactly once, rows/s", rows / median(ours), digits=0),
+        told(f"encoding alone of {size} B, rows/s", rows / median(theirs), digits=0),
+    ]
+
+
+def bench_micro_batch(spark: Any, scale: Scale, directory: str | None) -> list[Bar]:
+    """The time of a small micro-batch against that of a source that asks nobody."""
+    each, batches = 1000, scale.micro_batches
+    rows = each * batches
+
+    def run(stream: Any) -> float:
+        with tempfile.TemporaryDirectory() as checkpoint:
+            query = (
+                stream.writeStream.format("noop")
+                .option("checkpointLocation", checkpoint)
+                .trigger(availableNow=True)
+                .start()
+            )
+            query.awaitTermination()
+            times = [one["durationMs"]["triggerExecution"] for one in query.recentProgress if one["numInputRows"]]
+        return float(median(times[2:]))
+
+    with real_broker(directory) as broker:
+        fresh_topic(broker.kafka)
+        topic = TOPIC
+        kafka_load.run(kafka_load.produce, address=broker.kafka, size=100, count=rows)
+        ours_stream = spark.readStream.format("goqueue").options(
+            **{"kafka.bootstrap.servers": broker.kafka, "subscribe": topic, "startingOffsets": "earliest"},
+            maxOffsetsPerTrigger=str(each),
+        )
+        constant = spark.readStream.format("ceiling").options(rows=rows, each=each)
+        ours, theirs = alternate(
+            max(2, scale.rounds // 2), lambda: run(ours_stream.load()), lambda: run(constant.load())
+        )
+    ratio = median(our / their for our, their in zip(ours, theirs, strict=True))
+    return [
+        at_most("micro-batch, multiple of a constant Python source's", ratio, MICRO_BATCH_RATIO_MAX),
+        told("micro-batch", median(ours), unit=" ms", digits=0),
+        told("micro-batch of a constant Python source", median(theirs), unit=" ms", digits=0),
+    ]
+
+
+BENCHES: dict[str, Callable[[Any, Scale, str | None], list[Bar]]] = {
+    "read100": lambda spark, scale, directory: bench_read(spark, scale, directory, 100),
+    "read1000": lambda spark, scale, directory: bench_read(spark, scale, directory, 1000),
+    "sink100": lambda spark, scale, directory: bench_sink(spark, scale, directory, 100),
+    "sink1000": lambda spark, scale, directory: bench_sink(spark, scale, directory, 1000),
+    "micro": bench_micro_batch,
+}
+
+
+def main() -> int:
+    """Run what was asked for and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a smoke test: a little of everything, no bars")
+    parser.add_argument("--only", nargs="+", choices=BENCHES, default=list(BENCHES))
+    parser.add_argument("--directory", help="where the data goes")
+    options = parser.parse_args()
+    # Workers import the sources from this tree.
+    import os
+
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
+    spark = goqueue.pipeline.session("bench", master=f"local[{TASKS}]")
+    from tests.bench.spark_sources import Ceiling, EncodeOnly
+
+    for source in (Ceiling, EncodeOnly):
+        spark.dataSource.register(source)
+    bars: list[Bar] = []
+    for name in options.only:
+        print(f"{name} ...", file=sys.stderr, flush=True)
+        bars += BENCHES[name](spark, QUICK if options.quick else FULL, options.directory)
+    print("\n" + table(bars))
+    spark.stop()
+    return 1 if not options.quick and any(bar.met is False for bar in bars) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

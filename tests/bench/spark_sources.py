@@ -1,0 +1,133 @@
+"""What Spark's transfer to and from Python costs by itself: sources and sinks that do nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+    WriterCommitMessage,
+)
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+
+from goqueue.client.wire.producer import Identity
+from goqueue.codec.batch import encode_batch, parse_batch_header
+from goqueue.pipeline.columns import RECORD_COLUMNS, Bounds, record_batch
+from goqueue.pipeline.layout import Span
+from goqueue.pipeline.rows import RowWriter
+from goqueue.pipeline.sink_options import parse_sink_options
+from goqueue.pipeline.writers import open_sink_client
+from goqueue.records import NewRecord, TopicPartition
+
+COLUMNS = [name for name in RECORD_COLUMNS if name != "headers"]
+
+
+def constant_batch(size: int, rows: int) -> pa.RecordBatch:
+    """One decoded batch, as the real source yields it."""
+    batch = encode_batch([NewRecord(b"key-%07d" % one, bytes(size)) for one in range(rows)], now_ms=1_700_000_000_000)
+    return record_batch(
+        TopicPartition("bench", 0), memoryview(batch), [Span(0, parse_batch_header(batch))], COLUMNS, Bounds()
+    )
+
+
+class CeilingReader(DataSourceReader):
+    """Yields the same batch over and over."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        self.size, self.rows = int(options["size"]), int(options["rows"])
+        self.batch_rows, self.tasks = int(options["batchrows"]), int(options["tasks"])
+
+    def partitions(self) -> list[InputPartition]:
+        return [InputPartition(self.rows // self.tasks)] * self.tasks
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        batch = constant_batch(self.size, self.batch_rows)
+        left = partition.value
+        while left > 0:
+            yield batch.slice(0, min(left, self.batch_rows))
+            left -= self.batch_rows
+
+
+class ConstantStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """A stream of constant batches that asks nobody for anything."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        self.rows, self.each = int(options["rows"]), int(options["each"])
+
+    def initialOffset(self) -> dict[str, Any]:
+        return {"at": 0}
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadMaxRows(self.each)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        pass
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        return {"at": min(self.rows, start["at"] + self.each)}
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        return [InputPartition(end["at"] - start["at"])]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        yield constant_batch(100, partition.value)
+
+
+class Ceiling(DataSource):
+    """`format("ceiling")`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "ceiling"
+
+    def schema(self) -> str:
+        return ", ".join(f"{name} {RECORD_COLUMNS[name]}" for name in COLUMNS)
+
+    def reader(self, schema: Any) -> CeilingReader:
+        return CeilingReader(self.options)
+
+    def streamReader(self, schema: Any) -> ConstantStream:
+        return ConstantStream(self.options)
+
+
+class _Discarded:
+    """A producer that forgets."""
+
+    identity = Identity(1, 0, "t")
+
+    def next_sequence(self, place: TopicPartition) -> int:
+        return 0
+
+    def send(self, place: TopicPartition, batch: bytes, count: int) -> None:
+        pass
+
+
+class EncodingWriter(DataSourceArrowWriter):
+    """Encodes as the sink does, and sends nothing."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        self.options = parse_sink_options(options)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        with open_sink_client(self.options) as client:
+            rows = RowWriter(self.options, client, _Discarded(), 0)
+            for batch in iterator:
+                rows.write(batch)
+        return WriterCommitMessage()
+
+
+class EncodeOnly(DataSource):
+    """`format("encode_only")`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "encode_only"
+
+    def writer(self, schema: Any, overwrite: bool) -> EncodingWriter:
+        return EncodingWriter(dict(self.options))
