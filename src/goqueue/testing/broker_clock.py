@@ -20,6 +20,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 _NS_PER_MS = 1_000_000
+_NS_PER_SECOND = 1_000_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # What is due already is called a moment later, in real time, as by any other clock.
 _SOON_SECONDS = 0.001
@@ -46,8 +47,9 @@ class BrokerClock:
     """A `Clock` that stands still between two calls of `advance`."""
 
     def __init__(self, now: datetime | None = None, *, seconds_max: float = 60.0) -> None:
-        """Begin at `now` (else at the machine's time). One advance may take `seconds_max` of real time."""
-        self._now_ms = time.time_ns() // _NS_PER_MS if now is None else _milliseconds(now)
+        """Begin at `now`, else at the machine's time. One advance may take `seconds_max` of real time."""
+        # At a whole second: delays go by ticks, and a test should not depend on where in a tick it began.
+        self._now_ms = time.time_ns() // _NS_PER_SECOND * 1000 if now is None else _milliseconds(now)
         self._advanced_ms = 0
         self._seconds_max = seconds_max
         # Alarms in the order in which they are due; the number keeps those of one moment in order.

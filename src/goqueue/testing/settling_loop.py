@@ -9,8 +9,6 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-# While a thread works there is nothing to see here; this often we look again.
-_LOOK_SECONDS = 0.001
 # Sockets are looked at between two passes, so one quiet pass may be followed by a busy one.
 _QUIET_PASSES = 2
 
@@ -36,7 +34,7 @@ class SettlingLoop:
         """Return once nothing is ready to run and no thread works. Timers and sockets may still wait."""
         quiet_passes = 0
         while quiet_passes < _QUIET_PASSES:
-            await asyncio.sleep(0 if self._loop.threads_at_work == 0 else _LOOK_SECONDS)
+            await self._loop.threads_at_rest()
             quiet_passes = quiet_passes + 1 if self._loop.is_quiet() else 0
 
     def close(self) -> None:
@@ -56,21 +54,35 @@ class _CountingLoop(asyncio.SelectorEventLoop):
 
     def __init__(self) -> None:
         super().__init__()
-        self.threads_at_work = 0
+        self._threads_at_work = 0
+        self._waiting: list[asyncio.Future[None]] = []
 
     def is_quiet(self) -> bool:
         """Whether, apart from the caller, nothing is about to run."""
-        return self.threads_at_work == 0 and not self._ready  # type: ignore[attr-defined]
+        return self._threads_at_work == 0 and not self._ready  # type: ignore[attr-defined]
+
+    async def threads_at_rest(self) -> None:
+        """Let one pass of the loop go by, and as many more as threads need for their work."""
+        await asyncio.sleep(0)
+        if self._threads_at_work:
+            rest = self.create_future()
+            self._waiting.append(rest)
+            await rest
 
     def run_in_executor(self, executor: Any, func: Callable[..., T], *args: Any) -> asyncio.Future[T]:  # type: ignore[override]
         """As the library's."""
         future = super().run_in_executor(executor, func, *args)
-        self.threads_at_work += 1
+        self._threads_at_work += 1
         future.add_done_callback(self._thread_is_done)
         return future
 
     def _thread_is_done(self, _: asyncio.Future[Any]) -> None:
-        self.threads_at_work -= 1
+        self._threads_at_work -= 1
+        if self._threads_at_work == 0:
+            waiting, self._waiting = self._waiting, []
+            for rest in waiting:
+                if not rest.done():
+                    rest.set_result(None)
 
 
 async def _end_tasks() -> None:
