@@ -19,8 +19,11 @@ from tests.bench.peers.common import (
     stamped,
     until,
 )
+from tests.bench.peers.load_http_queue import delay, priorities, queue
 
 from goqueue.client import Client, Delivered, connect
+
+__all__ = ["consume", "create", "delay", "delete", "latency", "priorities", "produce", "queue", "stored"]
 
 READ_AT_ONCE = 5000
 

@@ -5,6 +5,7 @@ An address ends in the kind of queue: `127.0.0.1:5672/quorum`.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -190,6 +191,35 @@ def latency(address: str, topic: str, partitions: int, size: int, rate: int, sec
         took = time.monotonic() - started
         reading()
     return {"count": len(late) - warm_up, "rate": rate * seconds / took, **percentiles(late[warm_up:])}
+
+
+def delay(address: str, topic: str, count: int, seconds: float) -> dict[str, Any]:
+    """The usual way without a plugin: messages expire in a queue that nobody reads, and move on to one that is read.
+
+    A queue only looks at its head, so this works because each is due after the one before it.
+    """
+    waiting = f"{topic}-waiting"
+    late: list[float] = []
+    with pika.BlockingConnection(parameters(address)) as connection:
+        channel = connection.channel()
+        target = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": topic}
+        channel.queue_declare(waiting, durable=True, arguments=target)
+        first = time.monotonic() + 2 + count / 5000
+        for number in range(count):
+            due = first + number * seconds / count
+            left_ms = max(1, math.ceil((due - time.monotonic()) * 1000))
+            expires = pika.BasicProperties(delivery_mode=2, expiration=str(left_ms))
+            channel.basic_publish("", waiting, stamp(64, due), expires)
+        if time.monotonic() > first:
+            raise Wrong("the first message was due before the last was published")
+
+        def add(values: list[bytes]) -> None:
+            now = time.monotonic()
+            late.extend(now - stamped(value) for value in values)
+
+        _read_singly(address, topic, count, add)
+        channel.queue_delete(waiting)
+    return {"count": len(late), **percentiles(late)}
 
 
 def _read_singly(address: str, topic: str, count: int, add: Callable[[list[bytes]], None]) -> None:

@@ -44,7 +44,7 @@ class GoQueueHttp(_GoQueue):
 
     name = "GoQueue, HTTP"
     load = "load_http"
-    offers = frozenset({"latency", "durable"})
+    offers = frozenset({"latency", "durable", "queue", "delay", "priorities"})
 
     @contextmanager
     def start(self, home: Path, *, durable: bool) -> Iterator[Server]:

@@ -60,7 +60,7 @@ class RabbitQuorum(_RabbitMq):
     name = "RabbitMQ, quorum queue"
     durability = "always synced before the confirmation"
     kind = "quorum"
-    offers = frozenset({"latency", "durable", "queue"})
+    offers = frozenset({"latency", "durable", "queue", "delay"})
 
 
 class RabbitStream(_RabbitMq):

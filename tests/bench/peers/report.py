@@ -120,6 +120,9 @@ def bars(found: Finding) -> list[Bar]:
         if "GoQueue" not in name and name != NULL:
             ratio(f"durable produce, times {name}", "durable", OURS, name, "produce_per_s", 1.0, None)
             ratio(f"receive and ack, times {name}", "receive and ack", OURS_HTTP, name, "receive_ack_per_s", 1.0, None)
+    off = found.median("priority shares", OURS_HTTP, "share_points_off")
+    if off is not None:
+        rows.append(at_most("priority shares, distance from the weights", off, 2.0, unit=" points"))
     rows += _growth(found, "100 partitions against 1: CPU per message", "1 partitions", "100 partitions", 1.3)
     logs = [name for name in found.workloads() if name.endswith("GiB in the log")]
     if len(logs) > 1:

@@ -189,6 +189,35 @@ def queue(run: Run) -> None:
     run.take_turns("receive and ack", run.servers(run.offering("queue")), work)
 
 
+def delays(run: Run) -> None:
+    """Messages that are due at a steady rate: how long after its time each can be read."""
+    count, seconds = (200, 1.0) if run.scale is SMOKE else (5_000, 5.0)
+
+    def work(peer: Peer, server: Server) -> dict[str, float]:
+        call = _caller(peer, server, run.topic())
+        call("create", partitions=1, durable=False)
+        result = call("delay", count=count, seconds=seconds)
+        _same(result["count"], count, "messages")
+        call("delete")
+        return {name: result[name] for name in ("p50_ms", "p99_ms", "p999_ms", "max_ms")}
+
+    run.take_turns("lateness of delayed messages", run.servers(run.offering("delay")), work, warm_up=False)
+
+
+def priorities(run: Run) -> None:
+    """Every lane has more than is taken: do the shares follow the weights?"""
+    count = 1_000 if run.scale is SMOKE else 35_000
+
+    def work(peer: Peer, server: Server) -> dict[str, float]:
+        call = _caller(peer, server, run.topic())
+        call("create", partitions=1, durable=False)
+        result = call("priorities", count=count)
+        call("delete")
+        return {"share_points_off": result["share_points_off"]}
+
+    run.take_turns("priority shares", run.servers(run.offering("priorities")), work, warm_up=False)
+
+
 def fan_out(run: Run) -> None:
     """Five groups read the same messages at the same time; 1 KB."""
     size, count = 1000, run.scale.messages.get(1000, 10_000) // 5 // 1000 * 1000
@@ -320,6 +349,8 @@ def plan(scale: Scale) -> dict[str, Callable[[Run], None]]:
         **{f"latency-{rate}": lambda run, rate=rate: latency(run, rate) for rate in scale.rates},
         "durable": durable,
         "queue": queue,
+        "delay": delays,
+        "priorities": priorities,
         "fan-out": fan_out,
         **{f"partitions-{many}": lambda run, many=many: partitions(run, many) for many in scale.partitions},
         **{f"log-{gib}GiB": lambda run, gib=gib: log_size(run, gib) for gib in scale.log_gib},
