@@ -48,7 +48,8 @@ async def _queue(address: str, topic: str, count: int) -> dict[str, Any]:
                 if messages:
                     got += len(messages)
                     total += checksum([message.value or b"" for message in messages])
-                    settled += len(await receiver.ack(*messages))
+                    done = await receiver.ack(*messages)
+                    settled += len(done)
 
     async with connect(f"http://{address}") as client:
         started = time.monotonic()
