@@ -13,6 +13,7 @@ from goqueue.coordinator.runtime import Coordinator, OnFailure
 from goqueue.coordinator.topic import CoordinatorTopic
 from goqueue.groups.catalog import NodeTopics
 from goqueue.groups.commands import CheckTransaction
+from goqueue.groups.commits import Commits
 from goqueue.groups.delivery_port import Releases
 from goqueue.groups.machine import GroupMachine, refuse_transactions
 from goqueue.groups.service import CONSUMER_OFFSETS, GroupService
@@ -65,4 +66,4 @@ def feature(
         place = partitions.get(topic, partition)
         return place.writer.reached(min(offset, place.log.end_offset), Acks.ALL)
 
-    return GroupService(coordinator, topics, rebalances, releases=releases, synced=synced, rng=rng)
+    return GroupService(coordinator, topics, rebalances, releases=releases, commits=Commits(topics, synced), rng=rng)

@@ -56,7 +56,7 @@ from goqueue.groups.deadlines import Deadlines
 from goqueue.groups.generations import Generations
 from goqueue.groups.heartbeats import check_heartbeat
 from goqueue.groups.offsets import OFFSETS_CHECK_MS, Offsets
-from goqueue.groups.outbox import Alarm, AlarmKey, Alarms, Outbox
+from goqueue.groups.outbox import Alarm, AlarmKey, Alarms, Departed, Outbox, ignore_departure
 from goqueue.groups.partitions import TopicCatalog
 from goqueue.groups.pending_offsets import PendingOffsets
 from goqueue.groups.queue_settings import Mode
@@ -83,14 +83,6 @@ _snapshot_decoder = msgspec.msgpack.Decoder(list[tuple[bytes, bytes]])
 def refuse_transactions(_transaction: Transaction, _shard: int) -> None:
     """The check of a node without transactions."""
     raise InvalidTransactionState("no transaction was begun for these offsets")
-
-
-# (group, member): a member of a queue group is out, and what it holds can be given to others.
-Departed = Callable[[str, str], None]
-
-
-def ignore_departure(_group: str, _member_id: str) -> None:
-    """For a node that delivers nothing."""
 
 
 class GroupMachine:

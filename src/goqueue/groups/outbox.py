@@ -5,6 +5,7 @@ Also the names of the alarms that steps set: each is one deadline of one group o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum, auto
 from typing import NamedTuple
 
@@ -37,6 +38,13 @@ class AlarmKey(NamedTuple):
 
 
 Alarms = Deadlines[AlarmKey]
+
+# (group, member): a member of a queue group is out, and what it holds can be given to others.
+Departed = Callable[[str, str], None]
+
+
+def ignore_departure(_group: str, _member_id: str) -> None:
+    """For a node that delivers nothing."""
 
 
 class Outbox:

@@ -6,11 +6,8 @@ Every method returns an awaitable of the reply, and awaiting it raises the error
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import cast
-from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -19,11 +16,8 @@ from goqueue.clock import Rng
 from goqueue.coordinator.runtime import Coordinator
 from goqueue.coordinator.shard import Transaction
 from goqueue.errors import (
-    GoQueueError,
     GroupBeingDeleted,
     GroupModeMismatch,
-    PartitionNotFound,
-    TopicNotFound,
 )
 from goqueue.groups.commands import (
     AlterQueue,
@@ -54,6 +48,7 @@ from goqueue.groups.commands import (
     SyncGroup,
     UseQueue,
 )
+from goqueue.groups.commits import Commits, NewOffset
 from goqueue.groups.delivery_port import QueueDelivery, Releases
 from goqueue.groups.queue_settings import AsQueue, Mode, QueueSettings, Sharing
 from goqueue.groups.records import PolicyValue
@@ -61,24 +56,9 @@ from goqueue.groups.statistics import Rebalances, RebalanceStatistics
 from goqueue.ids import parse_group_id
 from goqueue.records import TopicPartition
 
+__all__ = ["CONSUMER_OFFSETS", "GroupService", "NewOffset"]
+
 CONSUMER_OFFSETS = "__consumer_offsets"
-
-# (topic, partition, offset): wait until all records below the offset survive a power cut; None if they do.
-DataSynced = Callable[[str, int, int], Awaitable[None] | None]
-
-# An offset that can be committed, or why it cannot.
-_Resolved = OffsetToCommit | GoQueueError
-
-
-@dataclass(frozen=True, slots=True)
-class NewOffset:
-    """An offset to commit, as a front-end knows it: by the topic's name."""
-
-    topic: str
-    partition: int
-    offset: int
-    leader_epoch: int = -1
-    metadata: str = ""
 
 
 class GroupService:
@@ -91,16 +71,15 @@ class GroupService:
         rebalances: Rebalances,
         *,
         releases: Releases,
-        synced: DataSynced,
+        commits: Commits,
         rng: Rng,
     ) -> None:
         self._coordinator = coordinator
         self._topics = topics
         self._releases = releases
-        self._synced = synced
+        self._commits = commits
         self._rebalances = rebalances
         self._rng = rng
-        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         # Queue groups as they are stored: asked for at every receive.
         self._queues: dict[str, QueueSettings] = {}
 
@@ -177,10 +156,10 @@ class GroupService:
     async def _commit(
         self, group: str, offsets: Sequence[NewOffset], command: Callable[[tuple[OffsetToCommit, ...]], object]
     ) -> Outcomes:
-        resolved = [self._resolved(one) for one in offsets]
+        resolved = [self._commits.resolved(one) for one in offsets]
         # Commits of a group are taken in the order in which they came, however long each waits.
-        async with self._turns.setdefault(group, asyncio.Lock()):
-            checked = await self._lasting(resolved)
+        async with self._commits.turn(group):
+            checked = await self._commits.lasting(resolved)
             valid = tuple(one for one in checked if isinstance(one, OffsetToCommit))
             asked = command(valid)
             reply = self._submit(group, asked) if valid else None
@@ -319,32 +298,3 @@ class GroupService:
 
     def _submit(self, group: str, command: object) -> Awaitable[object]:
         return self._coordinator.submit(parse_group_id(group), command)
-
-    async def _lasting(self, resolved: Sequence[_Resolved]) -> Sequence[_Resolved]:
-        """Wait until no power cut can take what was read: else others would lie below the offset, never to be read."""
-        begun = [self._begin_wait(one) for one in resolved]
-        return [one if wait is None else await _after(wait, one) for one, wait in begun]
-
-    def _begin_wait(self, one: _Resolved) -> tuple[_Resolved, Awaitable[None] | None]:
-        if not isinstance(one, OffsetToCommit):
-            return one, None
-        try:
-            return one, self._synced(one.topic, one.partition, one.offset)
-        except GoQueueError as error:
-            return error, None
-
-    def _resolved(self, one: NewOffset) -> _Resolved:
-        topic = self._topics.find(one.topic)
-        if topic is None:
-            return TopicNotFound(one.topic)
-        if not 0 <= one.partition < len(topic.partitions):
-            return PartitionNotFound(one.topic, one.partition)
-        return OffsetToCommit(one.topic, topic.topic_id, one.partition, one.offset, one.leader_epoch, one.metadata)
-
-
-async def _after(wait: Awaitable[None], one: _Resolved) -> _Resolved:
-    try:
-        await wait
-    except GoQueueError as error:
-        return error
-    return one

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,7 +16,7 @@ from goqueue.broker.fetch import FetchQuery, PartitionRead
 from goqueue.broker.record_reads import is_hidden
 from goqueue.codec.batch import parse_batch_header
 from goqueue.delivery.values import AcquiredRange, Action, RangeSettlement
-from goqueue.errors import GoQueueError
+from goqueue.errors import GoQueueError, NotFound
 from goqueue.groups.partitions import TopicIdPartition
 from goqueue.records import Isolation, TopicPartition
 
@@ -72,7 +73,9 @@ async def read_shared(
         seconds_left = deadline - loop.time()
         if found or seconds_left <= 0 or not places:
             return found
-        await services.delivery.wait(member[0], places, int(seconds_left * 1000) + 1)
+        # A topic that goes while it is waited for is told in the next round.
+        with suppress(NotFound):
+            await services.delivery.wait(member[0], places, int(seconds_left * 1000) + 1)
 
 
 async def _fill(

@@ -264,6 +264,19 @@ async def test_a_topic_that_is_not_there_is_told_beside_the_others(client: Share
 
 
 @simulated
+async def test_a_topic_that_goes_while_it_is_waited_for_is_told(client: ShareClient, services: Services) -> None:
+    waiting = asyncio.ensure_future(client.fetch(max_wait=1_000))
+    await asyncio.sleep(0.1)
+
+    await services.topics.delete("jobs")
+    first = await waiting
+    second = await client.fetch(max_wait=1_000)
+
+    assert (first["error_code"], second["error_code"]) == (0, 0)
+    assert second["responses"][0]["partitions"][0]["error_code"] == UNKNOWN_TOPIC_ID
+
+
+@simulated
 async def test_readers_see_what_is_committed(client: ShareClient, services: Services) -> None:
     """An open transaction holds everything behind it back; what it aborts is never given."""
     producer = await services.transactions.init_producer("tx", timeout_ms=60_000)
