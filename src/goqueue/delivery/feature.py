@@ -17,6 +17,7 @@ from goqueue.delivery.dead_letter import DeadLetters
 from goqueue.delivery.dead_letter import OnFailure as OnDeadLetterFailure
 from goqueue.delivery.machine import DeliveryMachine
 from goqueue.delivery.service import DELIVERY_STATE, DeliveryService
+from goqueue.delivery.settler import Settler
 from goqueue.delivery.table import Queues
 from goqueue.delivery.taking import Taker
 from goqueue.delivery.values import GroupSettingsOf
@@ -80,6 +81,15 @@ def feature(
         coordinator,
         queues,
         Taker(coordinator, queues, offload=offload, clock=clock, rng=rng),
+        Settler(
+            coordinator,
+            queues,
+            dead_letters,
+            topics=topics,
+            partitions=partitions,
+            rng=rng,
+            receipts_max=config.receive_max,
+        ),
         dead_letters,
         config=config,
         topics=topics,

@@ -16,6 +16,8 @@ from goqueue.errors import InvalidReceipt
 
 _LEASE_DIGITS = 16
 _CHECK_DIGITS = 8
+_OFFSET_DIGITS = 19
+_PARTITION_DIGITS = 10
 _PARTS = 4
 _HEX = frozenset("0123456789abcdef")
 
@@ -40,7 +42,13 @@ def split_receipt(receipt: str) -> tuple[str, int, int, str]:
     if len(parts) != _PARTS:
         raise InvalidReceipt(receipt)
     place, offset, count, nonce = parts
-    if not (offset.isdecimal() and count.isdecimal() and offset.isascii() and count.isascii() and len(offset) < 20):
+    if not (
+        offset.isdecimal()
+        and count.isdecimal()
+        and offset.isascii()
+        and count.isascii()
+        and len(offset) <= _OFFSET_DIGITS
+    ):
         raise InvalidReceipt(receipt)
     return place, int(offset), int(count[:10]), nonce
 
@@ -48,7 +56,7 @@ def split_receipt(receipt: str) -> tuple[str, int, int, str]:
 def split_place(place: str, receipt: str) -> tuple[str, int]:
     """The topic and the partition of a receipt."""
     topic, colon, partition = place.rpartition(":")
-    if not (colon and topic and partition.isdecimal() and partition.isascii() and len(partition) < 10):
+    if not (colon and topic and partition.isdecimal() and partition.isascii() and len(partition) <= _PARTITION_DIGITS):
         raise InvalidReceipt(receipt)
     return topic, int(partition)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from goqueue.broker.partitions import Partition, Partitions
 from goqueue.broker.topics import TopicService
@@ -19,14 +19,12 @@ from goqueue.delivery.commands import (
     ResetQueue,
     Settle,
     SettleHeld,
-    SettleShare,
-    ShareSettled,
 )
 from goqueue.delivery.dead_letter import DeadLetters
 from goqueue.delivery.policy import DeliveryPolicy, group_policy, node_policy, topic_policy
 from goqueue.delivery.queue import Queue
-from goqueue.delivery.receipts import is_ours, parse_nonce, split_place, split_receipt
 from goqueue.delivery.records import QueueId
+from goqueue.delivery.settler import Settler, check_visibility
 from goqueue.delivery.stats import LaneReport, PriorityStats, ReliabilityStats, priority_stats, reliability_stats
 from goqueue.delivery.table import Queues
 from goqueue.delivery.taking import Taker, Wanted
@@ -48,17 +46,12 @@ from goqueue.errors import (
     InternalTopic,
     InvalidRequest,
     NotHeld,
-    ReceiptExpired,
-    ReceiptNotFound,
     TopicIdNotFound,
 )
 from goqueue.ids import parse_group_id
 from goqueue.records import TopicPartition
 
 DELIVERY_STATE = "__delivery_state"
-REASON_CHARS_MAX = 1000
-VISIBILITY_MS_MAX = 12 * 3600 * 1000
-_DELAY_MS_MAX = 365 * 24 * 3600 * 1000
 
 
 class DeliveryService:
@@ -69,6 +62,7 @@ class DeliveryService:
         coordinator: Coordinator,
         queues: Queues,
         taker: Taker,
+        settler: Settler,
         dead_letters: DeadLetters,
         *,
         config: DeliveryConfig,
@@ -81,6 +75,7 @@ class DeliveryService:
         self._coordinator = coordinator
         self._queues = queues
         self._taker = taker
+        self._settler = settler
         self._dead_letters = dead_letters
         self._config = config
         self._topics = topics
@@ -140,49 +135,7 @@ class DeliveryService:
 
     async def settle(self, settlements: Sequence[Settlement], *, durable: bool = False) -> list[Settled]:
         """Do what each says; one result each, in their order. With `durable` it waits for the disk."""
-        if len(settlements) > self._config.receive_max:
-            raise InvalidRequest(
-                f"{len(settlements)} receipts are more than {self._config.receive_max}", field="receipts"
-            )
-        results: list[Settled | None] = [None] * len(settlements)
-        shares: dict[tuple[Any, ...], _Share | None] = {}
-        for position, one in enumerate(settlements):
-            receipt, action, delay_ms, reason, visibility_ms = one
-            try:
-                place, offset, count, nonce = split_receipt(receipt)
-                kind = (place, count, nonce, action, delay_ms, reason, visibility_ms)
-                share = shares.get(kind)
-                if share is None:
-                    share = shares[kind] = self._share(one, place, nonce)
-                share.offsets.append(offset)
-                share.positions.append(position)
-            except GoQueueError as error:
-                results[position] = Settled(receipt, error=error)
-        by_shard: dict[int, list[tuple[_Share, SettleShare]]] = {}
-        for kind, found in shares.items():
-            if found is not None:
-                _, count, _, action, delay_ms, reason, visibility_ms = kind
-                part = SettleShare(
-                    found.lease_id, count, action, found.offsets, delay_ms, reason[:REASON_CHARS_MAX], visibility_ms
-                )
-                by_shard.setdefault(found.shard, []).append((found, part))
-        replies = [
-            self._coordinator.submit_to(
-                shard, Settle([part for _, part in parts], durable=durable, chance=self._rng.random())
-            )
-            for shard, parts in by_shard.items()
-        ]
-        for reply, parts in zip(replies, by_shard.values(), strict=True):
-            try:
-                outcomes: list[ShareSettled] = await reply
-            except GoQueueError as error:
-                for share, _ in parts:
-                    for position in share.positions:
-                        results[position] = Settled(settlements[position].receipt, error=error)
-                continue
-            for (share, part), outcome in zip(parts, outcomes, strict=True):
-                self._fill(share, part, outcome, settlements, results)
-        return [one for one in results if one is not None]
+        return await self._settler.settle(settlements, durable=durable)
 
     async def settle_ranges(
         self, group: str, at: TopicPartition, consumer: str, ranges: Sequence[RangeSettlement]
@@ -191,7 +144,7 @@ class DeliveryService:
         queue_id = QueueId(group, self._partitions.get(at.topic, at.partition).topic_id, at.partition)
         command = SettleHeld(queue_id, consumer, ranges, chance=self._rng.random())
         held: list[bool] = await self._coordinator.submit_to(self._taker.shard_of(queue_id), command)
-        self._wake(queue_id)
+        self._queues.wake(queue_id)
         return [
             None if one else NotHeld(f"{consumer} holds nothing from {first} to {last} of {at}")
             for one, (first, last, _, _) in zip(held, ranges, strict=True)
@@ -202,7 +155,7 @@ class DeliveryService:
         for queue in self._queues.of_group(group):
             if queue.in_flight.get(consumer):
                 await self._coordinator.submit_to(self._taker.shard_of(queue.id), ReleaseConsumer(queue.id, consumer))
-                self._wake(queue.id)
+                self._queues.wake(queue.id)
 
     # --- where groups stand --------------------------------------------------------------
 
@@ -221,7 +174,7 @@ class DeliveryService:
             queue = await self._known(QueueId(group, partition.topic_id, place.partition))
             if queue is not None and (queue.sequence or queue.outstanding):
                 await self._taker.look(queue, partition, 1)
-                found[place] = self._lowest(queue, partition)
+                found[place] = self._settler.lowest(queue, partition)
         return found
 
     async def reset(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
@@ -232,7 +185,7 @@ class DeliveryService:
         }
         for place, queue_id in queues.items():
             await self._coordinator.submit_to(self._taker.shard_of(queue_id), ResetQueue(queue_id, offsets[place]))
-            self._wake(queue_id)
+            self._queues.wake(queue_id)
 
     async def forget(self, group: str) -> None:
         """The group was deleted: so is its state."""
@@ -333,7 +286,8 @@ class DeliveryService:
                 share = -(-left // max(len(order) - number, 1))
                 got = await self._taker.take(one._replace(limit=share, max_bytes=max_bytes))
                 left -= len(got)
-                max_bytes -= sum(len(d.value or b"") + len(d.key or b"") + 32 for d in got)
+                if len(order) > 1:
+                    max_bytes -= sum(len(d.value or b"") + len(d.key or b"") + 32 for d in got)
                 found += got
         except BaseException:
             if found:
@@ -353,65 +307,6 @@ class DeliveryService:
     def _policy(self, topic: str, settings: GroupSettings) -> DeliveryPolicy:
         policy = topic_policy(self._node_policy, topic, self._topics.config(topic))
         return group_policy(policy, settings.wishes)
-
-    # --- settling ------------------------------------------------------------------------
-
-    def _share(self, settlement: Settlement, place: str, nonce: str) -> _Share:
-        receipt, _, delay_ms, _, visibility_ms = settlement
-        topic, number = split_place(place, receipt)
-        parsed = parse_nonce(nonce, receipt)
-        if visibility_ms is not None:
-            check_visibility(visibility_ms)
-        if delay_ms is not None and not 0 <= delay_ms <= _DELAY_MS_MAX:
-            raise InvalidRequest(f"delay is {delay_ms} ms", field="delay", hint=f"use 0 to {_DELAY_MS_MAX} ms")
-        known = self._topics.find(topic)
-        if known is None or number >= len(known.partitions) or not is_ours(parsed, known.topic_id, number):
-            raise ReceiptNotFound(receipt)
-        if parsed.shard >= self._coordinator.partitions:
-            raise ReceiptNotFound(receipt)
-        return _Share(topic, number, parsed.shard, parsed.lease_id, [], [])
-
-    def _fill(
-        self,
-        share: _Share,
-        part: SettleShare,
-        outcome: ShareSettled,
-        settlements: Sequence[Settlement],
-        results: list[Settled | None],
-    ) -> None:
-        topic, number = share.topic, share.partition
-        committed, in_flight, dlq = -1, 0, None
-        queue = None if outcome.queue is None else self._queues.find(outcome.queue)
-        if queue is not None:
-            committed = self._lowest(queue, self._partitions.get(topic, number))
-            in_flight = queue.in_flight_count
-            self._wake(queue.id)
-            if outcome.dies:
-                dlq = self._dead_letters.topic_for(topic)
-        refused, taken, next_ms = outcome.refused, outcome.action_taken, outcome.next_visible_ms
-        count = part.count
-        for position, offset in zip(share.positions, share.offsets, strict=True):
-            receipt = settlements[position].receipt
-            if offset in refused:
-                results[position] = Settled(receipt, topic, number, offset, error=ReceiptExpired(receipt))
-            else:
-                results[position] = Settled(
-                    receipt, topic, number, offset, taken, count, next_ms, dlq, committed, in_flight
-                )
-
-    def _lowest(self, queue: Queue, partition: Partition) -> int:
-        """The lowest unsettled offset: outstanding, or untouched as far as anyone looked, or where nobody looked."""
-        window = self._queues.desk(queue.id).window
-        window.move_to(queue.cursors)
-        untouched = window.lowest_untouched(partition.log.last_stable_offset)
-        outstanding = queue.lowest_outstanding()
-        lowest = untouched if outstanding is None else min(outstanding, untouched)
-        return max(lowest, min(partition.log.start_offset, untouched))
-
-    def _wake(self, queue_id: QueueId) -> None:
-        waiters = self._queues.desk(queue_id).waiters
-        if waiters:
-            waiters.wake_all()
 
     # --- loading -------------------------------------------------------------------------
 
@@ -449,25 +344,6 @@ class DeliveryService:
         if not task.cancelled():
             # A shard that cannot be loaded says so through `on_failure`, and to whoever asks next.
             task.exception()
-
-
-class _Share(NamedTuple):
-    """Receipts of one settlement that differ only in their offsets."""
-
-    topic: str
-    partition: int
-    shard: int
-    lease_id: int
-    offsets: list[int]
-    positions: list[int]
-
-
-def check_visibility(visibility_ms: int) -> None:
-    """Refuse a visibility that nobody can mean."""
-    if not 0 <= visibility_ms <= VISIBILITY_MS_MAX:
-        raise InvalidRequest(
-            f"visibility is {visibility_ms} ms", field="visibility_timeout", hint=f"use 0 to {VISIBILITY_MS_MAX} ms"
-        )
 
 
 def _merged(ranges: Sequence[AcquiredRange]) -> list[AcquiredRange]:

@@ -51,6 +51,12 @@ class Queues:
         """Messages that a consumer holds, over all partitions."""
         return sum(queue.in_flight.get(consumer, 0) for queue in self._by_group.get(group, {}).values())
 
+    def wake(self, queue_id: QueueId) -> None:
+        """Somebody answered: whoever waits for the queue may have more now."""
+        desk = self._desks.get(queue_id)
+        if desk is not None and desk.waiters:
+            desk.waiters.wake_all()
+
     def drop_shard(self, is_of_shard: Callable[[QueueId], bool]) -> None:
         """A shard was dropped from memory: what it knew is no longer true."""
         for queue in [one for one in self._queues.values() if is_of_shard(one.id)]:
@@ -77,9 +83,7 @@ class Queues:
 
     def on_ready(self, queue: Queue) -> None:
         """Messages became available by time."""
-        desk = self._desks.get(queue.id)
-        if desk is not None:
-            desk.waiters.wake_all()
+        self.wake(queue.id)
 
     def on_dying(self, queue: Queue) -> None:
         """Messages are on their way to the dead-letter topic."""

@@ -241,34 +241,33 @@ class Taker:
         parts = [
             (one, *receipt_parts(topic, number, partition.topic_id, shard, one.lease_id, one.count)) for one in granted
         ]
-        by_offset = {offset: part for part in parts for offset in offsets_of(part[0].ranges)}
-        deliveries: list[Delivery] = []
-        for lane, record in reading.records:
-            offset, timestamp_ms, key, value, headers = record
-            part = by_offset.get(offset)
-            if part is None:
-                # Another consumer was faster, or it waits for an earlier message of its key.
-                continue
-            one, before, behind = part
-            deliveries.append(
-                _delivery(
-                    Delivery,
-                    (
-                        topic,
-                        number,
-                        offset,
-                        timestamp_ms,
-                        key,
-                        value,
-                        headers,
-                        lane,
-                        f"{before}{offset}{behind}",
-                        one.count,
-                        one.deadline_ms,
-                        one.first_ms,
-                    ),
-                )
+        if reading.retries or wanted.policy.key_ordered:
+            # Not all that was read was granted, or not in one lease per lane.
+            by_offset = {offset: part for part in parts for offset in offsets_of(part[0].ranges)}
+            chosen = [(lane, record, part) for lane, record in reading.records if (part := by_offset.get(record[0]))]
+        else:
+            by_lane = {part[0].lane: part for part in parts}
+            chosen = [(lane, record, by_lane[lane]) for lane, record in reading.records]
+        deliveries: list[Delivery] = [
+            _delivery(
+                Delivery,
+                (
+                    topic,
+                    number,
+                    offset,
+                    timestamp_ms,
+                    key,
+                    value,
+                    headers,
+                    lane,
+                    f"{before}{offset}{behind}",
+                    one.count,
+                    one.deadline_ms,
+                    one.first_ms,
+                ),
             )
+            for lane, (offset, timestamp_ms, key, value, headers), (one, before, behind) in chosen
+        ]
         partition.traffic.messages_out += len(deliveries)
         return deliveries
 
