@@ -86,3 +86,13 @@ def test_the_page_on_share_groups_works_from_top_to_bottom(broker):
     assert "order 3" in dead
     assert "packing" in seen
     assert "share" in seen
+
+
+def test_the_page_on_queues_works_from_top_to_bottom(broker):
+    page = (ROOT / "docs" / "howto" / "queue.md").read_text()
+
+    outputs = [run(language, code, broker) for language, code in BLOCK.findall(page)]
+
+    shown = "\n".join(outputs)
+    expected = ("requeued jobs", '"failed":0', "charged 10 EUR", "delivered 10 parcels", "1 sent back", "stored before")
+    assert [text for text in expected if text not in shown] == []

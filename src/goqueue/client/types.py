@@ -186,7 +186,10 @@ def decode_message(wire: WireMessage) -> Message:
 def decode_queue_message(wire: WireMessage, group: str) -> QueueMessage:
     """The message, with its receipt."""
     read = _from_base64 if wire.encoding == "base64" else _from_text
-    pairs = wire.headers_list if wire.headers_list is not None else list(wire.headers.items())
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    if wire.headers:
+        pairs = wire.headers_list if wire.headers_list is not None else wire.headers.items()
+        headers = tuple([(name, read(one)) for name, one in pairs])
     return QueueMessage(
         wire.topic,
         wire.partition,
@@ -194,7 +197,7 @@ def decode_queue_message(wire: WireMessage, group: str) -> QueueMessage:
         wire.timestamp,
         read(wire.key),
         read(wire.value),
-        tuple([(name, read(one)) for name, one in pairs]) if pairs else (),
+        headers,
         wire.priority,
         receipt=wire.receipt_handle,
         delivery_count=wire.delivery_count,

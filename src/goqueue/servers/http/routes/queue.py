@@ -115,35 +115,37 @@ async def _settle(services: Services, body: AckBody, make: MakeSettlement) -> Se
 
 def _answer(settled: Sequence[Settled], body: AckBody, now_ms: int) -> SettledReceipts | Answer:
     results = [_result(one, body, now_ms) for one in settled]
-    failed = sum(1 for one in settled if one.error is not None)
+    failed = sum([one.error is not None for one in settled])
     reply = SettledReceipts(results=results, succeeded=len(results) - failed, failed=failed)
     return Answer(207, reply) if failed else reply
 
 
 def _result(one: Settled, body: AckBody, now_ms: int) -> SettledReceipt:
-    if one.error is not None:
-        return SettledReceipt(
-            success=False, receipt_handle=one.receipt, error=detail_of(one.error), status=wire_of(one.error).http
-        )
+    receipt, topic, partition, offset, taken, count, next_visible_ms, dlq_topic, committed, in_flight, error = one
+    if error is not None:
+        return SettledReceipt(success=False, receipt_handle=receipt, error=detail_of(error), status=wire_of(error).http)
     result = SettledReceipt(
         success=True,
-        receipt_handle=one.receipt,
-        action=one.action_taken,
-        topic=one.topic,
-        partition=one.partition,
-        offset=one.offset,
-        delivery_count=one.delivery_count,
-        committed_offset=one.committed_offset,
-        offset_advanced=one.committed_offset > one.offset,
-        in_flight_count=one.in_flight,
+        receipt_handle=receipt,
+        action=taken,
+        topic=topic,
+        partition=partition,
+        offset=offset,
+        delivery_count=count,
+        committed_offset=committed,
+        offset_advanced=committed > offset,
+        in_flight_count=in_flight,
     )
-    if one.next_visible_ms is not None:
+    if taken == "acked":
+        # Nearly all are, and nothing more is to be said of them.
+        return result
+    if next_visible_ms is not None:
         if isinstance(body, VisibilityBody):
-            result.new_deadline, result.extended_by = one.next_visible_ms, max(0, one.next_visible_ms - now_ms)
+            result.new_deadline, result.extended_by = next_visible_ms, max(0, next_visible_ms - now_ms)
         else:
-            result.next_visible_at = one.next_visible_ms
-    if one.dead_letter_topic is not None:
-        result.dlq_topic = one.dead_letter_topic
+            result.next_visible_at = next_visible_ms
+    if dlq_topic is not None:
+        result.dlq_topic = dlq_topic
     if isinstance(body, NackBody | RejectBody) and body.reason:
         result.reason = body.reason
     return result
