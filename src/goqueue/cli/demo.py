@@ -22,7 +22,7 @@ CUSTOMERS = ("ada", "grace", "linus", "margaret", "ken", "barbara")
 def demo(
     fast: bool = typer.Option(False, "--fast", help="Do not pause between the steps."),
 ) -> None:
-    """Show produce, consume, groups and replay, step by step."""
+    """Show produce, consume, groups, replay and the queue, step by step."""
     try:
         asyncio.run(_tour(Tour(Console(highlight=False), pause_s=0.0 if fast or not sys.stdout.isatty() else 1.5)))
     except KeyboardInterrupt:
@@ -67,6 +67,7 @@ async def _tour(tour: Tour) -> None:
                 await _look(tour, client)
                 await _share(tour, client)
                 await _replay(tour, client)
+                await _queue(tour, client)
         finally:
             await node.stop()
     tour.line("")
@@ -128,3 +129,32 @@ async def _replay(tour: Tour, client: Client) -> None:
         while len(again) < len(CUSTOMERS):
             again += await consumer.poll(timeout_ms=500)
     tour.line(f"{len(again)} messages came a second time: nothing is gone just because it was read")
+
+
+async def _queue(tour: Tour, client: Client) -> None:
+    await tour.step(
+        "Read the same topic as a queue, message by message", f"goqueue queue receive {TOPIC} --group cards"
+    )
+    async with client.producer() as producer:
+        await producer.send_and_wait(TOPIC, "order 7 of nobody", priority="critical")
+    async with client.queue(TOPIC, group="cards") as queue:
+        done = 0
+        while done < len(CUSTOMERS) + 1:
+            for message in await queue.receive(limit=1):
+                done += 1
+                if message.priority == "critical":
+                    await queue.reject(message, reason="no such customer")
+                    tour.line(f"{message.text} is critical, so it came early; it can never succeed: rejected")
+                else:
+                    await queue.ack(message)
+                    tour.line(f"{message.text}: acked, and never seen again")
+    await tour.step("Look at what died, and send it back", f"goqueue dlq redrive {TOPIC}")
+    async with asyncio.timeout(30):
+        while not (letters := (await client.dead_letters(TOPIC))["letters"]):  # noqa: ASYNC110 - it moves by itself
+            await asyncio.sleep(0.05)
+        tour.line(f"{letters[0]['message']['value']} lies in {TOPIC}.dlq: {letters[0].get('error')}")
+        job = await client.redrive(TOPIC)
+        while job["state"] == "running":
+            await asyncio.sleep(0.05)
+            job = await client.get(f"/topics/{TOPIC}/dlq/redrive")
+    tour.line(f"{job['redriven']} sent back, with its history as headers")

@@ -221,7 +221,6 @@ def _result(one: Settled) -> dict[str, Any]:
         "partition": one.partition,
         "offset": one.offset,
         "delivery_count": one.delivery_count,
-        "committed_offset": one.committed_offset,
         "next_visible_at": one.next_visible_at,
         "new_deadline": one.new_deadline,
         "dlq_topic": one.dead_letter_topic,

@@ -82,7 +82,6 @@ class Settled(msgspec.Struct, frozen=True, rename={"receipt": "receipt_handle", 
     partition: int = -1
     offset: int = -1
     delivery_count: int = 0
-    committed_offset: int = -1
     next_visible_at: int | None = None
     new_deadline: int | None = None
     dead_letter_topic: str | None = None

@@ -68,7 +68,10 @@ class VisibilityBody(AckBody):
 
 
 class SettledReceipt(Reply):
-    """What became of one receipt: where its message lies and what was done, or the error."""
+    """What became of one receipt: where its message lies and what was done, or the error.
+
+    Where the group stands in the partition is told with a single receipt, not with each of many.
+    """
 
     success: bool
     receipt_handle: str | UnsetType = UNSET

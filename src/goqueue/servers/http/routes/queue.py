@@ -106,7 +106,10 @@ async def _settle(services: Services, body: AckBody, make: MakeSettlement) -> Se
         (settled,) = await services.delivery.settle([make(body.receipt_handle)], durable=body.durable)
         if settled.error is not None:
             raise settled.error
-        return _result(settled, body, services.clock.now_ms())
+        result = _result(settled, body, services.clock.now_ms())
+        result.committed_offset, result.in_flight_count = settled.committed_offset, settled.in_flight
+        result.offset_advanced = settled.committed_offset > settled.offset
+        return result
     if body.receipt_handle is not UNSET:
         raise InvalidRequest("there are both a receipt and several", field="receipts", hint="send one of the two")
     settlements = [make(receipt) for receipt in body.receipts]
@@ -121,7 +124,7 @@ def _answer(settled: Sequence[Settled], body: AckBody, now_ms: int) -> SettledRe
 
 
 def _result(one: Settled, body: AckBody, now_ms: int) -> SettledReceipt:
-    receipt, topic, partition, offset, taken, count, next_visible_ms, dlq_topic, committed, in_flight, error = one
+    receipt, topic, partition, offset, taken, count, next_visible_ms, dlq_topic, _, _, error = one
     if error is not None:
         return SettledReceipt(success=False, receipt_handle=receipt, error=detail_of(error), status=wire_of(error).http)
     result = SettledReceipt(
@@ -132,9 +135,6 @@ def _result(one: Settled, body: AckBody, now_ms: int) -> SettledReceipt:
         partition=partition,
         offset=offset,
         delivery_count=count,
-        committed_offset=committed,
-        offset_advanced=committed > offset,
-        in_flight_count=in_flight,
     )
     if taken == "acked":
         # Nearly all are, and nothing more is to be said of them.
