@@ -14,11 +14,12 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
-from goqueue.codec.batch import decode_records, parse_batch_header
+from goqueue.codec.batch import BatchHeader, decode_records, encode_sparse_batch, parse_batch_header
 from goqueue.codec.frame import HEADER_BYTES, parse_frame_header
 from goqueue.errors import CorruptFrame, TooBusy
 from goqueue.metadata.image import Event, TopicDeleted
-from goqueue.records import Header, NewRecord
+from goqueue.ports import Buffer
+from goqueue.records import Header, NewRecord, Record
 
 if TYPE_CHECKING:
     from goqueue.broker.partitions import Partition, Partitions
@@ -47,6 +48,15 @@ class Sifted(NamedTuple):
     fresh: list[int]
     repeats: dict[int, Remembered]
     twins: dict[int, int]
+
+
+class Thinned(NamedTuple):
+    """What is left of a batch, closed and opened."""
+
+    batch: Buffer
+    # Its records count from here, wherever it comes to lie.
+    base_offset: int
+    fresh: list[Record]
 
 
 class Window:
@@ -127,6 +137,23 @@ class Deduplication:
                 sifted.fresh.append(position)
         window.check_room(len(firsts))
         return sifted
+
+    def thin(self, place: Partition, header: BatchHeader, batch: Buffer, now_ms: int) -> Thinned | None:
+        """A closed batch without the records that are repeats; None if it is to be stored as it came.
+
+        Its offsets and sequences stay, as after compaction: its producer counts on them.
+        """
+        records = decode_records(batch)
+        if not any(record.headers for record in records):
+            return None
+        new = [NewRecord(one.key, one.value, one.headers) for one in records]
+        sifted = self.sift(place, new, range(len(new)), now_ms)
+        has_ids = any(digest_of(records[at].headers) is not None for at in sifted.fresh)
+        if not has_ids and not sifted.repeats:
+            return None
+        fresh = [records[at] for at in sifted.fresh]
+        left = batch if len(fresh) == len(records) else encode_sparse_batch(header, fresh)
+        return Thinned(left, header.base_offset, fresh)
 
     def remember(self, topic_id: UUID, headers: Sequence[Header], place: Remembered) -> None:
         """A record is stored: its id, if it has one, counts from now."""

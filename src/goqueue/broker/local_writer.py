@@ -49,6 +49,7 @@ class LocalWriter:
         flags: Flags = _NO_FLAGS,
         headers: bytes = b"",
         marker: bool = False,
+        thinned: bool = False,
     ) -> Appended:
         """Check and write one closed batch. Returns once it is written, not yet durable."""
         log = self._log
@@ -60,6 +61,7 @@ class LocalWriter:
             flags=flags,
             headers=headers,
             marker=marker,
+            thinned=thinned,
         )
         if appended.duplicate:
             return appended

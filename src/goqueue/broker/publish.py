@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from goqueue.broker.batch_checks import check_acks, check_keys, check_limits, check_timestamp, header_of, keyless
 from goqueue.broker.batch_lanes import NORMAL, BatchLane, lane_of, lane_of_batch
-from goqueue.broker.deduplication import Deduplication, Remembered, Sifted
+from goqueue.broker.deduplication import Deduplication, Remembered, Sifted, Thinned
 from goqueue.broker.partitions import Partition, Partitions
 from goqueue.broker.placement import Share, place_records, split_share
 from goqueue.broker.stages import AfterAppend, PublishStage
@@ -93,20 +93,22 @@ class PublishService:
         acks: Acks,
         internal: bool = False,
         lane: BatchLane | None = None,
+        sifted: bool = False,
     ) -> Pending:
         """Check and write one closed batch, and say what is left to wait for.
 
         Who knows the records' `lane` says so; else they are looked at if the topic wants that, or are normal.
+        Where repeats are `sifted` out already, they are not looked for again.
         """
         place = self._partitions.get(topic, partition)
         try:
-            return self._append(place, batch, acks, lane, internal=internal)
+            return self._append(place, batch, acks, lane, internal=internal, sifted=sifted)
         except GoQueueError as error:
             place.traffic.failures[wire_of(error).code] += 1
             raise
 
     def _append(
-        self, place: Partition, batch: Buffer, acks: Acks, lane: BatchLane | None, *, internal: bool
+        self, place: Partition, batch: Buffer, acks: Acks, lane: BatchLane | None, *, internal: bool, sifted: bool
     ) -> Pending:
         if place.internal and not internal:
             raise InternalTopic(place.topic_name)
@@ -124,7 +126,17 @@ class PublishService:
                 lane = lane_of_batch(batch)
             batch = _opened(place, batch, now_ms)
         writer = place.writer
-        if lane is None or lane is NORMAL:
+        thinned = None
+        if place.config.dedup_window_ms and not sifted and not header[5] & TRANSACTIONAL:
+            check_batch(batch)
+            thinned = self._deduplication.thin(place, header_of(batch), batch, now_ms)
+        if thinned is not None:
+            lane = lane or NORMAL
+            appended = writer.append(
+                thinned.batch, now_ms=now_ms, priority=lane.priority, flags=lane.flags, thinned=True
+            )
+            self._remember(place, thinned, appended, now_ms)
+        elif lane is None or lane is NORMAL:
             appended = writer.append(batch, now_ms=now_ms)
         else:
             appended = writer.append(batch, now_ms=now_ms, priority=lane.priority, flags=lane.flags)
@@ -135,6 +147,13 @@ class PublishService:
             for hook in self._after_append:
                 hook(place.topic_name, place.id, appended.base_offset, appended.last_offset)
         return Pending(appended, writer.reached(appended.last_offset + 1, acks) if acks else None)
+
+    def _remember(self, place: Partition, thinned: Thinned, appended: Appended, now_ms: int) -> None:
+        if not appended.duplicate:
+            for one in thinned.fresh:
+                offset = appended.base_offset + one.offset - thinned.base_offset
+                remembered = Remembered(place.id, offset, one.timestamp_ms, now_ms)
+                self._deduplication.remember(place.topic_id, one.headers, remembered)
 
     def _check_transactional(self, header: BatchHeader) -> None:
         if not self._transactions:
@@ -292,10 +311,11 @@ class PublishService:
             transactional=sender.transactional,
             now_ms=now_ms,
         )
-        pending = self.append(topic, share.partition, batch, acks=acks, lane=lane_of(chosen))
+        sifted = not sender.is_idempotent
+        pending = self.append(topic, share.partition, batch, acks=acks, lane=lane_of(chosen), sifted=sifted)
         appended = pending.appended
         place = self._partitions.get(topic, share.partition)
-        has_window = place.config.dedup_window_ms and not appended.duplicate
+        has_window = place.config.dedup_window_ms and sifted
         for offset, position in enumerate(share.positions, appended.base_offset):
             sent_ms = records[position].timestamp_ms
             stamp_ms = appended.stamped_ms if appended.stamped_ms >= 0 else now_ms if sent_ms is None else sent_ms

@@ -157,11 +157,15 @@ class PartitionLog:
         flags: int = 0,
         headers: bytes = b"",
         marker: bool = False,
+        thinned: bool = False,
     ) -> Appended:
-        """Check and write one closed batch. It is written when this returns, not yet synced."""
+        """Check and write one closed batch. It is written when this returns, not yet synced.
+
+        From one that is `thinned` the broker took records away: it has fewer than offsets, perhaps none.
+        """
         if marker:
             return appends.append_marker(self._state, batch, now_ms=now_ms, leader_epoch=leader_epoch)
-        return append_data(self._state, batch, now_ms, leader_epoch, priority, flags, headers)
+        return append_data(self._state, batch, now_ms, leader_epoch, priority, flags, headers, thinned=thinned)
 
     def append_frames(self, data: Buffer) -> int:
         """Write frames as the leader has them; returns the new end."""

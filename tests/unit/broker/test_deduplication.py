@@ -11,6 +11,7 @@ from tests.unit.broker.stack import Stack, at_once
 
 from goqueue.broker.deduplication import DEDUPLICATION_HEADER, Remembered, Window
 from goqueue.broker.publish import Published
+from goqueue.codec.batch import encode_batch
 from goqueue.config import Config
 from goqueue.errors import TooBusy
 from goqueue.records import Acks, NewRecord
@@ -138,6 +139,70 @@ async def test_a_topic_made_again_under_its_name_knows_no_ids() -> None:
     await stack.topics.delete("t")
     await stack.topic("t", 3, **{"goqueue.dedup.window.ms": "1000"})
     assert not (await send(stack, "a"))[0].duplicate
+
+
+def batch_of(stack: Stack, *ids: str | None, sequence: int = -1) -> bytes:
+    """A closed batch as a Kafka client sends it."""
+    records = [
+        NewRecord(None, (one or "none").encode(), () if one is None else ((DEDUPLICATION_HEADER, one.encode()),))
+        for one in ids
+    ]
+    producer_id, epoch = (-1, -1) if sequence < 0 else (7, 0)
+    return encode_batch(
+        records,
+        now_ms=stack.clock.now_ms(),
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+    )
+
+
+async def values(stack: Stack) -> list[tuple[int, bytes | None]]:
+    return [(one.offset, one.value) for one in await stack.read_all("t", 0)]
+
+
+async def test_repeats_are_taken_out_of_a_kafka_clients_batch_and_its_offsets_stay() -> None:
+    stack = await stack_with_window()
+    first = stack.publish.append("t", 0, batch_of(stack, "a", None, "b"), acks=Acks.LEADER).appended
+    second = stack.publish.append("t", 0, batch_of(stack, "a", "c", "c", "b", None), acks=Acks.LEADER).appended
+    third = stack.publish.append("t", 0, batch_of(stack, "a", "b"), acks=Acks.LEADER).appended
+    fourth = stack.publish.append("t", 0, batch_of(stack, "d"), acks=Acks.LEADER).appended
+    assert [(one.base_offset, one.last_offset) for one in (first, second, third, fourth)] == [
+        (0, 2),
+        (3, 7),
+        (8, 9),
+        (10, 10),
+    ]
+    assert await values(stack) == [(0, b"a"), (1, b"none"), (2, b"b"), (4, b"c"), (7, b"none"), (10, b"d")]
+
+
+async def test_an_idempotent_producers_sequence_goes_on_over_what_was_taken_out() -> None:
+    files = MemoryFiles()
+    stack = await stack_with_window(files)
+    send_batch = stack.publish.append
+    send_batch("t", 0, batch_of(stack, "a", "b", sequence=0), acks=Acks.LEADER)
+    send_batch("t", 0, batch_of(stack, "a", "b", sequence=2), acks=Acks.LEADER)
+    again = send_batch("t", 0, batch_of(stack, "a", "b", sequence=2), acks=Acks.LEADER).appended
+    last = send_batch("t", 0, batch_of(stack, "c", sequence=4), acks=Acks.ALL)
+    assert last.durable is not None
+    await last.durable
+    assert (again.duplicate, again.base_offset) == (True, 2)
+    assert (last.appended.duplicate, last.appended.base_offset) == (False, 4)
+
+    recovered = await stack_with_window(files.crash(Survival.NOTHING))
+
+    assert await values(recovered) == [(0, b"a"), (1, b"b"), (4, b"c")]
+    assert (await send(recovered, "c"))[0].duplicate
+
+
+async def test_what_a_kafka_client_sent_is_known_to_others_and_the_other_way_round() -> None:
+    stack = await stack_with_window()
+    await send(stack, "http")
+    stack.publish.append("t", 0, batch_of(stack, "kafka"), acks=Acks.LEADER)
+    stack.publish.append("t", 1, batch_of(stack, "http"), acks=Acks.LEADER)
+    (repeat,) = await send(stack, "kafka")
+    assert (repeat.duplicate, repeat.partition) == (True, 0)
+    assert await stored(stack) == 2
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 200))))
