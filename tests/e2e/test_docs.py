@@ -95,4 +95,4 @@ def test_the_page_on_queues_works_from_top_to_bottom(broker):
 
     shown = "\n".join(outputs)
     expected = ("requeued jobs", '"failed":0', "charged 10 EUR", "delivered 10 parcels", "1 sent back", "stored before")
-    assert [text for text in expected if text not in shown] == []
+    assert [text for text in expected if text not in shown] == [], shown
