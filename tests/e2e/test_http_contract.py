@@ -10,11 +10,11 @@ from tests.e2e.http import Http
 
 from goqueue.servers.http.app import ROUTES
 
-# A stream ends only when its reader does, and the two pages that describe the rest are not described.
+# A stream ends only when its reader does; the two pages that describe the rest, and the way to them, are not described.
 OPERATIONS = [
     (route.method, route.path)
     for route in ROUTES
-    if not route.path.endswith("/stream") and route.path not in {"/openapi.json", "/docs"}
+    if not route.path.endswith("/stream") and route.path not in {"/", "/openapi.json", "/docs"}
 ]
 
 
