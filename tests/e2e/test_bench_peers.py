@@ -30,6 +30,9 @@ def test_the_smoke_run_measures_us_and_whoever_starts_quickly(tmp_path):
     produced = {one["peer"]: one["figures"]["produce_per_s"] for one in found["samples"] if one["workload"] == "100 B"}
     assert {"GoQueue, Kafka wire", "GoQueue, HTTP", "null broker"} <= produced.keys()
     assert all(rate > 0 for rate in produced.values())
+    consumed = {one["peer"]: one["figures"]["consume_per_s"] for one in found["samples"] if one["workload"] == "100 B"}
+    # A client that waits for messages that nobody sent would be at a hundred or so.
+    assert min(consumed.values()) > 500
     assert "produce 100 B, share of the null broker" in printed
     assert (tmp_path / "peers-throughput.svg").stat().st_size > 1000
     assert (tmp_path / "peers-latency.svg").stat().st_size > 1000
