@@ -17,7 +17,7 @@ from goqueue.ports import Buffer
 from goqueue.records import Record
 
 _BATCHES_MAX = 8
-_BYTES_MAX = 8 * 1024 * 1024
+_BYTES_MAX = 2 * 1024 * 1024
 _READ_BYTES = 256 * 1024
 
 

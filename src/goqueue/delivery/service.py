@@ -279,15 +279,25 @@ class DeliveryService:
         order = [*wanted[start:], *wanted[:start]]
         found: list[Delivery] = []
         max_bytes = request.max_bytes
+        # Those that could fill their share, and may have more.
+        filled: list[Wanted] = []
         try:
-            for number, one in enumerate([*order, *order] if len(order) > 1 else order):
-                if left <= 0 or max_bytes <= 0:
+            for number, one in enumerate(order):
+                share = -(-left // (len(order) - number))
+                if share <= 0 or max_bytes <= 0:
                     break
-                share = -(-left // max(len(order) - number, 1))
                 got = await self._taker.take(one._replace(limit=share, max_bytes=max_bytes))
                 left -= len(got)
-                if len(order) > 1:
-                    max_bytes -= sum(len(d.value or b"") + len(d.key or b"") + 32 for d in got)
+                max_bytes -= _size(got) if len(order) > 1 else 0
+                found += got
+                if len(got) == share:
+                    filled.append(one)
+            for one in filled:
+                if left <= 0 or max_bytes <= 0:
+                    break
+                got = await self._taker.take(one._replace(limit=left, max_bytes=max_bytes))
+                left -= len(got)
+                max_bytes -= _size(got)
                 found += got
         except BaseException:
             if found:
@@ -344,6 +354,11 @@ class DeliveryService:
         if not task.cancelled():
             # A shard that cannot be loaded says so through `on_failure`, and to whoever asks next.
             task.exception()
+
+
+def _size(found: Sequence[Delivery]) -> int:
+    """Roughly what they take in an answer."""
+    return sum(len(one.value or b"") + len(one.key or b"") + 32 for one in found)
 
 
 def _merged(ranges: Sequence[AcquiredRange]) -> list[AcquiredRange]:

@@ -7,6 +7,7 @@ passed over here and settled without a word.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -36,6 +37,8 @@ _LOOKS_MAX = 64
 # How often a plan is made again because another receive was faster, or all it found was gone.
 _ATTEMPTS = 1000
 _LEASE_BITS = 63
+# Partitions whose last opened batches are kept.
+_OPENED_PARTITIONS_MAX = 64
 _delivery = tuple.__new__
 
 
@@ -76,7 +79,7 @@ class Taker:
         self._offload = offload
         self._clock = clock
         self._rng = rng
-        self._opened: dict[tuple[str, int], tuple[Partition, OpenedBatches]] = {}
+        self._opened: OrderedDict[tuple[str, int], tuple[Partition, OpenedBatches]] = OrderedDict()
 
     async def take(self, wanted: Wanted) -> list[Delivery]:
         """Lease up to `limit` messages and return them with their receipts."""
@@ -212,6 +215,9 @@ class Taker:
         known = self._opened.get(partition.key)
         if known is None or known[0] is not partition:
             known = self._opened[partition.key] = (partition, OpenedBatches())
+            if len(self._opened) > _OPENED_PARTITIONS_MAX:
+                self._opened.popitem(last=False)
+        self._opened.move_to_end(partition.key)
         return known[1]
 
     # --- leasing -------------------------------------------------------------------------
