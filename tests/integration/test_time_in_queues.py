@@ -10,12 +10,9 @@ from typing import Any
 
 import pytest
 
-from goqueue.delivery.values import Action, Receive, Settlement
-from goqueue.records import TopicPartition
 from goqueue.testing import EmbeddedBroker
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-AT = TopicPartition("orders", 0)
 
 
 @pytest.fixture
@@ -39,16 +36,9 @@ def values(broker: EmbeddedBroker, topic: str = "orders") -> list[bytes | None]:
     return [message.value for message in broker.client().read(topic, 0)[0]]
 
 
-def receive(broker: EmbeddedBroker) -> list[Any]:
-    """What a queue group gets now; the service itself is asked, on the broker's loop."""
-    asked = Receive("work", "me", [AT], limit=10)
-    return broker._loop.run(broker._running.services.delivery.receive(asked))
-
-
-def settle(broker: EmbeddedBroker, receipt: str, action: Action) -> Any:
-    (settled,) = broker._loop.run(broker._running.services.delivery.settle([Settlement(receipt, action)]))
-    assert settled.error is None
-    return settled
+@pytest.fixture
+def queue(broker: EmbeddedBroker) -> Any:
+    return broker.client().queue("orders", group="work", auto_extend=False, wait_ms=0)
 
 
 def test_a_delayed_message_comes_when_its_time_has_come(broker):
@@ -78,39 +68,39 @@ def test_messages_delayed_by_a_week_and_by_a_moment_come_each_at_its_time(broker
     ]
 
 
-def test_a_message_whose_visibility_ended_is_received_again(broker):
+def test_a_message_whose_visibility_ended_is_received_again(broker, queue):
     publish(broker, value="work")
-    (first,) = receive(broker)
-    assert receive(broker) == []
+    (first,) = queue.receive()
+    assert queue.receive() == []
 
     broker.clock.advance(seconds=31)
 
-    (again,) = receive(broker)
+    (again,) = queue.receive()
     assert (first.delivery_count, again.delivery_count) == (1, 2)
 
 
-def test_retries_wait_longer_each_time_and_end_in_the_dead_letters(broker):
+def test_retries_wait_longer_each_time_and_end_in_the_dead_letters(broker, queue):
     publish(broker, value="poison")
     for count, back_off_s in ((1, 1), (2, 2), (3, 4)):
-        (delivery,) = receive(broker)
+        (delivery,) = queue.receive()
         assert delivery.delivery_count == count
-        settle(broker, delivery.receipt, Action.NACK)
+        queue.nack(delivery)
         broker.clock.advance(ms=back_off_s * 1000 - 1)
-        assert receive(broker) == []
+        assert queue.receive() == []
         broker.clock.advance(ms=1)
 
-    (last,) = receive(broker)
-    settle(broker, last.receipt, Action.NACK)
+    (last,) = queue.receive()
+    queue.nack(last)
     broker.clock.advance()
 
-    assert receive(broker) == []
+    assert queue.receive() == []
     assert values(broker, "orders.dlq") == [b"poison"]
 
 
-def test_a_lease_that_ends_for_the_last_time_is_a_dead_letter_without_anybody_asking(broker):
+def test_a_lease_that_ends_for_the_last_time_is_a_dead_letter_without_anybody_asking(broker, queue):
     publish(broker, value="poison")
     for _ in range(4):
-        assert len(receive(broker)) == 1
+        assert len(queue.receive()) == 1
         broker.clock.advance(seconds=31)
 
     assert values(broker, "orders.dlq") == [b"poison"]

@@ -169,7 +169,7 @@ def latency(run: Run, rate: int) -> None:
         call("delete")
         return {name: result[name] for name in ("rate", "p50_ms", "p99_ms", "p999_ms", "max_ms")}
 
-    run.take_turns(f"latency at {rate}/s", run.servers(run.offering("latency")), work, warm_up=False)
+    run.take_turns(f"latency at {rate}/s", run.servers(run.offering("latency")), work)
 
 
 def queue(run: Run) -> None:
