@@ -25,6 +25,8 @@ def api(broker):
     http.post("/topics", {"name": "orders", "num_partitions": 2})
     http.publish("orders", *range(5))
     http.post("/groups/readers/offsets", {"offsets": {"orders": {"0": 1}}})
+    taken = http.post("/topics/orders/receive", {"group": "workers", "limit": 2})["messages"]
+    http.post("/messages/reject", {"receipt_handle": taken[0]["receipt_handle"], "reason": "bad"})
     return schemathesis.openapi.from_url(f"http://{broker.http}/openapi.json")
 
 

@@ -19,7 +19,7 @@ _OFFSET_COLUMNS = ["topic", "partition", "committed", "end", "lag", "lag_seconds
 def list_groups(output: Output = Format.table, server: Server = None, context: ContextName = None) -> None:
     """List groups."""
     rows = with_client(lambda client: client.groups(), server, context)
-    show(rows, output, ["id", "state", "protocol", "members", "generation", "topics"])
+    show(rows, output, ["id", "mode", "state", "protocol", "members", "generation", "topics"])
 
 
 @app.command()
@@ -29,7 +29,9 @@ def describe(group: str, output: Output = Format.table, server: Server = None, c
     if output is not Format.table:
         show(found, output)
         return
-    show({key: found.get(key) for key in ("id", "state", "protocol", "generation", "topics")}, output)
+    show(
+        {key: found.get(key) for key in ("id", "mode", "sharing", "state", "protocol", "generation", "topics")}, output
+    )
     typer.echo("\nmembers")
     members = [
         {
