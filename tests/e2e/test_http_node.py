@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+import time
 from contextlib import suppress
 
 import pytest
@@ -98,7 +99,14 @@ def test_every_series_that_is_declared_is_fed(http, broker):
 
 
 # Series that stay at nought as long as nothing goes wrong; each has its own test where it does.
-QUIET = {"storage_fsync_errors", "consumer_revocation_timeouts"}
+QUIET = {
+    "storage_fsync_errors",
+    "consumer_revocation_timeouts",
+    "broker_delayed_messages_expired",
+    "transactions_timed_out",
+    "transactions_marker_retries",
+    "transactions_prepared_participants",
+}
 
 
 def exercise(http, broker):
@@ -140,7 +148,31 @@ def exercise(http, broker):
                 read += 1
                 consumer.commit(message, asynchronous=False)
     http.publish("metered", "behind")
+    exercise_delay(http)
+    exercise_transactions(http)
     return consumers
+
+
+def exercise_delay(http):
+    """One that fires, one that is cancelled, one that waits."""
+    path = "/topics/metered-later"
+    (soon,), (never,), _ = [
+        http.post(f"{path}/messages", {"value": "x", "delay": delay})["results"] for delay in ("20ms", "1h", "1h")
+    ]
+    assert soon["delayed"]
+    http.delete(f"{path}/delayed/{never['partition']}/{never['offset']}")
+    deadline = time.monotonic() + 20
+    while not http.get(f"{path}/messages?from=earliest")["messages"]:
+        assert time.monotonic() < deadline
+
+
+def exercise_transactions(http):
+    http.put("/topics/metered-together")
+    ids = http.post("/producers/init", {"transactional_id": "metered"})
+    of = {"producer_id": ids["producer_id"], "epoch": ids["epoch"]}
+    http.post("/transactions/begin", {**of, "transactional_id": "metered"})
+    http.post("/transactions/publish", {**of, "topic": "metered-together", "value": "x", "sequence": 0})
+    http.post("/transactions/commit", {**of, "transactional_id": "metered"})
 
 
 def test_the_description_covers_every_route_and_can_be_read(http):
