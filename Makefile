@@ -70,6 +70,9 @@ peers-install: $(READY) ## get the brokers and clients that bench-peers compares
 bench-queue: $(READY) ## receipts, lanes and delay, from the machine alone to a client over HTTP
 	$(BIN)/python -m tests.bench.bench_queue
 
+bench-transactions: $(READY) ## what transactions cost, against the same client without them
+	$(BIN)/python -m tests.bench.bench_transactions
+
 docs: $(READY) ## write the reference pages that are made from the code
 	$(BIN)/python -m goqueue.node.settings_page > docs/reference/settings.md
 	$(BIN)/python -m goqueue.servers.kafka.compatibility docs/reference/kafka-compatibility.md
@@ -80,4 +83,4 @@ constraints: $(READY) ## write the lock again from what is installed
 clean: ## remove what the verbs made, keep ./data
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .hypothesis bench-results
 
-.PHONY: help install run test test-unit test-cover test-slow bench-log bench-kafka bench-http bench-peers peers-install bench-queue lint fmt docs constraints clean
+.PHONY: help install run test test-unit test-cover test-slow bench-log bench-kafka bench-http bench-peers peers-install bench-queue lint fmt docs constraints clean bench-transactions

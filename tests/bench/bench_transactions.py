@@ -1,0 +1,125 @@
+"""`make bench-transactions`: what transactions cost, against the same client without them.
+
+    python -m tests.bench.bench_transactions [--quick]
+
+Everything is compared within one run and one round. What was sent must be what committed readers
+get, or there is no figure. Prints a Markdown table; exit code 1 if a bar was not met.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from tests.bench.measure import Bar, at_least, at_most, table, told
+from tests.bench.transactions_load import PARTITIONS, consume, latencies, produce, run
+from tests.e2e.http import Http
+from tests.e2e.process import BrokerProcess
+
+SIZE = 100
+FLUSH_MS = 100
+MESSAGES = 1000
+
+
+def bench(*, seconds: float, rounds: int, commits: int) -> list[Bar]:
+    """All bars."""
+    with tempfile.TemporaryDirectory(prefix="goqueue-bench-") as folder:
+        broker = BrokerProcess(Path(folder)).start()
+        try:
+            return [
+                *throughput(broker, seconds, rounds),
+                *commit_latency(broker, commits),
+                *reading(broker, seconds, rounds),
+            ]
+        finally:
+            broker.stop()
+
+
+def throughput(broker: BrokerProcess, seconds: float, rounds: int) -> list[Bar]:
+    """Commits against flushes, every 100 ms and every 1,000 messages."""
+    by_time, by_count, rates, ends = [], [], [], []
+    for number in range(rounds):
+        pace: dict[str, Any]
+        for pace, ratios in (({"every_ms": FLUSH_MS}, by_time), ({"every_messages": MESSAGES}, by_count)):
+            name = f"{next(iter(pace))}-{number}"
+            order = [False, True] if number % 2 == 0 else [True, False]
+            rate = {}
+            for transactional in order:
+                topic = f"{name}-{transactional}".lower()
+                new_topic(broker, topic)
+                done = run(
+                    produce,
+                    address=broker.kafka,
+                    topic=topic,
+                    size=SIZE,
+                    seconds=seconds,
+                    transactional=transactional,
+                    **pace,
+                )
+                verified(broker, topic, done["count"])
+                rate[transactional] = done["count"] / done["seconds"]
+                if transactional and ratios is by_time:
+                    rates.append(rate[True])
+                    ends.append(done["ends"] / done["seconds"])
+            ratios.append(rate[True] / rate[False])
+    return [
+        at_least("commits every 100 ms, share of flushes every 100 ms", median(by_time), 0.7),
+        told("messages of 100 B in it, per second", median(rates), digits=0),
+        told("commits in it, per second", median(ends)),
+        told("commits every 1,000 messages, share of flushes every 1,000", median(by_count)),
+    ]
+
+
+def commit_latency(broker: BrokerProcess, commits: int) -> list[Bar]:
+    """A commit is a decision on the disk; a produce is a batch on the disk."""
+    new_topic(broker, "latency")
+    taken = run(latencies, address=broker.kafka, topic="latency", rounds=commits)
+    produce_ms, commit_ms = (sorted(taken[name]) for name in ("produce_ms", "commit_ms"))
+    p99 = int(0.99 * commits)
+    return [
+        at_most("commit p99, of an acks=all produce's p99", commit_ms[p99] / produce_ms[p99], 4),
+        told("commit p50, ms", median(commit_ms)),
+        told("commit p99, ms", commit_ms[p99]),
+        told("acks=all produce p50, ms", median(produce_ms)),
+        told("acks=all produce p99, ms", produce_ms[p99]),
+    ]
+
+
+def reading(broker: BrokerProcess, seconds: float, rounds: int) -> list[Bar]:
+    """The same committed records, read both ways."""
+    new_topic(broker, "read")
+    arguments: dict[str, Any] = {"address": broker.kafka, "topic": "read", "size": SIZE, "seconds": 2 * seconds}
+    written = run(produce, **arguments, every_ms=FLUSH_MS, transactional=True)["count"]
+    ratios = []
+    for number in range(2 * rounds + 1):
+        rate = {}
+        for committed in [False, True] if number % 2 == 0 else [True, False]:
+            done = run(consume, address=broker.kafka, topic="read", count=written, committed=committed)
+            rate[committed] = done["count"] / done["seconds"]
+        ratios.append(rate[True] / rate[False])
+    return [at_least("read-committed fetch, share of read-uncommitted", median(ratios), 0.9)]
+
+
+def new_topic(broker: BrokerProcess, name: str) -> None:
+    Http(broker.http).post("/topics", {"name": name, "num_partitions": PARTITIONS})
+
+
+def verified(broker: BrokerProcess, topic: str, expected: int) -> None:
+    """Committed readers get every message that was acknowledged."""
+    run(consume, address=broker.kafka, topic=topic, count=expected, committed=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a smoke run of seconds")
+    quick = parser.parse_args().quick
+    bars = bench(seconds=1, rounds=1, commits=100) if quick else bench(seconds=5, rounds=3, commits=1000)
+    print(table(bars))
+    return 0 if quick or all(bar.met is not False for bar in bars) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
