@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 from tests.e2e.conftest import StartBroker
@@ -250,3 +250,43 @@ def test_the_blocking_client_has_transactions_too(broker: BrokerProcess) -> None
         while len(found) < 2:
             found = [message.value for message in client.read("sync-out", 0, wait_ms=500)[0]]
         assert found == [b"1", b"2"]
+
+
+async def test_messages_of_a_queue_are_acked_with_what_was_made_of_them(client: Client, topic: str) -> None:
+    done = f"{topic}-done"
+    await client.create_topic(done, partitions=2)
+    async with client.producer() as feeder:
+        for number in range(6):
+            await feeder.send(topic, str(number), partition=number % 2)
+    async with client.producer(transactional_id=topic) as producer, client.queue(topic, group=topic) as queue:
+        taken = []
+        while len(taken) < 6:
+            taken += await queue.receive(wait_ms=500)
+        good = sorted(taken, key=lambda message: int(message.value or b""))
+        async with producer.transaction() as transaction:
+            await transaction.send(done, b"made of 0 and 1", partition=0)
+            await transaction.ack(*good[:2])
+        async with producer.transaction() as transaction:
+            await transaction.reject(good[2], reason="never")
+        aborted = await producer.transaction().__aenter__()
+        await aborted.send(done, b"never seen", partition=0)
+        await aborted.ack(*good[3:])
+        await aborted.__aexit__(LookupError, LookupError(), None)
+        await until(client, done, {b"made of 0 and 1"})
+        await until(client, f"{topic}.dlq", {b"2"})
+        for message in good[3:]:
+            # Nothing came of the abort: their receipts are as good as before.
+            await retried(lambda message=message: queue.ack(message))
+
+
+async def retried(ask: Callable[[], Awaitable[object]]) -> None:
+    """The partitions are told of an abort milliseconds after it is answered."""
+    deadline = asyncio.get_running_loop().time() + 10
+    while True:
+        try:
+            await ask()
+        except ClientError:
+            assert asyncio.get_running_loop().time() < deadline
+            await asyncio.sleep(0.01)
+        else:
+            return

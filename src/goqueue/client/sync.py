@@ -233,6 +233,14 @@ class Transaction:
         """As the producer's `send`; what goes wrong is raised when the block is left."""
         self._loop.run(self._transaction.send(topic, value, **fields))
 
+    def ack(self, *messages: QueueMessage) -> None:
+        """These messages of a queue are done if the transaction is committed."""
+        self._loop.run(self._transaction.ack(*messages))
+
+    def reject(self, *messages: QueueMessage, reason: str = "") -> None:
+        """These messages of a queue go to the dead-letter topic if the transaction is committed."""
+        self._loop.run(self._transaction.reject(*messages, reason=reason))
+
     def send_offsets(self, consumer: Consumer, offsets: Mapping[TopicPartition, int] | None = None) -> None:
         """Commit how far a consumer is with the transaction."""
         self._loop.run(self._transaction.send_offsets(consumer.asynchronous, offsets))

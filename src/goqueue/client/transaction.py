@@ -13,7 +13,7 @@ the network delivers late is refused and cannot become part of the next.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -32,7 +32,7 @@ from goqueue.records import TopicPartition
 if TYPE_CHECKING:
     from goqueue.client.consumer import Consumer
     from goqueue.client.producer import Producer
-    from goqueue.client.types import Delivered
+    from goqueue.client.types import Delivered, QueueMessage
 
 _FENCED = frozenset({"transaction_fenced", "producer_fenced", "invalid_producer_id_mapping"})
 
@@ -82,6 +82,15 @@ class TransactionSession:
         body = {**self._ids(), "group": group, "offsets": by_topic, **member}
         try:
             await self._call("/transactions/offsets", body)
+        except ClientError as problem:
+            self.failed(problem)
+            raise
+
+    async def settle(self, receipts: Sequence[str], action: str, reason: str) -> None:
+        """Make receipts of a queue part of the transaction."""
+        body = {**self._ids(), "receipts": list(receipts), "action": action, "reason": reason}
+        try:
+            await self._call("/transactions/ack", body)
         except ClientError as problem:
             self.failed(problem)
             raise
@@ -176,6 +185,14 @@ class Transaction:
         if wanted:
             await self._session.add_offsets(consumer.group, wanted, consumer.membership())
             known.update(wanted)
+
+    async def ack(self, *messages: QueueMessage) -> None:
+        """These messages of a queue are done if the transaction is committed; until it ends nobody gets them."""
+        await self._session.settle([message.receipt for message in messages], "ack", "")
+
+    async def reject(self, *messages: QueueMessage, reason: str = "") -> None:
+        """These messages of a queue go to the dead-letter topic if the transaction is committed."""
+        await self._session.settle([message.receipt for message in messages], "reject", reason)
 
     async def __aenter__(self) -> Self:
         if self._consumer is not None:

@@ -80,6 +80,25 @@ class Settle:
     chance: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """Settle receipts when a producer's transaction is committed. Answered as `Settle` is; actions are ack and reject.
+
+    All receipts of the shard or none: one that is no longer good is `refused`, and then nothing is promised.
+    """
+
+    producer_id: int
+    shares: Sequence[SettleShare]
+
+
+@dataclass(frozen=True, slots=True)
+class EndPromises:
+    """The producer's transaction has ended: keep its promises, or forget them. Answered by the queues concerned."""
+
+    producer_id: int
+    commit: bool
+
+
 class ShareSettled(NamedTuple):
     """What became of a share. `queue` is None if the lease is not known (any more)."""
 

@@ -16,6 +16,7 @@ from goqueue.coordinator.topic import CoordinatorTopic
 from goqueue.delivery.dead_letter import DeadLetters
 from goqueue.delivery.dead_letter import OnFailure as OnDeadLetterFailure
 from goqueue.delivery.machine import DeliveryMachine
+from goqueue.delivery.promises import CheckTransaction, Promises
 from goqueue.delivery.service import DELIVERY_STATE, DeliveryService
 from goqueue.delivery.settler import Settler
 from goqueue.delivery.table import Queues
@@ -44,6 +45,7 @@ def feature(
     clock: Clock,
     rng: Rng,
     on_failure: OnFailure | None = None,
+    check_transaction: CheckTransaction | None = None,
     on_dead_letter_failure: OnDeadLetterFailure | None = None,
 ) -> DeliveryService:
     """The delivery service over `__delivery_state`; what its log says is loaded in the background."""
@@ -77,19 +79,21 @@ def feature(
         on_failure=shard_dropped,
     )
     dead_letters.serve(coordinator)
+    settler = Settler(
+        coordinator,
+        queues,
+        dead_letters,
+        topics=topics,
+        partitions=partitions,
+        rng=rng,
+        receipts_max=config.receive_max,
+    )
     service = DeliveryService(
         coordinator,
         queues,
         Taker(coordinator, queues, offload=offload, clock=clock, rng=rng),
-        Settler(
-            coordinator,
-            queues,
-            dead_letters,
-            topics=topics,
-            partitions=partitions,
-            rng=rng,
-            receipts_max=config.receive_max,
-        ),
+        settler,
+        Promises(coordinator, settler, check_transaction),
         dead_letters,
         config=config,
         topics=topics,

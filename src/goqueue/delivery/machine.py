@@ -19,6 +19,7 @@ from goqueue.delivery.commands import (
     BeginMove,
     Dead,
     EndMove,
+    EndPromises,
     ForgetQueue,
     FreshShare,
     Granted,
@@ -26,6 +27,7 @@ from goqueue.delivery.commands import (
     Move,
     OpenQueue,
     ProducerIdNeeded,
+    Promise,
     ReleaseConsumer,
     ResetQueue,
     Settle,
@@ -140,6 +142,9 @@ class DeliveryMachine:
             queue.deltas = 0
         else:
             queue.apply(record)
+        if queue.exhausted:
+            # It was passed over while a transaction held it.
+            self._exhausted[queue] = None
         if queue.dying and not queue.is_incomplete:
             self._table.on_dying(queue)
 
@@ -198,6 +203,16 @@ class DeliveryMachine:
     def _settle(self, command: Settle, now_ms: int, changes: Changes) -> tuple[object, bool]:
         return settling.settle(command, now_ms, self._leases, changes), command.durable
 
+    def _promise(self, command: Promise, now_ms: int, changes: Changes) -> tuple[object, bool]:  # noqa: ARG002
+        # Held: the transaction may be committed as soon as this is answered.
+        return settling.promise(command, self._leases, changes), True
+
+    def _end_promises(self, command: EndPromises, now_ms: int, changes: Changes) -> tuple[object, bool]:
+        for queue in self._queues.values():
+            if command.producer_id in queue.promises:
+                changes[queue] = settling.end_promises(queue, command, now_ms)
+        return tuple(queue.id for queue in changes), True
+
     def _settle_held(self, command: SettleHeld, now_ms: int, changes: Changes) -> tuple[object, bool]:
         queue = self._sound(command.queue)
         return settling.settle_held(queue, command, now_ms, changes), False
@@ -231,7 +246,7 @@ class DeliveryMachine:
 
     def _reset(self, command: ResetQueue, now_ms: int, changes: Changes) -> tuple[None, bool]:  # noqa: ARG002
         queue = self._sound(command.queue)
-        if queue.in_flight_count or queue.dying:
+        if queue.in_flight_count or queue.dying or queue.pending:
             raise GroupInFlight(
                 f"{queue.in_flight_count + len(queue.dying)} messages of group {command.queue.group!r} are in flight"
             )
@@ -246,6 +261,8 @@ class DeliveryMachine:
         Lease: _lease,
         Settle: _settle,
         SettleHeld: _settle_held,
+        Promise: _promise,
+        EndPromises: _end_promises,
         ReleaseConsumer: _release,
         BeginMove: _begin_move,
         EndMove: _end_move,

@@ -27,11 +27,13 @@ from goqueue.delivery.records import (
     Moved,
     Moving,
     Parked,
+    Promised,
     QueueId,
     QueueState,
     Requeued,
     Reset,
     Settled,
+    Withdrawn,
     offsets_of,
     ranges_of,
 )
@@ -75,6 +77,8 @@ class Queue:
         self.chains: dict[tuple[int, int], list[int]] = {}
         # Offsets that an open transaction may settle: they do not become available meanwhile.
         self.pending: dict[int, int] = {}
+        # By producer, what its open transaction will do to them.
+        self.promises: dict[int, list[Promised]] = {}
         self.counts: Counter[str] = Counter()
         self.lane_counts = [0] * LANES
         self._lows: list[tuple[int, int]] = []
@@ -255,6 +259,26 @@ class Queue:
     def _governed(self, change: Governed) -> None:
         self.policy = change.policy
 
+    def _promised(self, change: Promised) -> None:
+        self.pending.update(dict.fromkeys(offsets_of(change.ranges), change.producer_id))
+        self.promises.setdefault(change.producer_id, []).append(change)
+
+    def _withdrawn(self, change: Withdrawn) -> None:
+        for promise in self.promises.pop(change.producer_id, ()):
+            for offset in offsets_of(promise.ranges):
+                self.pending.pop(offset, None)
+                self._look_again(offset)
+
+    def _look_again(self, offset: int) -> None:
+        """What was passed over while it was promised counts now."""
+        hold = self.outstanding.get(offset)
+        if hold is None:
+            return
+        if hold.state is State.EXHAUSTED and hold not in self.exhausted:
+            self.exhausted.append(hold)
+        elif hold.state in {State.EXPIRED, State.DUE, State.PARKED}:
+            heapq.heappush(self.ready[hold.lane], offset)
+
     def _reset(self, change: Reset) -> None:
         self._take(list(self.outstanding))
         self.cursors = change.cursors
@@ -272,6 +296,8 @@ class Queue:
         Moved: _moved,
         Governed: _governed,
         Reset: _reset,
+        Promised: _promised,
+        Withdrawn: _withdrawn,
     }
 
     # --- holds ---------------------------------------------------------------------------
@@ -391,6 +417,7 @@ class Queue:
             self.producer_id,
             self.next_sequence,
             self.moving,
+            [promise for promises in self.promises.values() for promise in promises],
         )
 
     def restore(self, state: QueueState) -> None:
@@ -420,6 +447,10 @@ class Queue:
                 error=one.error,
             )
             self._put(hold, fresh=True, keys=one.keys)
+        self.pending.clear()
+        self.promises.clear()
+        for promise in state.promises:
+            self._promised(promise)
         for chain in self.chains.values():
             chain.sort()
         for (lane, _), chain in self.chains.items():

@@ -138,7 +138,37 @@ class Reset(msgspec.Struct, array_like=True, tag=10):
     cursors: list[int]
 
 
-Change = Cursors | Leased | Parked | Settled | Requeued | Extended | Dying | Moving | Moved | Governed | Reset
+class Promised(msgspec.Struct, array_like=True, tag=11):
+    """A producer's open transaction will settle these: they stay as they are until it ends."""
+
+    producer_id: int
+    # Whether they are rejected instead of done with.
+    rejected: bool
+    reason: str
+    ranges: list[int]
+
+
+class Withdrawn(msgspec.Struct, array_like=True, tag=12):
+    """The producer's transaction has ended: its promises are kept by now, or never will be."""
+
+    producer_id: int
+
+
+Change = (
+    Cursors
+    | Leased
+    | Parked
+    | Settled
+    | Requeued
+    | Extended
+    | Dying
+    | Moving
+    | Moved
+    | Governed
+    | Reset
+    | Promised
+    | Withdrawn
+)
 
 
 class Delta(msgspec.Struct, array_like=True):
@@ -175,6 +205,7 @@ class QueueState(msgspec.Struct, array_like=True):
     producer_id: int
     next_sequence: int
     moving: list[int]
+    promises: list[Promised] = []
 
 
 KEYS: RecordCodec[SnapshotKey | DeltaKey] = RecordCodec({0: SnapshotKey, 1: DeltaKey})

@@ -12,6 +12,7 @@ from goqueue.broker.waiters import Waiter
 from goqueue.clock import Clock, Rng
 from goqueue.config import DeliveryConfig
 from goqueue.coordinator.runtime import Coordinator
+from goqueue.coordinator.shard import Transaction
 from goqueue.delivery.commands import (
     ForgetQueue,
     OpenQueue,
@@ -22,6 +23,7 @@ from goqueue.delivery.commands import (
 )
 from goqueue.delivery.dead_letter import DeadLetters
 from goqueue.delivery.policy import DeliveryPolicy, group_policy, node_policy, topic_policy
+from goqueue.delivery.promises import Promises
 from goqueue.delivery.queue import Queue
 from goqueue.delivery.records import QueueId
 from goqueue.delivery.settler import Settler, check_visibility
@@ -63,6 +65,7 @@ class DeliveryService:
         queues: Queues,
         taker: Taker,
         settler: Settler,
+        promises: Promises,
         dead_letters: DeadLetters,
         *,
         config: DeliveryConfig,
@@ -76,6 +79,7 @@ class DeliveryService:
         self._queues = queues
         self._taker = taker
         self._settler = settler
+        self._promises = promises
         self._dead_letters = dead_letters
         self._config = config
         self._topics = topics
@@ -136,6 +140,23 @@ class DeliveryService:
     async def settle(self, settlements: Sequence[Settlement], *, durable: bool = False) -> list[Settled]:
         """Do what each says; one result each, in their order. With `durable` it waits for the disk."""
         return await self._settler.settle(settlements, durable=durable)
+
+    # --- receipts in a transaction -------------------------------------------------------
+
+    def shards_of(self, receipts: Sequence[str]) -> list[TopicPartition]:
+        """The partitions of `__delivery_state` that must be part of a transaction that settles these."""
+        return [TopicPartition(DELIVERY_STATE, shard) for shard in self._promises.shards_of(receipts)]
+
+    async def promise(
+        self, receipts: Sequence[str], transaction: Transaction, *, rejected: bool = False, reason: str = ""
+    ) -> None:
+        """Let the transaction settle these messages: they are nobody else's until it ends. The first bad one raises."""
+        await self._promises.make(receipts, transaction, rejected=rejected, reason=reason)
+
+    async def end_transaction(self, shard: int, transaction: Transaction, /, *, commit: bool) -> None:
+        """Keep or forget what the transaction promised; done once that is durable, and again if asked again."""
+        for queue_id in await self._promises.end(shard, transaction, commit=commit):
+            self._queues.wake(queue_id)
 
     async def settle_ranges(
         self, group: str, at: TopicPartition, consumer: str, ranges: Sequence[RangeSettlement]

@@ -14,7 +14,7 @@ from goqueue.delivery.dead_letter import DeadLetters
 from goqueue.delivery.queue import Queue
 from goqueue.delivery.receipts import is_ours, parse_nonce, split_place, split_receipt
 from goqueue.delivery.table import Queues
-from goqueue.delivery.values import Settled, Settlement
+from goqueue.delivery.values import Action, Settled, Settlement
 from goqueue.errors import GoQueueError, InvalidRequest, ReceiptExpired, ReceiptNotFound
 
 REASON_CHARS_MAX = 1000
@@ -23,6 +23,15 @@ _DELAY_MS_MAX = 365 * 24 * 3600 * 1000
 _OFFSET_DIGITS = 20
 # Skips the keyword handling of a NamedTuple's own constructor: this runs for every receipt.
 _settled = tuple.__new__
+
+
+class Located(NamedTuple):
+    """Where a receipt belongs."""
+
+    shard: int
+    lease_id: int
+    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody asks for here
+    offset: int
 
 
 class Settler:
@@ -116,6 +125,12 @@ class Settler:
             except GoQueueError as error:
                 results[position] = Settled(receipt, error=error)
         return shares
+
+    def locate(self, receipt: str) -> Located:
+        """Whose receipt it is, or why it is none."""
+        place, offset, count, nonce = split_receipt(receipt)
+        share = self._share(Settlement(receipt, Action.ACK), place, nonce)
+        return Located(share.shard, share.lease_id, count, offset)
 
     def _share(self, settlement: Settlement, place: str, nonce: str) -> _Share:
         receipt, _, delay_ms, _, visibility_ms = settlement

@@ -5,10 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from goqueue.delivery.backoff import backoff_ms
-from goqueue.delivery.commands import Settle, SettleHeld, SettleShare, ShareSettled
+from goqueue.delivery.commands import EndPromises, Promise, Settle, SettleHeld, SettleShare, ShareSettled
 from goqueue.delivery.holds import Hold, State
 from goqueue.delivery.queue import Queue
-from goqueue.delivery.records import Change, Dying, Extended, Requeued, Settled, ranges_of
+from goqueue.delivery.records import (
+    Change,
+    Dying,
+    Extended,
+    Promised,
+    Requeued,
+    Settled,
+    Withdrawn,
+    offsets_of,
+    ranges_of,
+)
 from goqueue.delivery.values import Action
 
 REJECTED = "rejected"
@@ -44,6 +54,47 @@ def settle(command: Settle, now_ms: int, leases: dict[int, list[Any]], changes: 
     return outcomes
 
 
+def promise(command: Promise, leases: dict[int, list[Any]], changes: Changes) -> list[ShareSettled]:
+    """One outcome for each share; changes only if every receipt is good."""
+    taken: dict[Queue, set[int]] = {}
+    outcomes: list[ShareSettled] = []
+    for share in command.shares:
+        lease = leases.get(share.lease_id)
+        if lease is None:
+            outcomes.append(ShareSettled(None, frozenset(share.offsets), "", None, dies=False))
+            continue
+        queue: Queue = lease[0]
+        done = taken.setdefault(queue, set())
+        good = _good(queue, share, done)
+        done.update(good)
+        # A request that is sent again finds its own promise.
+        kept = {offset for offset in share.offsets if queue.pending.get(offset) == command.producer_id}
+        refused = frozenset(share.offsets) - set(good) - kept
+        outcomes.append(ShareSettled(queue.id, refused, "promised", None, dies=False))
+        if good:
+            is_rejected = share.action is Action.REJECT
+            promised = Promised(command.producer_id, is_rejected, share.reason, ranges_of(sorted(set(good))))
+            changes.setdefault(queue, []).append(promised)
+    if any(outcome.refused for outcome in outcomes):
+        changes.clear()
+    return outcomes
+
+
+def end_promises(queue: Queue, command: EndPromises, now_ms: int) -> list[Change]:
+    """What a transaction's end does to a queue."""
+    found: list[Change] = []
+    for one in queue.promises[command.producer_id] if command.commit else ():
+        offsets = [offset for offset in offsets_of(one.ranges) if offset in queue.outstanding]
+        if not offsets:
+            continue
+        if one.rejected and queue.policy.dead_letters:
+            found.append(Dying(ranges_of(offsets), REJECTED, one.reason, now_ms))
+        else:
+            found.append(Settled(ranges_of(offsets)))
+        queue.counts["rejected" if one.rejected else "acked"] += len(offsets)
+    return [*found, Withdrawn(command.producer_id)]
+
+
 def settle_held(queue: Queue, command: SettleHeld, now_ms: int, changes: Changes) -> list[bool]:
     """Whether the consumer held anything in each range."""
     outcomes = []
@@ -53,7 +104,9 @@ def settle_held(queue: Queue, command: SettleHeld, now_ms: int, changes: Changes
         by_count: dict[int, list[int]] = {}
         for offset in range(first, last + 1):
             hold = queue.outstanding.get(offset)
-            if hold is None or offset in done or hold.consumer != command.consumer or hold.state not in _GOOD:
+            if hold is None or hold.consumer != command.consumer or hold.state not in _GOOD:
+                continue
+            if offset in done or offset in queue.pending:
                 continue
             by_count.setdefault(hold.count, []).append(offset)
             done.add(offset)

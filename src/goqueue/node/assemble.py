@@ -28,6 +28,7 @@ from goqueue.delay.schedules import ScheduleService
 from goqueue.delivery.feature import feature as delivery_feature
 from goqueue.delivery.records import QueueId
 from goqueue.delivery.redrive import Redrives
+from goqueue.delivery.service import DELIVERY_STATE
 from goqueue.delivery.values import GroupSettings, Start
 from goqueue.groups.eager import EagerGroups
 from goqueue.groups.feature import feature as group_feature
@@ -143,22 +144,6 @@ async def _wire(
     )
     stack.push_async_callback(groups.close)
     producer_ids = ProducerIds(metadata)
-    transactions = await transaction_feature(
-        config=config.transactions,
-        open_transactions=open_transactions,
-        topics=topics,
-        partitions=partitions,
-        producer_ids=producer_ids,
-        groups_topic=CONSUMER_OFFSETS,
-        group_place=groups.place_of,
-        end_in_groups=groups.end_transaction,
-        files=files,
-        offload=work_offload,
-        clock=clock,
-        on_failure=partial(_report_shard, "transaction"),
-        on_retry=_report_marker,
-    )
-    stack.push_async_callback(transactions.close)
 
     async def group_settings(group: str) -> GroupSettings:
         settings = await groups.ensure_queue(group)
@@ -178,10 +163,28 @@ async def _wire(
         clock=clock,
         rng=rng,
         on_failure=partial(_report_shard, "delivery"),
+        check_transaction=lambda transaction, shard: open_transactions.check_member(
+            transaction.producer_id, transaction.producer_epoch, TopicPartition(DELIVERY_STATE, shard)
+        ),
         on_dead_letter_failure=_report_dead_letters,
     )
     stack.push_async_callback(delivery.close)
     groups.attach(delivery)
+    transactions = await transaction_feature(
+        config=config.transactions,
+        open_transactions=open_transactions,
+        topics=topics,
+        partitions=partitions,
+        producer_ids=producer_ids,
+        group_place=groups.place_of,
+        enders={CONSUMER_OFFSETS: groups.end_transaction, DELIVERY_STATE: delivery.end_transaction},
+        files=files,
+        offload=work_offload,
+        clock=clock,
+        on_failure=partial(_report_shard, "transaction"),
+        on_retry=_report_marker,
+    )
+    stack.push_async_callback(transactions.close)
     delay = delay_feature(
         config=config.delay,
         topics=topics,

@@ -14,7 +14,7 @@ from goqueue.coordinator.runtime import Coordinator, OnFailure
 from goqueue.coordinator.topic import CoordinatorTopic
 from goqueue.ports import Files, Offload
 from goqueue.transactions.machine import TransactionMachine
-from goqueue.transactions.markers import EndInGroups, Markers, OnRetry
+from goqueue.transactions.markers import EndInShard, Markers, OnRetry
 from goqueue.transactions.open_transactions import OpenTransactions
 from goqueue.transactions.service import TRANSACTION_STATE, GroupPlace, TransactionService
 from goqueue.transactions.statistics import TransactionStatistics
@@ -32,9 +32,8 @@ async def feature(
     topics: TopicService,
     partitions: Partitions,
     producer_ids: ProducerIds,
-    groups_topic: str,
     group_place: GroupPlace,
-    end_in_groups: EndInGroups,
+    enders: Mapping[str, EndInShard],
     files: Files,
     offload: Offload,
     clock: Clock,
@@ -59,8 +58,7 @@ async def feature(
     markers = Markers(
         coordinator,
         partitions,
-        groups_topic=groups_topic,
-        end_in_groups=end_in_groups,
+        enders=enders,
         clock=clock,
         statistics=statistics,
         on_retry=on_retry,

@@ -9,7 +9,7 @@ before decides nothing the second time.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Protocol
 
 from goqueue.broker.partitions import Partitions
@@ -29,11 +29,11 @@ _RETRY_MS_MAX = 1000
 COORDINATOR_EPOCH = 0
 
 
-class EndInGroups(Protocol):
-    """Ends a transaction in one partition of the groups' topic, where offsets wait for it."""
+class EndInShard(Protocol):
+    """Ends a transaction in one partition of an internal topic, where offsets or acks wait for it."""
 
     def __call__(self, shard: int, transaction: Transaction, /, *, commit: bool) -> Awaitable[None]:
-        """Done once its marker is durable and the offsets count, or do not."""
+        """Done once that is durable and what waited counts, or does not."""
         ...
 
 
@@ -49,16 +49,15 @@ class Markers:
         coordinator: Coordinator,
         partitions: Partitions,
         *,
-        groups_topic: str,
-        end_in_groups: EndInGroups,
+        enders: Mapping[str, EndInShard],
         clock: Clock,
         statistics: TransactionStatistics,
         on_retry: OnRetry | None = None,
     ) -> None:
         self._coordinator = coordinator
         self._partitions = partitions
-        self._groups_topic = groups_topic
-        self._end_in_groups = end_in_groups
+        # By internal topic, who ends transactions there.
+        self._enders = enders
         self._clock = clock
         self._statistics = statistics
         self._on_retry = on_retry
@@ -175,9 +174,10 @@ class Markers:
 
     async def _mark(self, prepared: Prepared, place: TopicPartition) -> None:
         producer = prepared.producer
-        if place.topic == self._groups_topic:
+        end = self._enders.get(place.topic)
+        if end is not None:
             transaction = Transaction(producer.producer_id, producer.epoch)
-            await self._end_in_groups(place.partition, transaction, commit=prepared.commit)
+            await end(place.partition, transaction, commit=prepared.commit)
             return
         now_ms = self._clock.now_ms()
         marker = encode_marker(

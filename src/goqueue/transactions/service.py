@@ -147,6 +147,12 @@ class TransactionService:
         place = self._group_place(parse_group_id(group))
         await self._submit(transactional_id, AddPartitions(transactional_id, producer, frozenset({place}), number))
 
+    async def add_shard(
+        self, transactional_id: str, producer: Producer, place: TopicPartition, *, number: int | None = None
+    ) -> None:
+        """Make a partition of an internal topic part of the transaction: what its owner promises there."""
+        await self._submit(transactional_id, AddPartitions(transactional_id, producer, frozenset({place}), number))
+
     async def end(
         self,
         transactional_id: str,

@@ -49,6 +49,14 @@ class OffsetsInTransaction(OfTransaction, kw_only=True):
     generation: int = -1
 
 
+class SettleInTransaction(OfTransaction, kw_only=True):
+    """Receipts of a queue that are settled when the transaction is committed; until then the messages are nobody's."""
+
+    receipts: Annotated[list[Text], Meta(min_length=1, max_length=1000)]
+    action: Literal["ack", "reject"] = "ack"
+    reason: Text = ""
+
+
 class PublishInTransaction(Body):
     """One message of the producer's open transaction; `sequence` counts per partition, from 0 in every epoch."""
 

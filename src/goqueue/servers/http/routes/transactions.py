@@ -22,6 +22,7 @@ from goqueue.servers.http.transaction_types import (
     ProducerHeartbeat,
     PublishedInTransaction,
     PublishInTransaction,
+    SettleInTransaction,
     Status,
     TransactionRow,
     Transactions,
@@ -114,6 +115,23 @@ async def commit_offsets(services: Services, call: Call) -> Status:
     for problem in problems:
         if problem is not None:
             raise problem
+    return Status(status="added")
+
+
+async def settle(services: Services, call: Call) -> Status:
+    """Settle receipts of a queue when the transaction is committed, if it is."""
+    body: SettleInTransaction = call.body
+    producer = _producer(body)
+    number = number_of(body.transaction_id, body.producer_id)
+    described = await _described(services, body.transactional_id, producer)
+    for place in services.delivery.shards_of(body.receipts):
+        await services.transactions.add_shard(body.transactional_id, producer, place, number=number or described.number)
+    await services.delivery.promise(
+        body.receipts,
+        Transaction(body.producer_id, body.epoch),
+        rejected=body.action == "reject",
+        reason=body.reason,
+    )
     return Status(status="added")
 
 
@@ -260,6 +278,15 @@ ROUTES = (
         {200: Status},
         body=OffsetsInTransaction,
         errors=_REFUSALS,
+    ),
+    Route(
+        "POST",
+        "/transactions/ack",
+        settle,
+        "Settle receipts within a transaction",
+        {200: Status},
+        body=SettleInTransaction,
+        errors=(*_REFUSALS, 410),
     ),
     Route("POST", "/transactions/commit", commit, "Commit", {200: Status}, body=OfTransaction, errors=_REFUSALS),
     Route("POST", "/transactions/abort", abort, "Abort", {200: Status}, body=OfTransaction, errors=_REFUSALS),
