@@ -143,7 +143,7 @@ class World:
         )
         for record, result in zip(records, results, strict=True):
             if self.succeeded(result.error) and acks is Acks.ALL and record.value:
-                self.history.acknowledge(at, result.offset, record.value, services.clock.now_ms())
+                self.history.acknowledge(at, result.offset, record.value, result.timestamp_ms)
         return all(result.error is None for result in results)
 
     async def commit(self, services: Services, rng: Random) -> None:

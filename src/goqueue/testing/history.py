@@ -29,8 +29,8 @@ class History:
     sent: dict[TopicPartition, set[bytes]] = field(default_factory=lambda: defaultdict(set))
     # Offset to value, acknowledged with acks=all.
     acknowledged: dict[TopicPartition, dict[int, bytes]] = field(default_factory=lambda: defaultdict(dict))
-    # When it was, by the node's clock; and how long each topic keeps what it has, if not for ever.
-    acknowledged_at_ms: dict[TopicPartition, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
+    # Its timestamp, from which its age counts; and how long each topic keeps what it has, if not for ever.
+    stamped_ms: dict[TopicPartition, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
     retention_ms: dict[str, int] = field(default_factory=dict)
     # Of compacted topics: the values that were sent for a key, in order, and how many are acknowledged for sure.
     updates: dict[tuple[TopicPartition, bytes], list[bytes]] = field(default_factory=lambda: defaultdict(list))
@@ -42,10 +42,10 @@ class History:
     topics_deleted: set[str] = field(default_factory=set)
     producer_ids: list[int] = field(default_factory=list)
 
-    def acknowledge(self, at: TopicPartition, offset: int, value: bytes, now_ms: int) -> None:
+    def acknowledge(self, at: TopicPartition, offset: int, value: bytes, stamped_ms: int) -> None:
         """A message was acknowledged with acks=all."""
         self.acknowledged[at][offset] = value
-        self.acknowledged_at_ms[at][offset] = now_ms
+        self.stamped_ms[at][offset] = stamped_ms
 
     def try_update(self, at: TopicPartition, key: bytes, value: bytes) -> None:
         """A key of a compacted topic is about to get a new value."""
@@ -92,7 +92,7 @@ class History:
             raise BrokenPromise(f"{at} has a message twice")
         kept_since_ms = now_ms - self.retention_ms[at.topic] if at.topic in self.retention_ms else 0
         for offset, value in self.acknowledged[at].items():
-            if offset < start and self.acknowledged_at_ms[at][offset] < kept_since_ms:
+            if offset < start and self.stamped_ms[at][offset] < kept_since_ms:
                 continue
             if stored.get(offset) != value:
                 raise BrokenPromise(f"{at} lost {value!r}, acknowledged at {offset}; there is {stored.get(offset)!r}")
