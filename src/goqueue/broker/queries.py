@@ -9,6 +9,7 @@ from uuid import UUID
 from goqueue.broker.fetch import epoch_refusal
 from goqueue.broker.partitions import Partition, Partitions
 from goqueue.errors import InternalTopic, InvalidRequest, OffsetOutOfRange
+from goqueue.log.segment_names import LOG, file_name
 from goqueue.log.timestamps import TimestampOffset
 from goqueue.ports import Files
 from goqueue.records import Isolation
@@ -64,6 +65,15 @@ class LogDir:
     def total_bytes(self) -> int:
         """What our partitions take and what is left for them."""
         return self.usable_bytes + sum(one.size_bytes for one in self.partitions)
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnd:
+    """Where an open log ends: so many bytes into its newest segment."""
+
+    directory: str
+    segment: str
+    size_bytes: int
 
 
 class PartitionQueries:
@@ -147,6 +157,19 @@ class PartitionQueries:
             for partition in range(len(topic.partitions))
         )
         return [LogDir(self._data_dir, self._files.free_bytes(), sizes)]
+
+    def log_ends(self) -> list[LogEnd]:
+        """The end of every open log at one instant, that of the metadata among them.
+
+        Nothing is awaited in here, so no write comes in between: files cut there are what a kill at
+        this instant would have left, which every start can cope with.
+        """
+        logs = [self._metadata.log, *(place.log for place in self._partitions.all_open())]
+        return [
+            LogEnd(log.directory, file_name(log.segments[-1].base_offset, LOG), log.segments[-1].size_bytes)
+            for log in logs
+            if log.segments
+        ]
 
     def _place(self, topic: str, partition: int, leader_epoch: int) -> Partition:
         place = self._partitions.get(topic, partition)

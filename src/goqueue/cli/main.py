@@ -26,6 +26,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "schedule": ("goqueue.cli.schedule:app", "Messages that come again and again."),
     "transactions": ("goqueue.cli.transactions:app", "Look at transactions, and abort those that hang."),
     "prepared": ("goqueue.cli.prepared:app", "Look at prepared transactions, and abort an epoch."),
+    "pipeline": ("goqueue.cli.pipeline:app", "Declare, check, test and run pipelines on Spark."),
+    "jobs": ("goqueue.cli.jobs:app", "Bulk work on Spark: backup, restore and more."),
     "cluster": ("goqueue.cli.cluster:app", "Look at the nodes."),
     "health": ("goqueue.cli.cluster:health", "Ask a broker whether it can serve."),
     "config": ("goqueue.cli.config:app", "Brokers this command line knows by name."),

@@ -27,6 +27,7 @@ class PartitionProgress:
     lag: int
     lag_seconds: float
     metadata: str
+    committed_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,8 @@ class GroupProgress:
             offset = committed[at].offset
             lag = max(0, end - offset)
             seconds = await self._lag_seconds(at, offset) if lag else 0.0
-            rows.append(PartitionProgress(*at, offset, end, lag, seconds, committed[at].metadata))
+            last = committed[at]
+            rows.append(PartitionProgress(*at, offset, end, lag, seconds, last.metadata, last.committed_ms))
         return rows
 
     async def reset(

@@ -97,6 +97,11 @@ class LocalMetadata:
         return self.image.cluster_id
 
     @property
+    def log(self) -> PartitionLog:
+        """The log behind it, for inspection."""
+        return self._log
+
+    @property
     def poisoned(self) -> bool:
         """Whether a sync has failed: no change is taken until the node is started again."""
         return self._log.poisoned

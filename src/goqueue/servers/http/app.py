@@ -17,6 +17,7 @@ from goqueue.servers.http.routes import (
     groups,
     members,
     node,
+    pipelines,
     policy,
     prepared,
     publish,
@@ -44,6 +45,7 @@ _API = (
     *cooperative.ROUTES,
     *policy.ROUTES,
     *dead_letters.ROUTES,
+    *pipelines.ROUTES,
 )
 ROUTES = (*_API, *describe(_API))
 PREFIXES = ("", "/v1")

@@ -15,7 +15,7 @@ import msgspec
 from aiohttp import web
 
 from goqueue.errors import InvalidRequest, RequestTimedOut
-from goqueue.servers.http.form_problem import form_problem
+from goqueue.forms import form_problem
 from goqueue.servers.services import Services
 
 

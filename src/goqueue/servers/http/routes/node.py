@@ -48,6 +48,22 @@ class Cluster(Reply):
     nodes: list[NodeRow]
 
 
+class LogEndRow(Reply):
+    """Where one log ends."""
+
+    directory: str
+    segment: str
+    size_bytes: int
+
+
+class Instant(Reply):
+    """The end of every log that is being written, all at the same instant."""
+
+    taken_ms: int
+    data_dir: str
+    logs: list[LogEndRow]
+
+
 class StatsQuery(msgspec.Struct, forbid_unknown_fields=True):
     """What to count."""
 
@@ -94,6 +110,17 @@ async def cluster(services: Services, _call: Call) -> Cluster:
     return Cluster(cluster_id=identity.cluster_id, controller=identity.node_id, nodes=[node])
 
 
+async def instant(services: Services, _call: Call) -> Instant:
+    """Where every log ends, at one instant: what a backup copies up to. Logs not listed are at rest."""
+    ends = services.queries.log_ends()
+    (log_dir,) = services.queries.log_dirs()
+    return Instant(
+        taken_ms=services.clock.now_ms(),
+        data_dir=log_dir.path,
+        logs=[LogEndRow(directory=one.directory, segment=one.segment, size_bytes=one.size_bytes) for one in ends],
+    )
+
+
 async def metrics(services: Services, _call: Call) -> web.Response:
     """Every series, for Prometheus."""
     from prometheus_client.exposition import CONTENT_TYPE_LATEST
@@ -105,5 +132,6 @@ async def metrics(services: Services, _call: Call) -> web.Response:
 ROUTES = (
     Route("GET", "/stats", stats, "Figures of this node", {200: Stats}, query=StatsQuery),
     Route("GET", "/metrics", metrics, "Metrics for Prometheus", {200: "text/plain"}),
+    Route("GET", "/admin/instant", instant, "Where every log ends now", {200: Instant}),
     Route("GET", "/cluster", cluster, "The nodes", {200: Cluster}),
 )

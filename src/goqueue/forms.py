@@ -1,4 +1,4 @@
-"""What is wrong with the form of a request, said so that the caller can mend it.
+"""What is wrong with the form of what somebody wrote, said so that they can mend it.
 
 msgspec finds the problem and ends its message with the path, as in "Expected `int`, got
 `str` - at `$.messages[3].key`". Here it becomes an error that names the field and, where

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from goqueue.errors import InvalidRequest
-from goqueue.servers.http.form_problem import form_problem
+from goqueue.forms import form_problem
 from goqueue.servers.http.types import CreateTopic, Publish, Truncate
 
 

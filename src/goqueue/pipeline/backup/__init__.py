@@ -1,0 +1,1 @@
+"""Backups of a broker: every log as it was at one instant, verified when made, when checked and when restored."""

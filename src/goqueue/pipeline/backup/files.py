@@ -1,0 +1,178 @@
+"""What happens to one file: copied and checked, checked again, or laid back. Each is one Spark task.
+
+A segment's frames carry checksums of their own; the file as a whole gets a hash. Both are
+computed over the same pass, and a frame that is not sound ends the job: a backup of damage
+would be found out too late.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import mmh3
+
+from goqueue.codec.frame import FrameDamage, walk_frames
+from goqueue.pipeline.backup.manifest import BackupStore, LogFile, sync_folder
+
+_NS_PER_MS = 1_000_000
+
+
+class Damaged(Exception):
+    """A file is not what it should be; says which, and what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A file to copy: up to `limit` bytes, which is where the log ended at the instant of the backup."""
+
+    root: str
+    path: str
+    limit: int
+    modified_ns: int
+    is_segment: bool
+    # The one that its log is written to.
+    is_newest: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """What the frames of a segment add up to."""
+
+    frames: int = 0
+    first_offset: int = -1
+    end_offset: int = -1
+    first_ms: int = -1
+    last_ms: int = -1
+    # Bytes up to the end of the last frame that was counted.
+    size: int = 0
+
+
+def copy_file(piece: Piece, target: str) -> LogFile:
+    """Copy one file into the store, unless its bytes are there; what it consists of."""
+    source = Path(piece.root) / piece.path
+    with _mapped(source, piece.limit) as data:
+        extent = measure(data, piece.path, is_newest=piece.is_newest) if piece.is_segment else Extent(size=len(data))
+        hash_ = hash_of(data[: extent.size])
+        _store(BackupStore(Path(target)), hash_, source, extent.size)
+    return LogFile(
+        path=piece.path,
+        size=extent.size,
+        hash=hash_,
+        kind="segment" if piece.is_segment else "checkpoint",
+        modified_ns=piece.modified_ns,
+        frames=extent.frames,
+        first_offset=extent.first_offset,
+        end_offset=extent.end_offset,
+        first_ms=extent.first_ms,
+        last_ms=extent.last_ms,
+    )
+
+
+def verify_file(file: LogFile, target: str) -> str | None:
+    """Compute everything again from the stored bytes; what differs, or None."""
+    path = BackupStore(Path(target)).object_path(file.hash)
+    try:
+        with _mapped(path, file.size) as data:
+            if path.stat().st_size != file.size:
+                return f"{file.path}: {path.stat().st_size} bytes instead of {file.size}"
+            if file.kind == "segment":
+                extent = measure(data, file.path)
+                if (extent.frames, extent.end_offset) != (file.frames, file.end_offset):
+                    return f"{file.path}: {extent.frames} frames instead of {file.frames}"
+            if hash_of(data) != file.hash:
+                return f"{file.path}: its bytes have another hash"
+    except FileNotFoundError:
+        return f"{file.path}: its object {file.hash} is missing"
+    except Damaged as damage:
+        return str(damage)
+    return None
+
+
+def restore_file(file: LogFile, target: str, root: str, until_ms: int | None) -> LogFile | None:
+    """Lay one file back, as far as it had been written at `until_ms`; None if it had not been begun."""
+    problem = verify_file(file, target)
+    if problem is not None:
+        raise Damaged(problem)
+    source = BackupStore(Path(target)).object_path(file.hash)
+    size, extent = file.size, None
+    if file.kind == "segment" and until_ms is not None and file.last_ms > until_ms:
+        with _mapped(source, file.size) as data:
+            extent = measure(data, file.path, until_ms=until_ms)
+        size = extent.size
+        if not size:
+            return None
+    path = Path(root) / file.path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _copy_bytes(source, path, size)
+    sync_folder(path.parent)
+    if extent is None:
+        return file
+    return LogFile(file.path, size, "", file.kind, 0, extent.frames, extent.first_offset, extent.end_offset)
+
+
+def measure(data: memoryview, where: str, *, until_ms: int | None = None, is_newest: bool = False) -> Extent:
+    """Walk a segment's frames, each checked; those after `until_ms` are not counted."""
+    frames, first_offset, end_offset, first_ms, last_ms, size = 0, -1, -1, -1, -1, 0
+    try:
+        for frame in walk_frames(data):
+            at_ms = frame.header.timestamp_ns // _NS_PER_MS
+            if until_ms is not None and at_ms > until_ms:
+                break
+            if not frames:
+                first_offset, first_ms = frame.header.offset, at_ms
+            frames += 1
+            end_offset, last_ms = frame.batch.last_offset + 1, at_ms
+            size = frame.end
+    except FrameDamage as damage:
+        if damage.is_short and is_newest:
+            # The last write of a broker that was killed: nobody was promised it, and a start cuts it off too.
+            return Extent(frames, first_offset, end_offset, first_ms, last_ms, size)
+        raise Damaged(f"{where}: the frame at byte {damage.position} is damaged: {damage.reason}") from damage
+    return Extent(frames, first_offset, end_offset, first_ms, last_ms, size)
+
+
+def hash_of(data: memoryview) -> str:
+    """128 bits that tell one file from another; damage is found by them, malice is not."""
+    return mmh3.mmh3_x64_128_digest(data).hex()
+
+
+@contextmanager
+def _mapped(path: Path, limit: int) -> Iterator[memoryview]:
+    """The first `limit` bytes of a file, without a copy."""
+    with path.open("rb") as file:
+        size = min(os.fstat(file.fileno()).st_size, limit)
+        if not size:
+            yield memoryview(b"")
+            return
+        mapped = mmap.mmap(file.fileno(), size, prot=mmap.PROT_READ)
+        mapped.madvise(mmap.MADV_SEQUENTIAL)
+        # Not closed by hand: an error on its way out still holds views of it, and the last one ends it.
+        yield memoryview(mapped)
+
+
+def _store(store: BackupStore, hash_: str, source: Path, size: int) -> None:
+    path = store.object_path(hash_)
+    if path.exists() and path.stat().st_size == size:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _copy_bytes(source, path, size)
+    sync_folder(path.parent)
+
+
+def _copy_bytes(source: Path, target: Path, size: int) -> None:
+    """Copy inside the kernel, to a name that is taken only when all is there."""
+    fresh = target.with_name(f"{target.name}.{os.getpid()}.new")
+    with source.open("rb") as reader, fresh.open("wb") as writer:
+        copied = 0
+        while copied < size:
+            step = os.copy_file_range(reader.fileno(), writer.fileno(), size - copied)
+            if not step:
+                raise Damaged(f"{source} ended at byte {copied} instead of {size}")
+            copied += step
+        os.fsync(writer.fileno())
+    fresh.replace(target)

@@ -1,0 +1,115 @@
+"""What a backup consists of: one manifest per backup, over objects that backups share.
+
+    target/backups/20261116T120000Z.json    what was where, with sizes and hashes
+    target/objects/3f/3f9c...               a file's bytes, named by their hash
+
+An object is written under another name, synced and renamed; the manifest comes last, in the
+same way. So a backup that was killed half-way is no backup, and its objects serve the next one.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from goqueue.errors import GoQueueError
+
+FORMAT = 1
+
+
+class BackupNotFound(GoQueueError):
+    """There is no backup of that name, or none at all."""
+
+
+class LogFile(msgspec.Struct, frozen=True):
+    """One file of the broker: a segment, or a checkpoint."""
+
+    path: str
+    size: int
+    hash: str
+    kind: Literal["segment", "checkpoint"]
+    modified_ns: int = 0
+    frames: int = 0
+    first_offset: int = -1
+    # One more than the last offset; what a restore must serve.
+    end_offset: int = -1
+    first_ms: int = -1
+    last_ms: int = -1
+
+    @property
+    def partition(self) -> str:
+        """The directory of the log, as `logs/orders/0`."""
+        return self.path.rpartition("/")[0]
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """One backup."""
+
+    name: str
+    taken_ms: int
+    files: list[LogFile]
+    # "running": at an instant that the broker named; "stopped": nobody was writing.
+    broker: Literal["running", "stopped"]
+    parent: str | None = None
+    format: int = FORMAT
+
+    def ends(self) -> dict[str, int]:
+        """The end of every log, by its directory."""
+        ends: dict[str, int] = {}
+        for file in self.files:
+            if file.kind == "segment" and file.frames:
+                ends[file.partition] = max(file.end_offset, ends.get(file.partition, 0))
+        return ends
+
+
+class BackupStore:
+    """The folder in which backups lie."""
+
+    def __init__(self, target: Path) -> None:
+        self.target = target
+
+    def object_path(self, hash_: str) -> Path:
+        """Where the bytes with this hash lie."""
+        return self.target / "objects" / hash_[:2] / hash_
+
+    def names(self) -> list[str]:
+        """The backups, oldest first."""
+        return sorted(path.stem for path in (self.target / "backups").glob("*.json"))
+
+    def read(self, name: str | None = None) -> Manifest:
+        """A backup by its name; the newest unless named."""
+        names = self.names()
+        if not names or (name is not None and name not in names):
+            told = f"there are {', '.join(names)}" if names else f"there is none in {self.target}"
+            raise BackupNotFound(f"no backup {name!r}: {told}" if name else told)
+        return msgspec.json.decode((self.target / "backups" / f"{name or names[-1]}.json").read_bytes(), type=Manifest)
+
+    def write(self, manifest: Manifest) -> Path:
+        """Make the backup one: from now on it is listed."""
+        path = self.target / "backups" / f"{manifest.name}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_durably(path, msgspec.json.format(msgspec.json.encode(manifest)))
+        return path
+
+
+def write_durably(path: Path, content: bytes) -> None:
+    """Write a file so that it is there whole or not at all."""
+    fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
+    with fresh.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder survive a power cut."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,1 @@
+"""Declared pipelines: a file says what flows where; this package checks it, draws it, tests it and runs it."""

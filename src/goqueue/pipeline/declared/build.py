@@ -1,0 +1,164 @@
+"""From a pipeline to Spark's data frames: one per source and step, and one of all rows that are bad.
+
+Where the frames of the sources come from is the caller's affair: topics and files in a run,
+given rows in a test. So what is tested is what runs.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import UNSET
+from pyspark.sql import functions as sql
+from pyspark.sql.types import StructType
+
+from goqueue.pipeline.declared.check import step_reads
+from goqueue.pipeline.declared.intervals import spark_interval
+from goqueue.pipeline.declared.spec import (
+    Deduplicate,
+    Filter,
+    Join,
+    Parse,
+    Pipeline,
+    Python,
+    Select,
+    Source,
+    Sql,
+    Step,
+    Window,
+)
+from goqueue.pipeline.declared.sql import columns_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_ERROR, _CORRUPT, _ROW, _RAW = "__error", "__corrupt", "__row", "__raw"
+# What a dead letter must know of the message that it was.
+ORIGIN = ("topic", "partition", "offset", "timestamp")
+
+
+@dataclass(slots=True)
+class Built:
+    """The frames by name; `bad` are the rows that some step could not take, as they came."""
+
+    frames: dict[str, DataFrame] = field(default_factory=dict)
+    bad: list[DataFrame] = field(default_factory=list)
+
+    def all_bad(self) -> DataFrame:
+        """The bad rows of all steps that parse, together; there must be such a step."""
+        return reduce(lambda left, right: left.unionByName(right), self.bad)
+
+
+def build(pipeline: Pipeline, read: Callable[[str, Source], DataFrame]) -> Built:
+    """Every source and step as a frame, in the order of the file."""
+    built = Built({name: read(name, source) for name, source in pipeline.sources.items()})
+    for name, step in pipeline.steps.items():
+        inputs = [built.frames[one] for one in step_reads(step)]
+        built.frames[name] = _apply(step, inputs, built, where=f"{pipeline.name}.{name}")
+    return built
+
+
+def make_importable(folder: Path) -> None:
+    """Modules of Python steps lie beside the pipeline's file."""
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+
+
+def _apply(step: Step, inputs: Sequence[DataFrame], built: Built, *, where: str) -> DataFrame:
+    match step:
+        case Sql():
+            return _sql(step, inputs)
+        case Select(columns=dict() as columns):
+            return inputs[0].select(*[sql.expr(expression).alias(name) for name, expression in columns.items()])
+        case Select():
+            return inputs[0].selectExpr(*step.columns)
+        case Filter():
+            return inputs[0].filter(step.where)
+        case Parse():
+            good, bad = _parse(step, inputs[0], where)
+            built.bad.append(bad)
+            return good
+        case Window():
+            return _window(step, inputs[0])
+        case Deduplicate():
+            return _deduplicate(step, inputs[0])
+        case Join():
+            return inputs[0].join(inputs[1], on=step.on, how=step.how)
+        case Python():
+            return _python(step, inputs[0])
+        case _:
+            raise TypeError(f"no frame can be made of {type(step).__name__}")
+
+
+def _sql(step: Sql, inputs: Sequence[DataFrame]) -> DataFrame:
+    # Views, since that keeps the query as it was written; each session has its own.
+    for name, frame in zip(step_reads(step), inputs, strict=True):
+        frame.createOrReplaceTempView(name)
+    return inputs[0].sparkSession.sql(step.query)
+
+
+def _parse(step: Parse, frame: DataFrame, where: str) -> tuple[DataFrame, DataFrame]:
+    """The rows that fit, opened, and those that do not, as they came."""
+    columns = columns_of(step.schema)
+    text = sql.col(step.column).cast("string")
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+    opened = frame.withColumn(_ROW, sql.from_json(text, f"{step.schema}, {_CORRUPT} STRING", options))
+    unfit = sql.col(_ROW).isNull() | sql.col(f"{_ROW}.{_CORRUPT}").isNotNull()
+    error = sql.when(sql.col(step.column).isNull(), sql.lit("there is no value")).when(
+        unfit, sql.lit(f"not JSON of the schema {step.schema}")
+    )
+    # The message goes into one column, so that its parts and those of the value may have the same names.
+    raw = sql.struct(*[sql.col(name) for name in frame.columns])
+    flat = opened.select(raw.alias(_RAW), error.alias(_ERROR), *[sql.col(f"{_ROW}.`{name}`") for name in columns])
+    for rule, condition in step.expect.items():
+        holds = sql.coalesce(sql.expr(condition), sql.lit(False))
+        broken = sql.when(~holds, sql.lit(f"breaks the rule {rule}: {condition}"))
+        flat = flat.withColumn(_ERROR, sql.coalesce(sql.col(_ERROR), broken))
+    kept = [sql.col(f"{_RAW}.`{name}`") for name in step.keep]
+    good = flat.filter(sql.col(_ERROR).isNull()).select(*[sql.col(f"`{name}`") for name in columns], *kept)
+    return good, _dead_letters(flat.filter(sql.col(_ERROR).isNotNull()), frame.columns, step.column, where)
+
+
+def _dead_letters(bad: DataFrame, columns: Sequence[str], value: str, where: str) -> DataFrame:
+    def of_message(name: str) -> Column:
+        return sql.col(f"{_RAW}.`{name}`") if name in columns else sql.lit(None)
+
+    return bad.select(
+        of_message("key").cast("binary").alias("key"),
+        of_message(value).cast("binary").alias("value"),
+        sql.col(_ERROR).alias("error"),
+        sql.lit(where).alias("step"),
+        *[of_message(name).cast("string").alias(name) for name in ORIGIN],
+    )
+
+
+def _window(step: Window, frame: DataFrame) -> DataFrame:
+    if step.session_gap:
+        window = sql.session_window(step.time, spark_interval(step.size))
+    elif step.slide is UNSET:
+        window = sql.window(step.time, spark_interval(step.size))
+    else:
+        window = sql.window(step.time, spark_interval(step.size), spark_interval(step.slide))
+    grouped = frame.withWatermark(step.time, spark_interval(step.watermark)).groupBy(window.alias("window"), *step.by)
+    totals = grouped.agg(*[sql.expr(expression).alias(name) for name, expression in step.aggregate.items()])
+    bounds = [sql.col(f"window.{end}").alias(f"window_{end}") for end in ("start", "end")]
+    return totals.select(*bounds, *step.by, *step.aggregate)
+
+
+def _deduplicate(step: Deduplicate, frame: DataFrame) -> DataFrame:
+    if step.time is UNSET or step.watermark is UNSET or not frame.isStreaming:
+        # A table, as in a test, is forgotten as a whole.
+        return frame.dropDuplicates(step.keys)
+    return frame.withWatermark(step.time, spark_interval(step.watermark)).dropDuplicatesWithinWatermark(step.keys)
+
+
+def _python(step: Python, frame: DataFrame) -> DataFrame:
+    module, _, name = step.function.partition(":")
+    function = getattr(import_module(module), name)
+    return frame.mapInArrow(function, StructType.fromDDL(step.schema))

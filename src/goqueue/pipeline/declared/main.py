@@ -1,0 +1,61 @@
+"""Runs a pipeline to its end: the loop behind `goqueue pipeline run`, and a program for spark-submit.
+
+spark-submit --master spark://host:7077 .../goqueue/pipeline/declared/main.py pipeline.yaml
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from goqueue.pipeline.declared.load import load_file
+from goqueue.pipeline.declared.run import PipelineRun
+from goqueue.pipeline.declared.run_files import RunFiles
+from goqueue.pipeline.declared.spec import Pipeline
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Show = Callable[[Sequence[dict[str, Any]]], None]
+
+_LOOK_S = 0.5
+
+
+def run_until_stopped(
+    pipeline: Pipeline, spark: SparkSession, *, folder: Path, watch: Show = lambda _: None
+) -> list[dict[str, Any]]:
+    """Run until all is read, somebody asks it to stop, or a sink fails for good; returns the last status."""
+    files = RunFiles(pipeline)
+    files.begin()
+    run = PipelineRun(pipeline, spark, now_ms=lambda: time.monotonic_ns() // 1_000_000, folder=folder)
+    state = "failed"
+    try:
+        while not run.step() and not files.is_asked_to_stop:
+            files.write({"name": pipeline.name, "state": "running", "sinks": run.status()})
+            watch(run.status())
+            time.sleep(_LOOK_S)
+        state = "stopped"
+    except KeyboardInterrupt:
+        state = "stopped"
+    finally:
+        run.stop()
+        files.write({"name": pipeline.name, "state": state, "sinks": run.status()})
+        watch(run.status())
+    return run.status()
+
+
+def main() -> None:
+    """The program for spark-submit, which has made the session's settings itself."""
+    from pyspark.sql import SparkSession
+
+    file = Path(sys.argv[1])
+    pipeline = load_file(file)
+    spark = SparkSession.builder.appName(pipeline.name).getOrCreate()
+    run_until_stopped(pipeline, spark, folder=file.resolve().parent)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,157 @@
+"""Running a pipeline: one query per sink, watched, and started again when Spark lets one fall.
+
+The planner of a Python source is a process of its own, and its death ends the query; so does a
+broker that is away for too long. A query that ended by an error is started again from its
+checkpoint, ever more slowly, until it has failed too often in a row without finishing a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET
+
+from goqueue.errors import GoQueueError
+from goqueue.pipeline.declared.build import Built, build, make_importable
+from goqueue.pipeline.declared.progress import QueryProgress, progress_of
+from goqueue.pipeline.declared.sinks import DEAD_LETTERS, group_of, start_dead_letters, start_sink
+from goqueue.pipeline.declared.spec import Parse, Pipeline, Source
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+# Milliseconds that never run backwards.
+NowMs = Callable[[], int]
+
+FAILURES_MAX = 5
+_PAUSE_MS, _PAUSE_MS_MAX = 1_000, 30_000
+
+
+class PipelineFailed(GoQueueError):
+    """A sink failed again and again; says with what."""
+
+
+@dataclass(slots=True)
+class _Sink:
+    """One query and its history."""
+
+    name: str
+    start: Callable[[], StreamingQuery]
+    query: StreamingQuery | None = None
+    restarts: int = 0
+    failures_in_row: int = 0
+    batches_seen: int = -1
+    resume_at_ms: int = 0
+    last_error: str | None = None
+    progress: QueryProgress = field(default_factory=QueryProgress)
+
+
+class PipelineRun:
+    """A pipeline that runs. Call `step` every now and then until it says that all is done."""
+
+    def __init__(self, pipeline: Pipeline, spark: SparkSession, *, now_ms: NowMs, folder: Path | None = None) -> None:
+        self._pipeline = pipeline
+        self._spark = spark
+        self._now_ms = now_ms
+        if folder is not None:
+            make_importable(folder)
+        self._sinks = [_Sink(name, self._starter(name)) for name in pipeline.sinks]
+        if pipeline.dead_letters is not UNSET and any(isinstance(step, Parse) for step in pipeline.steps.values()):
+            self._sinks.append(_Sink(DEAD_LETTERS, self._dead_letters))
+
+    def step(self) -> bool:
+        """Start what should run, look at what does; True once every query has ended in order."""
+        for sink in self._sinks:
+            self._tend(sink)
+        return all(
+            sink.query is not None and not sink.query.isActive and sink.last_error is None for sink in self._sinks
+        )
+
+    def stop(self) -> None:
+        """End after the batches that are being written."""
+        for sink in self._sinks:
+            if sink.query is not None and sink.query.isActive:
+                sink.query.stop()
+
+    def status(self) -> list[dict[str, Any]]:
+        """How every sink fares, for people and programs."""
+        return [
+            {
+                "sink": sink.name,
+                "group": group_of(self._pipeline, sink.name),
+                "active": sink.query is not None and sink.query.isActive,
+                **sink.progress.as_dict(),
+                "restarts": sink.restarts,
+                "last_error": sink.last_error,
+            }
+            for sink in self._sinks
+        ]
+
+    def _tend(self, sink: _Sink) -> None:
+        if sink.query is None:
+            if self._now_ms() >= sink.resume_at_ms:
+                sink.query = sink.start()
+            return
+        sink.progress = progress_of(sink.query, sink.progress)
+        if sink.progress.batch > sink.batches_seen:
+            sink.batches_seen = sink.progress.batch
+            sink.failures_in_row = 0
+            sink.last_error = None
+        if sink.query.isActive:
+            return
+        error = sink.query.exception()
+        if error is not None:
+            self._failed(sink, error)
+
+    def _failed(self, sink: _Sink, error: BaseException) -> None:
+        sink.last_error = first_line(error)
+        sink.failures_in_row += 1
+        if sink.failures_in_row >= FAILURES_MAX:
+            raise PipelineFailed(f"{sink.name} failed {sink.failures_in_row} times in a row: {sink.last_error}")
+        sink.restarts += 1
+        sink.query = None
+        pause_ms = min(_PAUSE_MS * 2 ** (sink.failures_in_row - 1), _PAUSE_MS_MAX)
+        sink.resume_at_ms = self._now_ms() + pause_ms
+
+    def _starter(self, name: str) -> Callable[[], StreamingQuery]:
+        sink = self._pipeline.sinks[name]
+        return lambda: start_sink(self._pipeline, name, sink, self._built(name).frames[sink.reads()[0]])
+
+    def _dead_letters(self) -> StreamingQuery:
+        return start_dead_letters(self._pipeline, self._built(DEAD_LETTERS).all_bad())
+
+    def _built(self, sink: str) -> Built:
+        # Anew for every query: each reads in a group of its own.
+        group = group_of(self._pipeline, sink)
+        return build(self._pipeline, lambda _, source: self._read(source, group))
+
+    def _read(self, source: Source, group: str) -> DataFrame:
+        if source.topic is UNSET:
+            reader = self._spark.read.format(source.format).options(**source.options)
+            return (reader if source.schema is UNSET else reader.schema(source.schema)).load(str(source.files))
+        return self._spark.readStream.format("goqueue").options(**_topic_options(self._pipeline, source, group)).load()
+
+
+def _topic_options(pipeline: Pipeline, source: Source, group: str) -> Mapping[str, str]:
+    options = {
+        "kafka.bootstrap.servers": pipeline.broker,
+        "subscribe": str(source.topic),
+        "startingOffsets": source.start,
+        "failOnDataLoss": str(source.fail_on_data_loss).lower(),
+        "groupId": group,
+    }
+    if source.max_per_batch is not UNSET:
+        options["maxOffsetsPerTrigger"] = str(source.max_per_batch)
+    return options | source.options
+
+
+def first_line(error: BaseException) -> str:
+    """What went wrong, without Spark's stack: the last line that says something in words."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    told = [line for line in lines if not line.startswith(("at ", "File ", "Traceback", "JVM stacktrace", "..."))]
+    ours = [line for line in told if "goqueue." in line and "Error" in line]
+    return (ours or told or [type(error).__name__])[-1 if ours else 0][:500]

@@ -1,0 +1,58 @@
+"""What a running pipeline leaves in its checkpoint folder, so that other commands can see and stop it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from goqueue.pipeline.declared.spec import Pipeline
+
+_STATUS, _STOP = "run.json", "stop"
+
+
+class RunFiles:
+    """`run.json`: who runs it and how it fares. `stop`: somebody wants it to end."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._folder = Path(pipeline.checkpoint_path)
+
+    def begin(self) -> None:
+        """A run begins: nobody has asked it to stop yet."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        (self._folder / _STOP).unlink(missing_ok=True)
+
+    def write(self, status: Mapping[str, Any]) -> None:
+        """Say how it fares. Whoever reads sees the old state or the new one."""
+        fresh = self._folder / f"{_STATUS}.new"
+        fresh.write_text(json.dumps({"pid": os.getpid(), **status}, indent=2))
+        fresh.replace(self._folder / _STATUS)
+
+    def read(self) -> dict[str, Any] | None:
+        """What the last run said, with whether it still runs; None if there was none."""
+        try:
+            status: dict[str, Any] = json.loads((self._folder / _STATUS).read_text())
+        except (OSError, ValueError):
+            return None
+        return {**status, "running": status.get("state") == "running" and _is_alive(int(status["pid"]))}
+
+    def ask_to_stop(self) -> None:
+        """Leave word that the run shall end."""
+        (self._folder / _STOP).touch()
+
+    @property
+    def is_asked_to_stop(self) -> bool:
+        """Whether somebody left word."""
+        return (self._folder / _STOP).exists()
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,47 @@
+"""The JSON Schema of a pipeline file, from the types that read it: editors complete and check with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from goqueue.pipeline.declared.spec import SINKS, STEPS, Case, Form, Head, Source
+
+
+def file_schema() -> dict[str, Any]:
+    """The schema of the whole file."""
+    types: list[type[Form]] = [Head, Source, *STEPS.values(), *SINKS.values(), Case]
+    refs, components = msgspec.json.schema_components(types, ref_template="#/$defs/{name}")
+    ref = dict(zip(types, refs, strict=True))
+    head = components.pop("Head")
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "GoQueue pipeline",
+        "type": "object",
+        "additionalProperties": False,
+        "required": [*head["required"], "sources", "sinks"],
+        "properties": {
+            **head["properties"],
+            "sources": {"type": "object", "minProperties": 1, "additionalProperties": ref[Source]},
+            "steps": {"type": "array", "items": _one_of({kind: ref[type_] for kind, type_ in STEPS.items()})},
+            "sinks": {
+                "type": "array",
+                "minItems": 1,
+                "items": _one_of({kind: ref[type_] for kind, type_ in SINKS.items()}),
+            },
+            "tests": {"type": "array", "items": ref[Case]},
+        },
+        "$defs": components,
+    }
+
+
+def _one_of(kinds: dict[str, Any]) -> dict[str, Any]:
+    """An entry with one key, which says what it is."""
+    return {
+        "type": "object",
+        "minProperties": 1,
+        "maxProperties": 1,
+        "additionalProperties": False,
+        "properties": kinds,
+    }

@@ -1,0 +1,170 @@
+"""Declared pipelines on real Spark: the examples, their tests, and runs that are killed."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from tests.e2e.process import BrokerProcess
+
+from goqueue.pipeline.declared.cases import run_cases
+from goqueue.pipeline.declared.load import load_text, load_values
+from goqueue.pipeline.declared.main import run_until_stopped
+from goqueue.pipeline.declared.run import PipelineRun
+from goqueue.pipeline.examples import EXAMPLES, example_text
+from goqueue.pipeline.examples.generate import generate
+
+Read = Callable[..., Any]
+
+
+def produce(broker: BrokerProcess, topic: str, rows: Any) -> None:
+    producer = Producer({"bootstrap.servers": broker.kafka})
+    for row in rows:
+        producer.produce(topic, key=row["key"], value=row["value"])
+    assert producer.flush(20) == 0
+
+
+def example(name: str, broker: BrokerProcess, home: Path, prefix: str) -> Any:
+    """An example on topics of this test's own, that ends when it has read all."""
+    text = example_text(name).replace("127.0.0.1:9092", broker.kafka).replace("trigger: 1s", "trigger: available-now")
+    text = text.replace("trigger: 5s", "trigger: available-now").replace("./lake/events", str(home / "lake"))
+    for topic in ("orders", "clicks", "events"):
+        text = text.replace(f"topic: {topic}", f"topic: {prefix}{topic}").replace(
+            f"dead_letters: {topic}", f"dead_letters: {prefix}{topic}"
+        )
+    return load_text(f"checkpoint: {home / 'checkpoint'}\n{text}")
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_examples_pass_their_own_tests(spark: Any, name: str) -> None:
+    outcomes = run_cases(load_text(example_text(name)), spark)
+
+    assert [one.differences for one in outcomes] == [()] * len(outcomes)
+
+
+def test_a_case_that_fails_says_what_is_missing_and_what_is_too_much(spark: Any) -> None:
+    values = {
+        "name": "small",
+        "sources": {"events": {"topic": "events"}},
+        "steps": [{"select": {"name": "out", "columns": ["CAST(value AS STRING) AS text"]}}],
+        "sinks": [{"console": {}}],
+        "tests": [{"name": "wrong", "given": {"events": [{"value": "a"}]}, "expect": {"out": [{"text": "b"}]}}],
+    }
+
+    (outcome,) = run_cases(load_values(values), spark)
+
+    assert outcome.differences == ('out: missing {"text": "b"}', 'out: unexpected {"text": "a"}')
+
+
+def test_orders_are_cleaned_and_routed_and_bad_ones_are_kept_with_their_bytes(
+    spark: Any, broker: BrokerProcess, read: Read, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    prefix = topic() + "."
+    rows = list(generate("orders", 400, bad_share=0.1, seed=3))
+    produce(broker, f"{prefix}orders", rows)
+    pipeline = example("orders", broker, tmp_path, prefix)
+
+    status = run_until_stopped(pipeline, spark, folder=tmp_path)
+
+    bad = [row for row in rows if row["value"] == "{cut off"]
+    letters = read(f"{prefix}orders.bad", includeHeaders="true").collect()
+    assert sorted(bytes(one.value).decode() for one in letters) == [row["value"] for row in bad]
+    assert {header.key for header in letters[0].headers} >= {"goqueue-error", "goqueue-origin-offset"}
+    clean = read(f"{prefix}orders.clean").collect()
+    assert len(clean) == len(rows) - len(bad)
+    big = [json.loads(bytes(one.value)) for one in read(f"{prefix}orders.big").collect()]
+    assert big
+    assert all(one["euros"] >= 100 for one in big)
+    assert {one["sink"]: one["rows_written"] for one in status}["dead_letters"] == len(bad)
+    seen = pipelines(broker)["orders"]
+    assert {sink["sink"]: sink["lag"] for sink in seen["sinks"]} == {"clean_orders": 0, "big_orders": 0, "dead_letters": 0}
+
+
+def pipelines(broker: BrokerProcess) -> dict[str, Any]:
+    with urllib.request.urlopen(f"http://{broker.http}/pipelines") as reply:
+        return {one["name"]: one for one in json.load(reply)["pipelines"]}
+
+
+def test_a_lake_table_has_every_message_once_although_batches_are_written_again(
+    spark: Any, broker: BrokerProcess, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    from deltalake import DeltaTable
+
+    prefix = topic() + "."
+    produce(broker, f"{prefix}events", generate("lake", 300, bad_share=0))
+    pipeline = example("lake", broker, tmp_path, prefix)
+    run_until_stopped(pipeline, spark, folder=tmp_path)
+    # As after a kill between the table's commit and Spark's: the batch is not known to be done.
+    (tmp_path / "checkpoint" / "table" / "commits" / "0").unlink()
+    produce(broker, f"{prefix}events", generate("lake", 50, bad_share=0, seed=2))
+
+    run_until_stopped(pipeline, spark, folder=tmp_path)
+
+    rows = DeltaTable(str(tmp_path / "lake")).to_pyarrow_table().to_pylist()
+    places = [(row["partition"], row["offset"]) for row in rows]
+    assert len(places) == len(set(places)) == 350
+
+
+def test_a_query_that_falls_is_started_again_and_one_that_always_falls_ends_the_run(
+    spark: Any, broker: BrokerProcess, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    from goqueue.pipeline.declared.run import PipelineFailed
+
+    values = {
+        "name": "falls",
+        "broker": broker.kafka,
+        "checkpoint": str(tmp_path / "checkpoint"),
+        "trigger": "available-now",
+        "sources": {"events": {"topic": topic()}},
+        "steps": [{"select": {"columns": ["no_such_column"]}}],
+        "sinks": [{"console": {}}],
+    }
+    now = [0]
+    run = PipelineRun(load_values(values), spark, now_ms=lambda: now[0])
+
+    with pytest.raises(PipelineFailed, match="no_such_column"):
+        for _ in range(20):
+            run.step()
+            now[0] += 60_000
+
+
+def test_a_running_pipeline_is_stopped_by_word(
+    spark: Any, broker: BrokerProcess, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    import threading
+
+    from goqueue.pipeline.declared.run_files import RunFiles
+
+    source = topic()
+    produce(broker, source, [{"key": "k", "value": "v"}])
+    values = {
+        "name": "stoppable",
+        "broker": broker.kafka,
+        "checkpoint": str(tmp_path / "checkpoint"),
+        "trigger": "200ms",
+        "sources": {"events": {"topic": source}},
+        "sinks": [{"parquet": {"path": str(tmp_path / "out")}}],
+    }
+    pipeline = load_values(values)
+    files = RunFiles(pipeline)
+    worker = threading.Thread(target=lambda: run_until_stopped(pipeline, spark, folder=tmp_path))
+    worker.start()
+    deadline = time.monotonic() + 60
+    while (status := files.read()) is None or status["sinks"][0]["rows_written"] < 1:
+        assert time.monotonic() < deadline, status
+        time.sleep(0.1)
+    assert status["running"]
+
+    files.ask_to_stop()
+    worker.join(60)
+
+    assert not worker.is_alive()
+    final = files.read()
+    assert final is not None
+    assert final["state"] == "stopped"

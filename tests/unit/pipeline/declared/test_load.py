@@ -1,0 +1,134 @@
+"""A pipeline file: what it may say, and how every mistake in it is told at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+from goqueue.pipeline.declared.load import load_file, load_text, load_values
+from goqueue.pipeline.declared.problems import PipelineInvalid
+from goqueue.pipeline.examples import EXAMPLES, example_text
+
+GOOD = """
+name: orders
+dead_letters: orders.bad
+sources:
+  orders: {topic: orders}
+  towns: {files: ./towns.json, format: json, schema: "customer STRING, town STRING"}
+steps:
+  - parse: {name: parsed, from: orders, schema: "id BIGINT, customer STRING"}
+  - join: {with: towns, on: [customer]}
+  - sql: {name: few, query: "SELECT p.id FROM parsed p"}
+sinks:
+  - topic: {topic: orders.few, key: id}
+"""
+
+
+def problems(text: str, **options: Any) -> list[str]:
+    with pytest.raises(PipelineInvalid) as caught:
+        load_text(dedent(text), **options)
+    return caught.value.problems
+
+
+def changed(old: str, new: str) -> str:
+    assert old in GOOD
+    return GOOD.replace(old, new)
+
+
+def test_steps_and_sinks_read_the_one_before_unless_they_say_otherwise() -> None:
+    pipeline = load_text(GOOD)
+
+    assert pipeline.steps["join_2"].reads() == ["parsed", "towns"]
+    assert pipeline.sinks["topic"].reads() == ["few"]
+
+
+def test_on_is_a_word_and_not_a_boolean() -> None:
+    assert load_text(GOOD).steps["join_2"].on == ["customer"]  # type: ignore[attr-defined]
+
+
+def test_python_values_make_the_same_pipeline_as_the_file() -> None:
+    values = {
+        "name": "copy",
+        "sources": {"events": {"topic": "events"}},
+        "sinks": [{"topic": {"topic": "events.copy"}}],
+    }
+
+    assert load_values(values).sinks["topic"].reads() == ["events"]
+
+
+def test_all_problems_are_told_at_once_with_their_lines() -> None:
+    text = """\
+        name: orders
+        trigger: 5 apples
+        sources:
+          orders: {topic: orders, colour: red}
+        steps:
+          - filtr: {where: "a > 1"}
+          - filter: {from: orders, where: "a >"}
+          - sql: {query: "SELECT * FROM nowhere"}
+          - deduplicate: {keys: [a]}
+        sinks:
+          - topic: {topic: "a/b"}
+    """
+
+    found = problems(text)
+
+    assert [line.split(",")[0] for line in found] == [f"line {number}" for number in (2, 4, 6, 7, 8, 9, 11)]
+    assert "did you mean" in found[1] or "there are" in found[1]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("dead_letters: orders.bad\n", "", "rows that cannot be parsed must go somewhere"),
+        ("{topic: orders}", "{topic: orders, files: x}", "say either topic or files"),
+        (', schema: "customer STRING, town STRING"', "", "json files need a schema"),
+        ("with: towns", "with: orders", "is a topic; a stream is joined with a table of files"),
+        ("FROM parsed p", "FROM parsd p", "reads 'parsd'"),
+        ("name: few,", "name: parsed,", "there is a step 'parsed' already"),
+        ("SELECT p.id", "DROP TABLE x; SELECT p.id", "not SQL"),
+        ('"id BIGINT, customer STRING"', '"id, customer"', "not SQL"),
+        ("name: orders\n", "name: ../orders\n", "name"),
+        ("sinks:\n  - topic: {topic: orders.few, key: id}", "sinks: []", "name at least one sink"),
+    ],
+)
+def test_a_mistake_is_told_in_words(old: str, new: str, told: str) -> None:
+    found = problems(changed(old, new))
+
+    assert any(told in line for line in found), found
+
+
+def test_whoever_refers_to_a_broken_part_is_not_blamed() -> None:
+    found = problems(changed("parse: {name: parsed, ", "parse: {name: parsed, colour: red, "))
+
+    assert len(found) == 1
+    assert "colour" in found[0]
+
+
+def test_a_step_in_python_is_looked_for_beside_the_file(tmp_path: Path) -> None:
+    text = changed("join: {with: towns, on: [customer]}", 'python: {function: "scoring:score", schema: "id BIGINT"}')
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(text)
+    with pytest.raises(PipelineInvalid, match="no Python module 'scoring'"):
+        load_file(file)
+
+    (tmp_path / "scoring.py").write_text("def score(batches):\n    yield from batches\n")
+
+    assert load_file(file).name == "orders"
+
+
+def test_what_is_no_yaml_is_told_with_its_line() -> None:
+    assert problems("name: x\nsources: [")[0].startswith("line 2")
+
+
+def test_a_file_that_is_not_there_is_one_problem(tmp_path: Path) -> None:
+    with pytest.raises(PipelineInvalid, match="cannot read"):
+        load_file(tmp_path / "nothing.yaml")
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_every_example_is_valid(example: str) -> None:
+    assert load_text(example_text(example)).tests
