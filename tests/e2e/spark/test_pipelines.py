@@ -83,7 +83,11 @@ def test_orders_are_cleaned_and_routed_and_bad_ones_are_kept_with_their_bytes(
     assert all(one["euros"] >= 100 for one in big)
     assert {one["sink"]: one["rows_written"] for one in status}["dead_letters"] == len(bad)
     seen = pipelines(broker)["orders"]
-    assert {sink["sink"]: sink["lag"] for sink in seen["sinks"]} == {"clean_orders": 0, "big_orders": 0, "dead_letters": 0}
+    assert {sink["sink"]: sink["lag"] for sink in seen["sinks"]} == {
+        "clean_orders": 0,
+        "big_orders": 0,
+        "dead_letters": 0,
+    }
 
 
 def pipelines(broker: BrokerProcess) -> dict[str, Any]:
