@@ -132,10 +132,13 @@ def test_a_query_that_falls_is_started_again_and_one_that_always_falls_ends_the_
     now = [0]
     run = PipelineRun(load_values(values), spark, now_ms=lambda: now[0])
 
-    with pytest.raises(PipelineFailed, match="no_such_column"):
+    def run_for_long() -> None:
         for _ in range(20):
             run.step()
             now[0] += 60_000
+
+    with pytest.raises(PipelineFailed, match="no_such_column"):
+        run_for_long()
 
 
 def test_a_running_pipeline_is_stopped_by_word(

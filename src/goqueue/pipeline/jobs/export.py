@@ -59,7 +59,7 @@ def export(
     """Write what the source options select; without Spark it is only planned."""
     begun = time.monotonic()
     wanted = parse_source_options({name.lower(): value for name, value in options.items()})
-    tasks = [task for task in BatchReader(wanted, COLUMNS).partitions() if isinstance(task, Task)]
+    tasks = BatchReader(wanted, COLUMNS).partitions()
     report = Report("export", is_dry_run=spark is None)
     report.facts |= {"format": lake, "to": str(to), "tasks": len(tasks)}
     report.tables["Ranges"] = [
