@@ -53,6 +53,7 @@ FRAME_COLUMNS: Mapping[str, str] = MappingProxyType(
         "isControl": "boolean",
         "producerId": "bigint",
         "producerEpoch": "int",
+        "baseSequence": "int",
         "leaderEpoch": "int",
     }
 )
@@ -132,6 +133,7 @@ def frame_batch(
         "isControl": lambda: [one.is_control for one in headers],
         "producerId": lambda: [one.producer_id for one in headers],
         "producerEpoch": lambda: [one.producer_epoch for one in headers],
+        "baseSequence": lambda: [one.base_sequence for one in headers],
         "leaderEpoch": lambda: [one.leader_epoch for one in headers],
     }
     schema = arrow_schema(columns, FRAME_COLUMNS)

@@ -1,0 +1,174 @@
+"""Bulk jobs on real data: export, import, replay, audit and the report on dead letters."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from confluent_kafka import Producer
+from tests.e2e.process import BrokerProcess
+
+from goqueue.errors import InvalidRequest
+from goqueue.pipeline.jobs.audit import audit
+from goqueue.pipeline.jobs.dead_letters import dlq_report
+from goqueue.pipeline.jobs.export import LakeFormat, export
+from goqueue.pipeline.jobs.import_files import FileFormat, import_files
+from goqueue.pipeline.jobs.replay import replay
+
+Read = Callable[..., Any]
+DAY_MS = 86_400_000
+START_MS = 1_767_225_600_000  # 2026-01-01
+
+
+def silent(_done: int, _total: int) -> None:
+    """No progress bar in a test."""
+
+
+@pytest.fixture
+def filled(broker: BrokerProcess, topic: Callable[..., str]) -> str:
+    """Two partitions, two days, 100 messages; key 0 is the most frequent."""
+    name = topic(2)
+    producer = Producer({"bootstrap.servers": broker.kafka, "enable.idempotence": True})
+    for number in range(100):
+        producer.produce(
+            name,
+            key=str(number % 7 and number % 5),
+            value=f"value {number}",
+            partition=number % 2,
+            timestamp=START_MS + (number // 50) * DAY_MS + number * 1000,
+        )
+    assert producer.flush(20) == 0
+    return name
+
+
+def options(broker: BrokerProcess) -> dict[str, str]:
+    return {"kafka.bootstrap.servers": broker.kafka}
+
+
+def places(rows: list[Any]) -> list[tuple[int, int, bytes]]:
+    return sorted((row.partition, row.offset, bytes(row.value)) for row in rows)
+
+
+@pytest.mark.parametrize("lake", list(LakeFormat))
+def test_an_export_has_every_message_with_its_place_by_day(
+    spark: Any, broker: BrokerProcess, read: Read, filled: str, tmp_path: Path, lake: LakeFormat
+) -> None:
+    catalog = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}/warehouse"}
+
+    report = export(
+        spark, {**options(broker), "subscribe": filled}, tmp_path / "out", lake=lake, catalog=catalog, show=silent
+    )
+
+    assert report.facts["rows"] == 100
+    rows = []
+    for file in report.tables["Files"]:
+        rows += pq.ParquetFile(tmp_path / "out" / file["path"]).read().to_pylist()
+    assert sorted((row["partition"], row["offset"], row["value"]) for row in rows) == places(read(filled).collect())
+    assert {file["path"].split("/")[2] for file in report.tables["Files"]} == {"day=2026-01-01", "day=2026-01-02"}
+    assert not list((tmp_path / "out").glob(".staging*"))
+    if lake is LakeFormat.DELTA:
+        from deltalake import DeltaTable
+
+        assert DeltaTable(str(tmp_path / "out")).to_pyarrow_table().num_rows == 100
+    if lake is LakeFormat.ICEBERG:
+        from pyiceberg.catalog import load_catalog
+
+        assert load_catalog("goqueue", **catalog).load_table("goqueue.export").scan().to_arrow().num_rows == 100
+
+
+def test_an_export_is_planned_without_spark(broker: BrokerProcess, filled: str, tmp_path: Path) -> None:
+    report = export(None, {**options(broker), "subscribe": filled}, tmp_path / "out", show=silent)
+
+    assert report.is_dry_run
+    assert [row["to"] for row in report.tables["Ranges"]] == [50, 50]
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_import_keeps_the_order_of_each_key(
+    spark: Any, broker: BrokerProcess, read: Read, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    name = topic(3)
+    lines = [json.dumps({"user": f"u{number % 5}", "n": number}) for number in range(200)]
+    (tmp_path / "rows.json").write_text("\n".join(lines))
+
+    report = import_files(
+        spark,
+        str(tmp_path / "rows.json"),
+        FileFormat.JSON,
+        options(broker),
+        name,
+        key="user",
+        schema="user STRING, n INT",
+    )
+
+    assert report.facts["rows"] == 200
+    by_key: dict[bytes, list[int]] = {}
+    for row in sorted(read(name).collect(), key=lambda one: (one.partition, one.offset)):
+        by_key.setdefault(bytes(row.key), []).append(json.loads(bytes(row.value))["n"])
+    assert sum(map(len, by_key.values())) == 200
+    assert all(numbers == sorted(numbers) for numbers in by_key.values())
+
+
+def test_an_import_of_nothing_is_refused_in_words(spark: Any, broker: BrokerProcess, tmp_path: Path) -> None:
+    with pytest.raises(InvalidRequest, match="there is nothing"):
+        import_files(spark, str(tmp_path / "none.csv"), FileFormat.CSV, options(broker), "t")
+
+
+@pytest.mark.parametrize("speed", [None, 1_000_000.0])
+def test_a_replay_sends_a_range_of_time_in_its_old_order(
+    spark: Any, broker: BrokerProcess, read: Read, filled: str, topic: Callable[..., str], speed: float | None
+) -> None:
+    target = topic(2)
+
+    report = replay(
+        spark,
+        options(broker),
+        filled,
+        target,
+        from_ms=START_MS + 90_000,
+        to_ms=START_MS + DAY_MS + 96_000,
+        speed=speed,
+        show=silent,
+        sleep=lambda _seconds: None,
+    )
+
+    assert report.facts["messages"] == 46
+    sent = sorted(read(target).collect(), key=lambda row: (row.partition, row.offset))
+    old = sorted(read(filled).collect(), key=lambda row: (row.partition, row.offset))
+    wanted = [row for row in old if 50 <= int(bytes(row.value).split()[1]) < 96]
+    assert [(row.partition, bytes(row.value)) for row in sent] == [(row.partition, bytes(row.value)) for row in wanted]
+
+
+def test_an_audit_finds_nothing_wrong_with_a_sound_topic_and_shows_its_shape(
+    spark: Any, broker: BrokerProcess, filled: str, tmp_path: Path
+) -> None:
+    report = audit(spark, options(broker), filled)
+
+    assert report.problems == []
+    assert report.facts["messages"] == 100
+    assert report.facts["offset_gaps"] == report.facts["duplicate_batches"] == 0
+    assert report.tables["Most frequent keys"][0]["key"] == "0"
+    page = report.html()
+    assert page.count("<svg") == 3
+    assert [path.name for path in report.write(tmp_path)] == ["report.json", "report.html"]
+
+
+def test_dead_letters_are_grouped_by_their_reason(spark: Any, broker: BrokerProcess, topic: Callable[..., str]) -> None:
+    name = topic()
+    producer = Producer({"bootstrap.servers": broker.kafka})
+    for number in range(6):
+        reason = b"timeout" if number % 3 else b"bad address"
+        producer.produce(name, value=f"letter {number}", headers=[("goqueue-dlq-reason", reason)])
+    assert producer.flush(20) == 0
+
+    report = dlq_report(spark, options(broker), name)
+
+    assert [(row["reason"], row["messages"]) for row in report.tables["Reasons"]] == [
+        ("timeout", 4),
+        ("bad address", 2),
+    ]
+    assert report.tables["Reasons"][1]["example"] == "letter 3"

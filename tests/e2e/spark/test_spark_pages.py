@@ -1,0 +1,22 @@
+"""The pages on pipelines and bulk jobs, run as they stand."""
+
+from __future__ import annotations
+
+import pytest
+from tests.e2e.process import BrokerProcess
+from tests.e2e.test_docs import BLOCK, ROOT, run
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("page", "told"),
+    [("pipelines", ['"name":"orders"', "wrote orders.svg", "spark-submit"]), ("bulk-jobs", ["wrote", "offset_gaps"])],
+)
+def test_a_page_works_from_top_to_bottom(broker: BrokerProcess, page: str, told: list[str]) -> None:
+    text = (ROOT / "docs" / "howto" / f"{page}.md").read_text()
+
+    shown = "\n".join(run(language, code, broker) for language, code in BLOCK.findall(text))
+
+    for expected in told:
+        assert expected.replace("_", " ") in shown.replace("_", " ")
