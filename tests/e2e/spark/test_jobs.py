@@ -31,7 +31,7 @@ def silent(_done: int, _total: int) -> None:
 @pytest.fixture
 def filled(broker: BrokerProcess, topic: Callable[..., str]) -> str:
     """Two partitions, two days, 100 messages; key 0 is the most frequent."""
-    name = topic(2)
+    name = topic(2, **{"retention.ms": "-1"})
     producer = Producer({"bootstrap.servers": broker.kafka, "enable.idempotence": True})
     for number in range(100):
         producer.produce(
@@ -122,7 +122,7 @@ def test_an_import_of_nothing_is_refused_in_words(spark: Any, broker: BrokerProc
 def test_a_replay_sends_a_range_of_time_in_its_old_order(
     spark: Any, broker: BrokerProcess, read: Read, filled: str, topic: Callable[..., str], speed: float | None
 ) -> None:
-    target = topic(2)
+    target = topic(2, **{"retention.ms": "-1"})
 
     report = replay(
         spark,

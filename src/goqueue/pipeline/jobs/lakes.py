@@ -14,15 +14,13 @@ from goqueue.errors import ConfigError, InvalidRequest
 def commit_delta(to: Path, files: Sequence[Mapping[str, Any]]) -> None:
     """Make the folder a Delta table of the files in it."""
     try:
-        from deltalake import DeltaTable, convert_to_deltalake
+        from deltalake import DeltaTable, Field, Schema, convert_to_deltalake
     except ImportError as error:
         raise _missing("deltalake") from error
     if DeltaTable.is_deltatable(str(to)):
         raise InvalidRequest(f"{to} is a Delta table already: export to a new folder", field="to")
     if files:
-        import pyarrow as pa
-
-        parts = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("day", pa.string())])
+        parts = Schema([Field("topic", "string"), Field("partition", "integer"), Field("day", "string")])
         convert_to_deltalake(str(to), partition_by=parts, partition_strategy="hive")
 
 
