@@ -71,7 +71,7 @@ def export(
     staging = to / f".staging-{os.getpid()}"
     staging.mkdir(parents=True)
     try:
-        work = partial(_export_task, options=wanted, staging=str(staging))
+        work = partial(_export_task, options=wanted, columns=_columns(lake), staging=str(staging))
         files = [file for written in run_tasks(spark, "export", work, tasks, show) for file in written]
         _publish(files, staging, to, lake, table, catalog or {})
     finally:
@@ -79,11 +79,16 @@ def export(
     return _finished(report, files, time.monotonic() - begun)
 
 
-def _export_task(task: Task, *, options: SourceOptions, staging: str) -> list[dict[str, Any]]:
+def _columns(lake: LakeFormat) -> tuple[str, ...]:
+    """What goes into the files: a Delta table takes the columns that are in the path from there."""
+    return tuple(name for name in COLUMNS if lake is not LakeFormat.DELTA or name not in ("topic", "partition"))
+
+
+def _export_task(task: Task, *, options: SourceOptions, columns: tuple[str, ...], staging: str) -> list[dict[str, Any]]:
     """Write the rows of one task, a file per day."""
     writers: dict[str, pq.ParquetWriter] = {}
     counts: dict[str, dict[str, Any]] = {}
-    for batch in read_task(options, task, COLUMNS):
+    for batch in read_task(options, task, columns):
         for day, rows in _by_day(batch):
             path = (
                 f"topic={task.place.topic}/partition={task.place.partition}/day={day}/{task.bounds.start:020d}.parquet"
