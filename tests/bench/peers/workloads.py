@@ -263,7 +263,7 @@ def partitions(run: Run, count_of_partitions: int) -> None:
 
 def log_size(run: Run, gib: int) -> None:
     """The same work on a topic that holds so much already; 1 KB behind records of 10 KB."""
-    size, count = 1000, run.scale.messages[1000]
+    size, count = 1000, run.scale.messages.get(1000, 3_000)
     filler = gib * 2**30 // 10_000 // (1000 * PARTITIONS) * (1000 * PARTITIONS)
 
     def filled(peer: Peer, server: Server) -> Callable[[], dict[str, float]]:
