@@ -44,6 +44,7 @@ def test_the_page_on_delay_works_from_top_to_bottom(broker):
         "comes now",
         "cancelled reminders",
         "here it is",
+        "1 waits",
         "created schedule morning-report",
     ):
         assert expected in shown

@@ -67,7 +67,7 @@ class Partition:
         self.log = log
         self.config = config
         # Asked for every batch, so worked out once: whether the topic's settings need more than a header.
-        self.opens_batches = config.is_compacted or config.stamps_records or config.priority_headers
+        self.opens_batches = _opens_batches(config)
         self.leader_epoch = assignment.leader_epoch
         self.in_sync_replicas = len(assignment.isr)
         self.traffic = traffic
@@ -83,9 +83,13 @@ class Partition:
     def reconfigure(self, config: TopicConfig, log_config: LogConfig) -> None:
         """Obey new settings from the next batch on."""
         self.config = config
-        self.opens_batches = config.is_compacted or config.stamps_records or config.priority_headers
+        self.opens_batches = _opens_batches(config)
         self.writer.syncs_every_batch = config.syncs_every_batch
         self.log.reconfigure(log_settings(config, log_config))
+
+
+def _opens_batches(config: TopicConfig) -> bool:
+    return config.is_compacted or config.stamps_records or config.priority_headers or config.delay_headers
 
 
 class Partitions:

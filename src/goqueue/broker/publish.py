@@ -15,7 +15,7 @@ from goqueue.broker.batch_lanes import NORMAL, BatchLane, lane_of, lane_of_batch
 from goqueue.broker.deduplication import Deduplication, Remembered, Sifted, Thinned
 from goqueue.broker.partitions import Partition, Partitions
 from goqueue.broker.placement import Share, place_records, split_share
-from goqueue.broker.stages import AfterAppend, PublishStage
+from goqueue.broker.stages import AfterAppend, HoldBack, PublishStage, Remaining
 from goqueue.clock import Clock
 from goqueue.codec.batch import TRANSACTIONAL, BatchHeader, check_batch, encode_batch, stamped
 from goqueue.errors import (
@@ -83,6 +83,8 @@ class PublishService:
         self._after_append = tuple(after_append)
         self._transactions = transactions
         self._deduplication = deduplication or Deduplication(ids_max=0)
+        # Set by the node once there is somewhere to hold records back.
+        self.hold_back: HoldBack | None = None
 
     def append(
         self,
@@ -94,21 +96,31 @@ class PublishService:
         internal: bool = False,
         lane: BatchLane | None = None,
         sifted: bool = False,
+        is_due: bool = False,
     ) -> Pending:
         """Check and write one closed batch, and say what is left to wait for.
 
+        `is_due`: its records are for now, whatever their headers say.
         Who knows the records' `lane` says so; else they are looked at if the topic wants that, or are normal.
         Where repeats are `sifted` out already, they are not looked for again.
         """
         place = self._partitions.get(topic, partition)
         try:
-            return self._append(place, batch, acks, lane, internal=internal, sifted=sifted)
+            return self._append(place, batch, acks, lane, internal=internal, sifted=sifted, is_due=is_due)
         except GoQueueError as error:
             place.traffic.failures[wire_of(error).code] += 1
             raise
 
     def _append(
-        self, place: Partition, batch: Buffer, acks: Acks, lane: BatchLane | None, *, internal: bool, sifted: bool
+        self,
+        place: Partition,
+        batch: Buffer,
+        acks: Acks,
+        lane: BatchLane | None,
+        *,
+        internal: bool,
+        sifted: bool,
+        is_due: bool,
     ) -> Pending:
         if place.internal and not internal:
             raise InternalTopic(place.topic_name)
@@ -125,6 +137,10 @@ class PublishService:
             if lane is None and place.config.priority_headers:
                 lane = lane_of_batch(batch)
             batch = _opened(place, batch, now_ms)
+            if place.config.delay_headers and self.hold_back is not None and not is_due:
+                rest = self.hold_back(place, batch, now_ms)
+                if rest is not None:
+                    return self._append_rest(place, rest, acks, now_ms)
         writer = place.writer
         thinned = None
         if place.config.dedup_window_ms and not sifted and not header[5] & TRANSACTIONAL:
@@ -154,6 +170,19 @@ class PublishService:
                 offset = appended.base_offset + one.offset - thinned.base_offset
                 remembered = Remembered(place.id, offset, one.timestamp_ms, now_ms)
                 self._deduplication.remember(place.topic_id, one.headers, remembered)
+
+    def _append_rest(self, place: Partition, rest: Remaining, acks: Acks, now_ms: int) -> Pending:
+        """Write what is left of a batch; its reply waits until the records taken out of it are safe, too."""
+        lane = lane_of(rest.records) if rest.records and place.config.priority_headers else NORMAL
+        writer = place.writer
+        appended = writer.append(rest.batch, now_ms=now_ms, priority=lane.priority, flags=lane.flags, thinned=True)
+        if not appended.duplicate:
+            place.traffic.bytes_in += len(rest.batch)
+            place.traffic.messages_in += len(rest.records)
+            for hook in self._after_append:
+                hook(place.topic_name, place.id, appended.base_offset, appended.last_offset)
+        written = writer.reached(appended.last_offset + 1, acks) if acks else None
+        return Pending(appended, _both(written, rest.durable) if acks else None)
 
     def _check_transactional(self, header: BatchHeader) -> None:
         if not self._transactions:
@@ -324,6 +353,12 @@ class PublishService:
                 remembered = Remembered(share.partition, offset, stamp_ms, now_ms)
                 self._deduplication.remember(place.topic_id, records[position].headers, remembered)
         return pending
+
+
+async def _both(first: Awaitable[None] | None, second: Awaitable[None] | None) -> None:
+    for one in (first, second):
+        if one is not None:
+            await one
 
 
 def _opened(place: Partition, batch: Buffer, now_ms: int) -> Buffer:

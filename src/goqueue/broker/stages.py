@@ -6,10 +6,12 @@ sees the batch closed. Stages run in the order in which the node lists them.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from goqueue.errors import DiskFull
 from goqueue.ports import Buffer, Files
+from goqueue.records import Record
 
 if TYPE_CHECKING:
     from goqueue.broker.partitions import Partition
@@ -21,6 +23,33 @@ class PublishStage(Protocol):
 
     def check(self, partition: Partition, header: BatchHeader, batch: Buffer, now_ms: int) -> None:
         """Raise to refuse the batch."""
+        ...
+
+
+class Remaining(Protocol):
+    """What is left of a batch when some of its records are held back."""
+
+    @property
+    def batch(self) -> bytes:
+        """The batch without them, its header, sequence and offset range kept."""
+        ...
+
+    @property
+    def records(self) -> Sequence[Record]:
+        """The records that stay, perhaps none."""
+        ...
+
+    @property
+    def durable(self) -> Awaitable[None] | None:
+        """What to wait for before the batch's reply."""
+        ...
+
+
+class HoldBack(Protocol):
+    """Takes records out of a batch that are not for now. What it takes is stored before it returns."""
+
+    def __call__(self, partition: Partition, batch: Buffer, now_ms: int, /) -> Remaining | None:
+        """None if all of them are for now; raise to refuse the batch."""
         ...
 
 

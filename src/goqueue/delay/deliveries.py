@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from goqueue.broker.batch_lanes import lane_of
 from goqueue.broker.partitions import Partitions
 from goqueue.broker.producer_ids import ProducerIds
 from goqueue.broker.publish import Pending, PublishService
@@ -152,15 +153,19 @@ class Deliveries:
         fire = one.fire
         if self._partitions.topic(fire.topic).topic_id.bytes != fire.topic_id:
             raise TopicNotFound(fire.topic)
+        records = [slot.record() for slot in one.slots]
         batch = encode_batch(
-            [slot.record() for slot in one.slots],
+            records,
             producer_id=fire.producer_id,
             producer_epoch=0,
             base_sequence=fire.sequence,
             now_ms=now_ms,
         )
         try:
-            pending = self._publish.append(fire.topic, fire.partition, batch, acks=Acks.ALL)
+            # Their lane is said here, and what they say about delay is done with.
+            pending = self._publish.append(
+                fire.topic, fire.partition, batch, acks=Acks.ALL, lane=lane_of(records), is_due=True
+            )
         except DuplicateSequence:
             if one.resent:
                 return None

@@ -317,10 +317,10 @@ class DelayService:
         """The partition of `__delayed` that holds a topic's messages."""
         return int(mmh3.hash(topic.encode(), signed=False)) % self._partition_count()
 
-    def loaded_shard_of(self, topic: str) -> DelayShard | None:
-        """The shard of a topic if it is at work."""
-        task = self._shards.get(self.partition_for(topic))
-        if task is None or not task.done() or task.cancelled() or task.exception() is not None:
+    def shard_at_work(self, topic: str) -> DelayShard | None:
+        """The shard of a topic; None while it is being loaded, which begins with the first call."""
+        task = self._load(self.partition_for(topic))
+        if not task.done() or task.cancelled() or task.exception() is not None:
             return None
         return task.result()
 

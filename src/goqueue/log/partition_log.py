@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from goqueue.codec.batch import BatchHeader
 from goqueue.errors import CorruptFrame, OffsetOutOfRange
 from goqueue.log import appends, compacting, durability, removal, timestamps
 from goqueue.log.aborted_lookup import aborted_between
@@ -166,6 +167,11 @@ class PartitionLog:
         if marker:
             return appends.append_marker(self._state, batch, now_ms=now_ms, leader_epoch=leader_epoch)
         return append_data(self._state, batch, now_ms, leader_epoch, priority, flags, headers, thinned=thinned)
+
+    def check_producer(self, header: BatchHeader) -> None:
+        """Refuse a batch that is neither its producer's next one nor a repeat; nothing changes."""
+        if header.producer_id >= 0:
+            self._state.producers.check(header)
 
     def append_frames(self, data: Buffer) -> int:
         """Write frames as the leader has them; returns the new end."""

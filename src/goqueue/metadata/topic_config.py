@@ -38,6 +38,7 @@ class TopicConfig:
     lane_weights: tuple[int, int, int, int, int]
     partitioner: str
     priority_headers: bool
+    delay_headers: bool
     strict_priority: bool
     index_interval_bytes: int
     max_message_bytes: int

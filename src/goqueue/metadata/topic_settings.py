@@ -253,6 +253,13 @@ _ROWS = (
         "A message whose deduplication id came within this time is not stored again; 0 switches that off.",
     ),
     TopicSetting(
+        "goqueue.delay.headers",
+        "delay_headers",
+        _boolean(),
+        "false",
+        "Whether the record headers goqueue-deliver-at and goqueue-delay-ms of Kafka producers hold a record back.",
+    ),
+    TopicSetting(
         "goqueue.lane.weights",
         "lane_weights",
         _lane_weights(),

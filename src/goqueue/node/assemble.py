@@ -24,6 +24,7 @@ from goqueue.broker.topics import TopicService
 from goqueue.clock import Clock, Rng
 from goqueue.config import Config
 from goqueue.delay.feature import feature as delay_feature
+from goqueue.delay.headers import HeaderDelay
 from goqueue.delay.schedules import ScheduleService
 from goqueue.delivery.feature import feature as delivery_feature
 from goqueue.delivery.records import QueueId
@@ -198,6 +199,7 @@ async def _wire(
         on_trouble=_report_delay,
     )
     stack.push_async_callback(delay.close)
+    publish.hold_back = HeaderDelay(delay)
     redrives = Redrives(delivery, topics, queries, publish, clock)
     stack.push_async_callback(redrives.close)
     housekeeping = Housekeeping(

@@ -1,0 +1,126 @@
+"""Delay from Kafka clients: records whose headers say that they are for later are taken out of their batch.
+
+`goqueue-deliver-at` is a time (milliseconds since 1970, or RFC 3339), `goqueue-delay-ms` a number of
+milliseconds. What is left of the batch keeps its header, sequence and offset range, as compaction would leave
+it. A retried batch schedules nothing twice: of every idempotent producer it is stored how far it has come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from goqueue.broker.partitions import Partition
+from goqueue.codec.batch import BatchHeader, check_batch, decode_records, encode_sparse_batch
+from goqueue.delay.index import OriginKey
+from goqueue.delay.records import Origin
+from goqueue.delay.service import DUE_MS_MAX, DelayService, DelayShard, Held
+from goqueue.errors import GoQueueError, InvalidRecord, NotLeader
+from goqueue.ports import Buffer
+from goqueue.records import Header, NewRecord, Record
+
+DELIVER_AT_HEADER = "goqueue-deliver-at"
+DELAY_HEADER = "goqueue-delay-ms"
+# Sequences count from 0 to 2^31-1 and then from 0 again; half the circle lies behind.
+_SEQUENCE_MASK = 0x7FFF_FFFF
+_BEHIND_MAX = 1 << 30
+
+
+class Remainder(NamedTuple):
+    """What is left of a batch, and what to wait for before anything is promised."""
+
+    batch: bytes
+    records: Sequence[Record]
+    durable: Awaitable[None] | None
+
+
+class HeaderDelay:
+    """Called for every batch to a topic with goqueue.delay.headers=true."""
+
+    def __init__(self, service: DelayService) -> None:
+        self._service = service
+
+    def __call__(self, place: Partition, batch: Buffer, now_ms: int) -> Remainder | None:
+        """Hold back what is for later; None if nothing is."""
+        header = check_batch(batch)
+        records = decode_records(batch)
+        dues = [due_of(record.headers, now_ms) for record in records]
+        if all(due_ms is None or due_ms <= now_ms for due_ms in dues):
+            return None
+        if header.is_transactional:
+            raise InvalidRecord(
+                "a delayed record cannot be part of a transaction", hint=f"leave out {DELIVER_AT_HEADER}"
+            )
+        # Refused before anything is held back: a batch that is not the producer's next one may come again later.
+        place.log.check_producer(header)
+        shard = self._service.shard_at_work(place.topic_name)
+        if shard is None:
+            raise NotLeader("the delayed messages of this topic are still being loaded")
+        stay = [record for record, due_ms in zip(records, dues, strict=True) if due_ms is None or due_ms <= now_ms]
+        held = [
+            Held(NewRecord(record.key, record.value, record.headers), due_ms, place.id, _origin(place, header))
+            for record, due_ms in zip(records, dues, strict=True)
+            if due_ms is not None and due_ms > now_ms
+        ]
+        return Remainder(encode_sparse_batch(header, stay), stay, self._hold(shard, place, header, held))
+
+    def _hold(
+        self, shard: DelayShard, place: Partition, header: BatchHeader, held: Sequence[Held]
+    ) -> Awaitable[None] | None:
+        if _is_scheduled(shard, place, header):
+            return shard.store.durable(shard.store.next_slot)
+        outcomes, durable = self._service.hold_now(shard, place.topic_name, held)
+        for outcome in outcomes:
+            if isinstance(outcome, GoQueueError):
+                raise outcome
+        return durable
+
+
+def due_of(headers: Sequence[Header], now_ms: int) -> int | None:
+    """When a record's headers say that it is due; the last word counts."""
+    for name, value in reversed(headers):
+        if name == DELIVER_AT_HEADER:
+            return _time_ms(value)
+        if name == DELAY_HEADER:
+            return now_ms + _number(DELAY_HEADER, value)
+    return None
+
+
+def _time_ms(value: bytes | None) -> int:
+    text = (value or b"").decode("ascii", "replace")
+    if text.isdigit():
+        return _number(DELIVER_AT_HEADER, value)
+    try:
+        when = datetime.fromisoformat(text)
+        if when.tzinfo is None:
+            raise ValueError("it names no zone")
+        return -(-round(when.timestamp() * 1_000_000) // 1000)
+    except (ValueError, OverflowError) as problem:
+        raise InvalidRecord(
+            f"header {DELIVER_AT_HEADER} is {text[:64]!r}: {problem}",
+            hint="give milliseconds since 1970, or RFC 3339 with a zone",
+        ) from problem
+
+
+def _number(name: str, value: bytes | None) -> int:
+    text = (value or b"").decode("ascii", "replace")
+    if not text.isdigit() or len(text) > 15 or int(text) > DUE_MS_MAX:
+        raise InvalidRecord(f"header {name} is {text[:64]!r}", hint="give milliseconds as a decimal number")
+    return int(text)
+
+
+def _origin(place: Partition, header: BatchHeader) -> Origin | None:
+    if header.producer_id < 0 or header.base_sequence < 0:
+        return None
+    return Origin(place.id, header.producer_id, header.producer_epoch, header.last_sequence)
+
+
+def _is_scheduled(shard: DelayShard, place: Partition, header: BatchHeader) -> bool:
+    """Whether an earlier attempt of this batch has had its delayed records stored."""
+    if header.producer_id < 0 or header.base_sequence < 0:
+        return False
+    mark = shard.store.origins.get(OriginKey(place.topic_id.bytes, place.id, header.producer_id))
+    if mark is None or mark.epoch != header.producer_epoch:
+        return False
+    return ((mark.sequence - header.last_sequence) & _SEQUENCE_MASK) < _BEHIND_MAX

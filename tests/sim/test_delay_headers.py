@@ -1,0 +1,122 @@
+"""Delay by record header in simulation: a batch that is sent again, over power cuts too, schedules nothing twice."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from goqueue.broker.topics import NewTopic
+from goqueue.codec.batch import encode_batch
+from goqueue.config import Config, DelayConfig, DurabilityConfig
+from goqueue.errors import GoQueueError, InvalidRecord, NotLeader, OutOfOrderSequence
+from goqueue.records import Acks, NewRecord, TopicPartition
+from goqueue.servers.services import Services
+from goqueue.testing.clock import seeded_rng
+from goqueue.testing.sim_node import SimNode
+
+CONFIG = Config(delay=DelayConfig(state_partitions=1), durability=DurabilityConfig(flush_interval_ms=40))
+LATE = (("goqueue-delay-ms", b"500"),)
+
+
+async def prepare(services: Services) -> None:
+    if services.topics.find("t") is None:
+        await services.topics.create(NewTopic("t", partitions=1, config={"goqueue.delay.headers": "true"}))
+
+
+def batch(services: Services, number: int, *, producer_id: int = 7) -> bytes:
+    records = [NewRecord(None, b"now %d" % number), NewRecord(None, b"late %d" % number, LATE)]
+    return encode_batch(
+        records,
+        producer_id=producer_id,
+        producer_epoch=0,
+        base_sequence=2 * number,
+        now_ms=services.clock.now_ms(),
+    )
+
+
+async def send(services: Services, number: int) -> bool:
+    """Send until it is answered, as a client does; whether the broker knew the batch."""
+    while True:
+        try:
+            pending = services.publish.append("t", 0, batch(services, number), acks=Acks.ALL)
+        except NotLeader:
+            await asyncio.sleep(0.01)
+            continue
+        if pending.durable is not None:
+            await pending.durable
+        return pending.appended.duplicate
+
+
+async def values(services: Services) -> list[bytes]:
+    place = TopicPartition("t", 0)
+    found = await services.reads.read({place: 0}, limit=1000, max_bytes=10**6)
+    return [record.value or b"" for record in found[place].records]
+
+
+def test_a_batch_that_is_sent_again_is_recognised_as_a_whole():
+    async def story(services: Services) -> None:
+        await prepare(services)
+        assert await send(services, 0) is False
+        assert await send(services, 0) is True
+        assert services.delay.stats().pending == {"t": 1}
+        await asyncio.sleep(2)
+        assert await send(services, 0) is True
+        assert await send(services, 1) is False
+        await asyncio.sleep(2)
+        assert await values(services) == [b"now 0", b"late 0", b"now 1", b"late 1"]
+
+    assert SimNode(1, CONFIG).live(story)
+
+
+def test_a_batch_out_of_sequence_holds_nothing_back():
+    async def story(services: Services) -> None:
+        await prepare(services)
+        await send(services, 0)
+        with pytest.raises(OutOfOrderSequence):
+            services.publish.append("t", 0, batch(services, 5), acks=Acks.ALL)
+        assert services.delay.stats().pending == {"t": 1}
+        await send(services, 1)
+        assert services.delay.stats().pending == {"t": 2}
+
+    assert SimNode(2, CONFIG).live(story)
+
+
+@pytest.mark.parametrize("value", [b"soon", b"", b"-5", None, b"9" * 20])
+def test_a_header_that_is_no_number_refuses_the_batch(value: bytes | None):
+    async def story(services: Services) -> None:
+        await prepare(services)
+        bad = encode_batch([NewRecord(None, b"x", (("goqueue-delay-ms", value),))], now_ms=services.clock.now_ms())
+        with pytest.raises(InvalidRecord, match="goqueue-delay-ms"):
+            services.publish.append("t", 0, bad, acks=Acks.ALL)
+
+    assert SimNode(3, CONFIG).live(story)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_every_message_comes_once_though_its_batch_was_sent_again_after_a_power_cut(seed: int):
+    node = SimNode(seed, CONFIG)
+    rng = seeded_rng(seed, "cuts")
+    answered: set[int] = set()
+
+    async def story(services: Services) -> None:
+        await prepare(services)
+        for number in range(6):
+            if number not in answered:
+                await send(services, number)
+                answered.add(number)
+                await asyncio.sleep(0.2)
+
+    for _ in range(8):
+        try:
+            node.live(story, crash_at_step=rng.randrange(3, 80))
+        except GoQueueError as error:
+            raise AssertionError(f"a retry was refused: {error}") from error
+
+    async def check(services: Services) -> None:
+        await story(services)
+        await asyncio.sleep(3)
+        found = await values(services)
+        assert sorted(found) == sorted([b"now %d" % n for n in range(6)] + [b"late %d" % n for n in range(6)])
+
+    assert node.live(check)
