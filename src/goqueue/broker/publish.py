@@ -142,6 +142,20 @@ class PublishService:
                 if rest is not None:
                     return self._append_rest(place, rest, acks, now_ms)
         writer = place.writer
+        appended = self._write(place, header, batch, lane, now_ms, sifted=sifted)
+        if not appended.duplicate:
+            traffic = place.traffic
+            traffic.bytes_in += len(batch)
+            traffic.messages_in += appended.last_offset - appended.base_offset + 1
+            for hook in self._after_append:
+                hook(place.topic_name, place.id, appended.base_offset, appended.last_offset)
+        return Pending(appended, writer.reached(appended.last_offset + 1, acks) if acks else None)
+
+    def _write(
+        self, place: Partition, header: BatchHeader, batch: Buffer, lane: BatchLane | None, now_ms: int, *, sifted: bool
+    ) -> Appended:
+        """Write a batch, without the records that the topic's window knows already."""
+        writer = place.writer
         thinned = None
         if place.config.dedup_window_ms and not sifted and not header[5] & TRANSACTIONAL:
             check_batch(batch)
@@ -152,17 +166,10 @@ class PublishService:
                 thinned.batch, now_ms=now_ms, priority=lane.priority, flags=lane.flags, thinned=True
             )
             self._remember(place, thinned, appended, now_ms)
-        elif lane is None or lane is NORMAL:
-            appended = writer.append(batch, now_ms=now_ms)
-        else:
-            appended = writer.append(batch, now_ms=now_ms, priority=lane.priority, flags=lane.flags)
-        if not appended.duplicate:
-            traffic = place.traffic
-            traffic.bytes_in += len(batch)
-            traffic.messages_in += appended.last_offset - appended.base_offset + 1
-            for hook in self._after_append:
-                hook(place.topic_name, place.id, appended.base_offset, appended.last_offset)
-        return Pending(appended, writer.reached(appended.last_offset + 1, acks) if acks else None)
+            return appended
+        if lane is None or lane is NORMAL:
+            return writer.append(batch, now_ms=now_ms)
+        return writer.append(batch, now_ms=now_ms, priority=lane.priority, flags=lane.flags)
 
     def _remember(self, place: Partition, thinned: Thinned, appended: Appended, now_ms: int) -> None:
         if not appended.duplicate:
