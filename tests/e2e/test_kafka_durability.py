@@ -7,7 +7,7 @@ import time
 from collections import Counter
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from tests.e2e.conftest import StartBroker
 from tests.e2e.kafka_clients import CLIENTS, Confluent, Sent
 from tests.e2e.kafka_raw import RawClient
@@ -141,3 +141,32 @@ def test_the_high_watermark_never_shows_more_than_can_be_read(broker: BrokerProc
             row = reader.fetch("watermark", at)
             assert row["high_watermark"] == at + 1
             assert records_of(row["records"])[-1].offset == at
+
+
+def test_a_consumer_goes_on_after_a_kill_in_the_new_leader_epoch(start_broker: StartBroker) -> None:
+    broker = start_broker()
+    with RawClient(broker.kafka) as client:
+        client.create_topic("epochs", 1)
+    producer = Producer({"bootstrap.servers": broker.kafka})
+    settings = {"bootstrap.servers": broker.kafka, "group.id": "g", "auto.offset.reset": "error"}
+    consumer = Consumer({**settings, "enable.auto.commit": False})
+    consumer.assign([TopicPartition("epochs", 0, 0)])
+    for value in (b"before", b"after"):
+        producer.produce("epochs", value, partition=0)
+        assert producer.flush(30) == 0
+        deadline = time.monotonic() + 30
+        message = None
+        while message is None:
+            assert time.monotonic() < deadline
+            message = consumer.poll(1)
+        # Not even a moment of "offset out of range", which would be an error here.
+        assert message.error() is None
+        assert message.value() == value
+        if value == b"before":
+            broker.kill()
+            broker.start()
+    consumer.close()
+    with RawClient(broker.kafka) as client:
+        asked = [{"name": "epochs", "partitions": [{"partition_index": 0, "timestamp": -1}]}]
+        row = client.call(2, 5, replica_id=-1, topics=asked)["topics"][0]["partitions"][0]
+        assert (row["offset"], row["leader_epoch"]) == (2, 1)

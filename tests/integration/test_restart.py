@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -43,9 +44,12 @@ async def test_everything_comes_back_after_a_stop_and_after_a_kill(
         await stack.write(b"a", b"b", partition=partition)
     killed = await open_stack(copy_as_after_kill(data_dir, tmp_path / "killed"))
     await stack.stop()
-    for again in (killed, await open_stack()):
+    # A kill begins a new leader epoch, for the end of a log may be lost; a stop does not.
+    for again, epoch in ((killed, 1), (await open_stack(), 0)):
         assert again.metadata.cluster_id == cluster_id
-        assert again.topics.get("t") == topic
+        assert again.topics.get("t") == replace(
+            topic, partitions=tuple(replace(one, leader_epoch=epoch) for one in topic.partitions)
+        )
         assert await again.producer_ids.allocate() > first_id
         for partition in (0, 1):
             assert [record.value for record in await again.read_all("t", partition)] == [b"a", b"b"]

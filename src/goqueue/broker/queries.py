@@ -139,7 +139,12 @@ class PartitionQueries:
 
     def epoch_end(self, topic: str, partition: int, epoch: int, *, leader_epoch: int = -1) -> tuple[int, int]:
         """(epoch, end offset) of the last leader epoch that is not above `epoch`; (-1, -1) if there is none."""
-        return self._place(topic, partition, leader_epoch).log.end_offset_for_epoch(epoch)
+        place = self._place(topic, partition, leader_epoch)
+        log = place.log
+        if log.leader_epoch < epoch <= place.leader_epoch:
+            # Nothing is written under it, but readers know it already: it has come as far as the log.
+            return epoch, log.end_offset
+        return log.end_offset_for_epoch(epoch)
 
     def producers(self, topic: str, partition: int) -> list[ProducerInfo]:
         """The producers that the partition remembers."""

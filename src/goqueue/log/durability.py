@@ -46,6 +46,15 @@ def checkpoint(state: LogState) -> None:
         raise state.storage_error(error) from error
 
 
+def begin_use(state: LogState) -> None:
+    """Take back what the last clean stop said, although nothing has been written since."""
+    if state.segments.active is not None and state.is_closed_clean and state.sync.poison is None:
+        try:
+            state.write_checkpoint()
+        except OSError as error:
+            raise state.storage_error(error) from error
+
+
 def close(state: LogState) -> None:
     """Leave the log so that nothing is scanned at the next start. The files stay open."""
     active = state.segments.active

@@ -274,6 +274,10 @@ class PartitionLog:
         """Write down how far the log is safe, so that less is scanned after a crash."""
         durability.checkpoint(self._state)
 
+    def begin_use(self) -> None:
+        """Let the next recovery be a clean one only after another `close`, even if nothing is written until then."""
+        durability.begin_use(self._state)
+
     def close(self) -> None:
         """Sync everything and say so on the disk, so that nothing is scanned at the next start."""
         try:

@@ -81,6 +81,14 @@ class PartitionsAdded:
 
 
 @dataclass(frozen=True, slots=True)
+class EpochsRaised:
+    """The leaders of a topic's partitions begin anew: what they wrote last may be lost."""
+
+    name: str
+    topic_id: UUID
+
+
+@dataclass(frozen=True, slots=True)
 class ProducerIdsReserved:
     """Every producer id below `next_producer_id` may have been given out."""
 
@@ -100,6 +108,7 @@ Event = (
     | DeletionFinished
     | TopicConfigChanged
     | PartitionsAdded
+    | EpochsRaised
     | ProducerIdsReserved
     | ClusterNamed
 )
@@ -174,6 +183,10 @@ class Image:
                 if first != len(topic.partitions):
                     raise Conflict(f"topic {name!r} has {len(topic.partitions)} partitions, not {first}")
                 self._put(replace(topic, partitions=topic.partitions + partitions))
+            case EpochsRaised(name, topic_id):
+                topic = self._existing(name, topic_id)
+                raised = tuple(replace(one, leader_epoch=one.leader_epoch + 1) for one in topic.partitions)
+                self._put(replace(topic, partitions=raised))
             case ProducerIdsReserved(next_producer_id):
                 if next_producer_id < self.next_producer_id:
                     raise Conflict(f"producer ids below {self.next_producer_id} were given out already")

@@ -18,7 +18,7 @@ from goqueue.codec.batch import decode_records, encode_batch
 from goqueue.errors import LogPoisoned, ShuttingDown, StorageError
 from goqueue.log.partition_log import PartitionLog
 from goqueue.log.settings import LogSettings
-from goqueue.metadata.image import ClusterNamed, Event, Image
+from goqueue.metadata.image import ClusterNamed, EpochsRaised, Event, Image
 from goqueue.metadata.state_records import StateRecord, image_of, records_for
 from goqueue.ports import Files, Offload
 from goqueue.records import NewRecord, TimestampType
@@ -88,7 +88,12 @@ class LocalMetadata:
         log.high_watermark = log.end_offset
         metadata = cls(log, image_of(_stored_records(log)), clock, offload)
         if not metadata.cluster_id:
-            metadata._commit_at_open(ClusterNamed(_cluster_id(rng)))
+            metadata._commit_at_open([ClusterNamed(_cluster_id(rng))])
+        if not log.recovery.is_clean:
+            metadata._raise_epochs()
+        # The node may write to every log but this one. Whether it stopped in order is known by this one.
+        with suppress(StorageError):
+            log.begin_use()
         return metadata
 
     @property
@@ -196,10 +201,23 @@ class LocalMetadata:
                 {"message": f"a listener failed at {type(event).__name__}", "exception": error}
             )
 
-    def _commit_at_open(self, event: Event) -> None:
-        self._write([event])
+    def _commit_at_open(self, events: Sequence[Event]) -> None:
+        self._write(events)
         _sync(self._log)
-        self._apply([event])
+        self._apply(events)
+
+    def _raise_epochs(self) -> None:
+        """After a crash the ends of logs may be lost, and other records get their offsets.
+
+        Readers that keep their own positions learn of it by the epoch: they ask where the one
+        they know ended (KIP-320). That no log lost anything cannot be known here, and asking
+        costs a reader one request.
+        """
+        raised = [EpochsRaised(topic.name, topic.topic_id) for topic in self.image.topics()]
+        if raised:
+            # On a full disk the broker starts all the same: what is there can be read.
+            with suppress(StorageError):
+                self._commit_at_open(raised)
 
     async def _compact_if_due(self) -> None:
         now_ms = self._clock.now_ms()

@@ -16,6 +16,7 @@ from goqueue.errors import StorageError
 from goqueue.metadata.image import (
     ClusterNamed,
     DeletionFinished,
+    EpochsRaised,
     Event,
     Image,
     PartitionAssignment,
@@ -48,7 +49,12 @@ class _StoredTopic(msgspec.Struct, frozen=True):
 def records_for(event: Event, image: Image) -> list[StateRecord]:
     """The records that make an event durable; `image` is the one after the event."""
     match event:
-        case TopicCreated(Topic(name=name)) | TopicConfigChanged(name=name) | PartitionsAdded(name=name):
+        case (
+            TopicCreated(Topic(name=name))
+            | TopicConfigChanged(name=name)
+            | PartitionsAdded(name=name)
+            | EpochsRaised(name=name)
+        ):
             topic = image.topic(name)
             if topic is None:
                 raise StorageError(f"topic {name!r} is missing from the image that just took it in")

@@ -160,3 +160,23 @@ async def test_sizes_are_known_without_opening_anything() -> None:
     assert directory.total_bytes == directory.usable_bytes + directory.partitions[1].size_bytes
     again.partitions.get("t", 1)
     assert 1000 < again.queries.size_bytes("t", 1) < 3000
+
+
+async def test_who_read_what_a_power_cut_took_away_learns_where_its_epoch_ended() -> None:
+    files = MemoryFiles()
+    stack = Stack(files)
+    await stack.topic()
+    write_at(stack, 1, 2)
+    await stack.flusher.flush()
+    write_at(stack, 3, 4, 5)
+    again = Stack(files.crash(Survival.NOTHING))
+
+    # A reader at offset 5 knows epoch 0. It is told so before and after others got the offsets.
+    assert again.queries.epoch_end("t", 0, 0, leader_epoch=1) == (0, 2)
+    assert again.queries.epoch_end("t", 0, 1, leader_epoch=1) == (1, 2)
+    assert again.queries.epoch_end("t", 0, 2, leader_epoch=1) == (-1, -1)
+    write_at(again, 6, 7, 8, 9)
+    assert again.queries.epoch_end("t", 0, 0, leader_epoch=1) == (0, 2)
+    assert again.queries.epoch_end("t", 0, 1, leader_epoch=1) == (1, 6)
+    with pytest.raises(FencedLeaderEpoch):
+        again.queries.list_offset("t", 0, LATEST, leader_epoch=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -53,7 +54,9 @@ async def test_a_topic_survives_a_power_cut() -> None:
     files = MemoryFiles()
     stack = Stack(files)
     topic = await stack.topic("orders", 5, retention_ms="1000")
-    assert Stack(files.crash(Survival.NOTHING)).topics.get("orders") == topic
+    again = Stack(files.crash(Survival.NOTHING)).topics.get("orders")
+    # The end of a log may be lost with the power, and its readers learn that by the epoch.
+    assert again == replace(topic, partitions=(replace(topic.partitions[0], leader_epoch=1),) * 5)
 
 
 async def test_what_is_not_there_is_not_found() -> None:

@@ -75,6 +75,38 @@ async def test_a_commit_survives_a_power_cut() -> None:
     assert reopened.image.next_producer_id == 1000
 
 
+def epochs(metadata: LocalMetadata) -> list[int]:
+    return [one.leader_epoch for topic in metadata.image.topics() for one in topic.partitions]
+
+
+async def test_a_crash_raises_every_leader_epoch_and_a_clean_stop_does_not() -> None:
+    files = MemoryFiles()
+    first = open_metadata(files)
+    await first.commit([created("a", 1), created("b", 2)])
+    await first.close()
+
+    second = open_metadata(files)
+    assert epochs(second) == [0, 0]
+    # Not closed: from here on it is a crash.
+    files = files.crash(Survival.NOTHING)
+    assert epochs(open_metadata(files)) == [1, 1]
+    files = files.crash(Survival.NOTHING)
+    third = open_metadata(files)
+    assert epochs(third) == [2, 2]
+    await third.close()
+    assert epochs(open_metadata(files)) == [2, 2]
+
+
+async def test_on_a_full_disk_a_crashed_node_starts_all_the_same() -> None:
+    files = MemoryFiles()
+    first = open_metadata(files)
+    await first.commit([created("a", 1)])
+    files = files.crash(Survival.NOTHING)
+    files.faults.capacity_bytes = 0
+
+    assert names(open_metadata(files)) == ["a"]
+
+
 async def test_an_event_is_believed_only_once_it_is_durable() -> None:
     files = MemoryFiles()
     metadata = open_metadata(files)

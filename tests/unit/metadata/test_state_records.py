@@ -12,6 +12,7 @@ from goqueue.errors import GoQueueError, StorageError
 from goqueue.metadata.image import (
     ClusterNamed,
     DeletionFinished,
+    EpochsRaised,
     Event,
     Image,
     PartitionAssignment,
@@ -51,6 +52,7 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
     st.builds(DeletionFinished, IDS),
     st.builds(TopicConfigChanged, NAMES, IDS, CONFIGS),
     st.builds(PartitionsAdded, NAMES, IDS, st.integers(1, 4), PARTITIONS),
+    st.builds(EpochsRaised, NAMES, IDS),
     st.builds(ProducerIdsReserved, st.integers(0, 10_000)),
     st.builds(ClusterNamed, st.text("abc", min_size=1, max_size=4)),
 )
