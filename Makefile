@@ -43,6 +43,12 @@ test-cover: $(READY) ## tests with a coverage report
 test-slow: $(READY) ## the long suites: kill -9, soak, deep search
 	$(BIN)/python -m pytest -m slow tests
 
+test-spark-crash: $(READY) ## kill -9 of driver, workers and broker at every step of the Spark sink
+	$(BIN)/python -m pytest -s -m slow tests/e2e/spark/test_spark_crash.py
+
+test-spark-cluster: $(READY) ## a standalone Spark cluster reads a topic and writes one exactly once
+	$(BIN)/python -m pytest -m slow tests/e2e/spark/test_spark_cluster.py
+
 lint: $(READY) ## ruff, mypy --strict, import contract, spelling
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -73,6 +79,9 @@ bench-queue: $(READY) ## receipts, lanes and delay, from the machine alone to a 
 bench-transactions: $(READY) ## what transactions cost, against the same client without them
 	$(BIN)/python -m tests.bench.bench_transactions
 
+bench-spark: $(READY) ## Spark reads and writes topics, as shares of what any Python source can do
+	$(BIN)/python -m tests.bench.bench_spark
+
 docs: $(READY) ## write the reference pages that are made from the code
 	$(BIN)/python -m goqueue.node.settings_page > docs/reference/settings.md
 	$(BIN)/python -m goqueue.servers.kafka.compatibility docs/reference/kafka-compatibility.md
@@ -83,4 +92,4 @@ constraints: $(READY) ## write the lock again from what is installed
 clean: ## remove what the verbs made, keep ./data
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .hypothesis bench-results
 
-.PHONY: help install run test test-unit test-cover test-slow bench-log bench-kafka bench-http bench-peers peers-install bench-queue lint fmt docs constraints clean bench-transactions
+.PHONY: help install run test test-spark-crash test-spark-cluster bench-spark test-unit test-cover test-slow bench-log bench-kafka bench-http bench-peers peers-install bench-queue lint fmt docs constraints clean bench-transactions
