@@ -21,21 +21,24 @@ from goqueue.pipeline.segments import read_segment, without_aborted
 from goqueue.records import Isolation
 
 _LOG = logging.getLogger("goqueue.pipeline")
+# Bytes, the batches in them, and the offset below which they hold nothing that is wanted.
+Chunk = tuple[memoryview, Sequence[Span], int]
 _FILE_CHUNK_BYTES = 8 * 1024 * 1024
 
 
 def read_task(options: SourceOptions, task: Task, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """The rows of one task."""
-    for view, spans in _chunks(options, task):
+    for view, spans, first_offset in _chunks(options, task):
+        bounds = task.bounds._replace(start=max(task.bounds.start, first_offset))
         if options.view == "frames":
-            batch = frame_batch(task.place, spans, columns, task.bounds)
+            batch = frame_batch(task.place, spans, columns, bounds)
         else:
-            batch = record_batch(task.place, view, spans, columns, task.bounds)
+            batch = record_batch(task.place, view, spans, columns, bounds)
         if batch is not None:
             yield batch
 
 
-def _chunks(options: SourceOptions, task: Task) -> Iterator[tuple[memoryview, Sequence[Span]]]:
+def _chunks(options: SourceOptions, task: Task) -> Iterator[Chunk]:
     if not task.segments:
         return _fetched(options, task)
     # `auto` with both: a worker that does not see the files asks the broker.
@@ -44,11 +47,12 @@ def _chunks(options: SourceOptions, task: Task) -> Iterator[tuple[memoryview, Se
     return _from_files(options, task)
 
 
-def _from_files(options: SourceOptions, task: Task) -> Iterator[tuple[memoryview, Sequence[Span]]]:
+def _from_files(options: SourceOptions, task: Task) -> Iterator[Chunk]:
     for segment in task.segments:
         try:
             for view, spans in read_segment(segment, task.bounds.start, task.bounds.end, _FILE_CHUNK_BYTES):
-                yield view, spans if options.view == "frames" else without_aborted(spans, task.aborted)
+                kept = spans if options.view == "frames" else without_aborted(spans, task.aborted)
+                yield view, kept, task.bounds.start
         except FileNotFoundError:
             gone = Gone(task.bounds.start, task.bounds.end)
             if options.fail_on_data_loss:
@@ -56,7 +60,7 @@ def _from_files(options: SourceOptions, task: Task) -> Iterator[tuple[memoryview
             _LOG.warning("%s: offsets %d to %d are gone and passed over", task.place, gone[0], gone[1] - 1)
 
 
-def _fetched(options: SourceOptions, task: Task) -> Iterator[tuple[memoryview, Sequence[Span]]]:
+def _fetched(options: SourceOptions, task: Task) -> Iterator[Chunk]:
     def pass_over(gone: Gone) -> None:
         _LOG.warning("%s: offsets %d to %d are gone and passed over", task.place, gone[0], gone[1] - 1)
 
@@ -77,7 +81,7 @@ def _fetched(options: SourceOptions, task: Task) -> Iterator[tuple[memoryview, S
                 if options.view != "frames":
                     spans = visible(fetched.batches, spans, fetched.aborted if committed else ())
                 if spans:
-                    yield fetched.batches, spans
+                    yield fetched.batches, spans, fetched.first_offset
         except OffsetOutOfRange as error:
             raise DataLost(str(task.place), task.bounds.start, min(error.start, task.bounds.end)) from None
 

@@ -18,7 +18,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from goqueue.client.wire import BrokerRefused
 from goqueue.pipeline.batch_reader import BatchReader
-from goqueue.pipeline.errors import RowRefused
+from goqueue.pipeline.errors import DataLost, RowRefused
 from goqueue.pipeline.options import parse_source_options
 from goqueue.pipeline.sink_options import parse_sink_options
 from goqueue.pipeline.stream_reader import StreamReader
@@ -185,3 +185,23 @@ def test_offsets_beyond_the_log_are_lost_data_or_passed_over(broker, topic):
     assert len(rows(source(broker, name, startingOffsets=start, failOnDataLoss="false"))) == 6
     with pytest.raises(Exception, match=f"{name}-0: offsets 1 to 3 are gone"):
         rows(source(broker, name, startingOffsets=start))
+
+
+def test_records_that_go_between_plan_and_read_are_not_read_from_a_batch_that_is_still_there(broker, topic):
+    name = topic(1)
+    Confluent().produce(broker.kafka, name, [Sent(b"x")] * 10)
+    found = {}
+    for word in ("false", "true"):
+        options = source(broker, name, failOnDataLoss=word)
+        reader = BatchReader(options, ["offset"])
+        found[word] = (reader, reader.partitions())
+    with RawClient(broker.kafka) as raw:
+        raw.call(21, 2, topics=[{"name": name, "partitions": [{"partition_index": 0, "offset": 4}]}], timeout=5000)
+
+    reader, tasks = found["false"]
+    assert [one for task in tasks for batch in reader.read(task) for one in batch["offset"].to_pylist()] == [
+        *range(4, 10)
+    ]
+    reader, tasks = found["true"]
+    with pytest.raises(DataLost, match="offsets 0 to 3 are gone"):
+        list(reader.read(tasks[0]))

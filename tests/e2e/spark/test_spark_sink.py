@@ -12,7 +12,10 @@ pytest.importorskip("pyspark", reason="needs goqueue[spark]")
 from pyspark.errors import PySparkException
 from pyspark.sql.functions import expr
 
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+pytestmark = [
+    pytest.mark.timeout(400),
+    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 
 def failure(work) -> str:

@@ -18,7 +18,10 @@ from pyspark.errors import PySparkException
 # Young enough for retention.
 NOW_MS = int(time.time() * 1000) - 600_000
 HEADERS = {"includeHeaders": "true"}
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+pytestmark = [
+    pytest.mark.timeout(400),
+    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 
 def paths(broker) -> dict[str, dict[str, str]]:

@@ -25,10 +25,14 @@ _ANSWERS_AHEAD = 2
 
 
 class Fetched(NamedTuple):
-    """Whole batches back to back, and the aborted transactions (producer id, first offset) among them."""
+    """Whole batches back to back, and the aborted transactions (producer id, first offset) among them.
+
+    The first batch may begin below `first_offset`, with records that were read before or deleted.
+    """
 
     batches: memoryview
     aborted: tuple[tuple[int, int], ...]
+    first_offset: int
 
 
 class Gone(NamedTuple):
@@ -152,6 +156,7 @@ class _Reader:
 
     def _cut(self, records: memoryview | None, aborted: Iterable[Any], visible: int) -> Fetched:
         data = memoryview(b"") if records is None else records
+        first = self._next
         position, upper = 0, self._next
         while len(data) - position >= HEADER_BYTES and upper < self._end:
             header = parse_batch_header(data, position)
@@ -169,7 +174,7 @@ class _Reader:
         elif visible >= self._end:
             # Everything up to the bound may be seen, and there is nothing: compaction took the last of it.
             self._next = self._end
-        return Fetched(data[:position], tuple((one.producer_id, one.first_offset) for one in aborted))
+        return Fetched(data[:position], tuple((one.producer_id, one.first_offset) for one in aborted), first)
 
     def _pass_over(self) -> None:
         earliest = list_offsets(self._client, {self._place: EARLIEST})[self._place]
