@@ -79,6 +79,22 @@ def test_batches_that_were_sent_are_read_back_in_order(client, place):
     assert values_of(client, place, 10, 20) == [value for batch in batches for value in batch][10:20]
 
 
+def test_questions_may_be_asked_while_batches_are_on_their_way(client, place):
+    producer = BatchProducer(client, new_identity(client))
+    for number in range(3):
+        batch = encode_batch(
+            [NewRecord(None, b"%d" % number)],
+            producer_id=producer.identity.producer_id,
+            producer_epoch=producer.identity.producer_epoch,
+            base_sequence=producer.next_sequence(place),
+            now_ms=1_000,
+        )
+        producer.send(place, batch, 1)
+        assert place.topic in client.topics()
+
+    assert [one.base_offset for one in producer.flush()] == [0, 1, 2]
+
+
 def test_small_answers_come_one_after_the_other(client, place):
     send(client, place, [[bytes([number]) * 3000] for number in range(50)]).flush()
 

@@ -56,6 +56,7 @@ class WireClient:
         self._connect_s = connect_s
         self.retry_s = retry_s
         self._open: dict[Address, WireConnection] = {}
+        self._made: list[WireConnection] = []
         self._nodes: dict[int, Address] = {}
         self._topics: dict[str, TopicInfo] = {}
         self._coordinators: dict[tuple[int, str], Address] = {}
@@ -71,8 +72,9 @@ class WireClient:
 
     def close(self) -> None:
         """End all connections."""
-        for connection in self._open.values():
+        for connection in self._made:
             connection.close()
+        self._made.clear()
         self._open.clear()
 
     # --- what there is -------------------------------------------------------------------
@@ -141,6 +143,10 @@ class WireClient:
 
     def leader(self, place: TopicPartition) -> WireConnection:
         """The connection to the node that leads the partition."""
+        return self.connection(self.leader_address(place))
+
+    def leader_address(self, place: TopicPartition) -> Address:
+        """Where the node is that leads the partition."""
         info = self.topic(place.topic)
         node = info.leaders.get(place.partition)
         if node is None:
@@ -149,7 +155,7 @@ class WireClient:
         if node not in self._nodes:
             self._topics.pop(place.topic, None)
             raise BrokerRefused(str(place), 5)
-        return self.connection(self._nodes[node])
+        return self._nodes[node]
 
     def coordinator(self, name: str, kind: int = GROUP) -> WireConnection:
         """The connection to the node that coordinates a group or a transactional id."""
@@ -171,9 +177,11 @@ class WireClient:
         return connection
 
     def new_connection(self, address: Address) -> WireConnection:
-        """A connection of the caller's own, who closes it."""
+        """A connection of the caller's own, for many requests in flight; it ends with the client."""
         connection = WireConnection(*address, client_id=self._client_id, timeout_s=self._timeout_s)
         self._has_answered = True
+        self._made = [one for one in self._made if one.is_open]
+        self._made.append(connection)
         return connection
 
     def forget(self, topics: Iterable[str] | None = None) -> None:

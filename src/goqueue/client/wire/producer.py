@@ -68,6 +68,8 @@ class BatchProducer:
         self._client = client
         self.identity = identity
         self._sequences: dict[TopicPartition, int] = {}
+        # Connections of its own: their answers come in order, so nobody else may ask over them.
+        self._open: dict[tuple[str, int], WireConnection] = {}
         self._sent: dict[WireConnection, deque[Sending]] = {}
         self.stored: list[Stored] = []
 
@@ -81,7 +83,7 @@ class BatchProducer:
         self._sequences[place] = (first + count) & 0x7FFFFFFF
         sending = Sending(place, batch, first, count)
         try:
-            connection = self._client.leader(place)
+            connection = self._connection(place)
             queue = self._sent.setdefault(connection, deque())
             queue.append(sending)
             connection.send(PRODUCE, 9, self._request(sending))
@@ -98,6 +100,13 @@ class BatchProducer:
             except (AnswerLost, OSError, BrokerRefused) as error:
                 self._recover(error, None)
         return self.stored
+
+    def _connection(self, place: TopicPartition) -> WireConnection:
+        address = self._client.leader_address(place)
+        connection = self._open.get(address)
+        if connection is None or not connection.is_open:
+            connection = self._open[address] = self._client.new_connection(address)
+        return connection
 
     def _take_answer(self, connection: WireConnection) -> None:
         queue = self._sent[connection]
