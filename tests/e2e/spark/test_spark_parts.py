@@ -158,6 +158,23 @@ def test_at_least_once_needs_no_commit(broker, topic):
     assert [row[4] for row in truth(broker.kafka, name)] == [b"a", b"b"]
 
 
+def test_rows_with_a_delay_come_when_they_are_due_and_are_refused_in_a_transaction(broker, topic):
+    name = topic(1, goqueue_delay_headers="true")
+    columns = {"delay": [None, 1500]}
+
+    with pytest.raises(RowRefused, match="a row with delay cannot be written exactly once"):
+        write_rows(sink(broker, name), name, 0, batches([b"now", b"later"], **columns))
+    started = time.monotonic()
+    write_rows(sink(broker, name, guarantee="at-least-once"), name, 0, batches([b"now", b"later"], **columns))
+
+    seen: list[bytes | None] = []
+    while len(seen) < 2:
+        assert time.monotonic() < started + 20, "the delayed row did not come"
+        seen = [row[4] for row in truth(broker.kafka, name)]
+    assert seen == [b"now", b"later"]
+    assert time.monotonic() - started >= 1.5
+
+
 def test_unfit_rows_fail_or_are_set_aside(broker, topic):
     name, dead = topic(1, max_message_bytes="2000"), topic(1)
     values = [b"fits", bytes(5000), b"nowhere"]
