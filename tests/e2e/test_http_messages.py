@@ -367,3 +367,35 @@ class TestDeduplication:
         broker.start()
 
         assert Http(broker.http).post("/topics/watched/messages", body)["duplicate"]
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        (b'{"value": "\xff"}', "value"),
+        (b'{"value": {"name": "\xff"}}', "value"),
+        (b'{"value": "\xff", "encoding": "base64"}', "value"),
+        (b'{"key": "\xff", "value": "fine"}', "body"),
+    ],
+)
+def test_text_that_is_not_utf_8_is_refused_and_nothing_is_stored(http, topic, body, field):
+    status, error = http.refused("POST", f"/topics/{topic}/messages", body)
+
+    assert (status, error["field"]) == (400, field)
+    assert "not valid UTF-8" in error["message"]
+    assert read(http, topic)["messages"] == []
+
+
+def test_text_that_is_not_utf_8_fails_alone_among_several_messages(http, topic):
+    answer = http.ask("POST", f"/topics/{topic}/messages", b'{"messages": [{"value": "fine"}, {"value": "\xff"}]}')
+
+    assert (answer.status, answer.body["count"]) == (207, 1)
+    assert answer.body["results"][1]["error"]["field"] == "messages[1].value"
+
+
+def test_a_body_that_is_nested_too_deeply_is_refused(http, topic):
+    status, error = http.refused(
+        "POST", f"/topics/{topic}/messages", b'{"value": ' + b"[" * 50_000 + b"]" * 50_000 + b"}"
+    )
+
+    assert (status, error["message"]) == (400, "the body is nested too deeply")

@@ -83,8 +83,14 @@ def _own_headers(message: MessageIn | Publish) -> tuple[Header, ...]:
 
 def _value(raw: bytes) -> bytes | None:
     """Text without its quotes, null as a tombstone, any other JSON as it was written."""
-    if raw[:1] == b'"':
-        return _decode_text(raw).encode()
+    try:
+        if raw[:1] == b'"':
+            return _decode_text(raw).encode()
+        if not raw.isascii():
+            # The body's decoder passes over a value without looking at its letters.
+            raw.decode()
+    except UnicodeDecodeError as problem:
+        raise _not_text() from problem
     return None if raw == b"null" else raw
 
 
@@ -93,7 +99,16 @@ def _text(raw: bytes) -> str | None:
         return None
     if raw[:1] != b'"':
         raise InvalidRequest("a base64 value must be a JSON string", field="value")
-    return _decode_text(raw)
+    try:
+        return _decode_text(raw)
+    except UnicodeDecodeError as problem:
+        raise _not_text() from problem
+
+
+def _not_text() -> InvalidRequest:
+    return InvalidRequest(
+        "value is not valid UTF-8", field="value", hint='send bytes as base64, with "encoding": "base64"'
+    )
 
 
 def _from_base64(text: str | None, field: str) -> bytes | None:

@@ -82,6 +82,9 @@ async def decode(
                 raise InvalidRequest(f"the body is not valid JSON: {problem}", field="body") from problem
             except UnicodeDecodeError as problem:
                 raise InvalidRequest("the body is not valid UTF-8", field="body") from problem
+            except RecursionError as problem:
+                hint = "send the inner part as text"
+                raise InvalidRequest("the body is nested too deeply", field="body", hint=hint) from problem
         else:
             body = route.body()
     elif request.method in _CHANGING and await _read_body(request, body_seconds_max) not in _NOTHING:
