@@ -105,3 +105,21 @@ def test_a_repeat_is_told_from_the_first(cli):
     assert "stored before" not in cli("produce", "cli-dedup", "-m", "x", "--dedup-id", "1").stdout
     assert "stored before" in cli("produce", "cli-dedup", "-m", "x", "--dedup-id", "1").stdout
     assert cli("produce", "cli-dedup", "--dedup-id", "1", stdin="x").returncode == 2
+
+
+def test_square_brackets_in_messages_and_names_are_shown_as_they_are(cli):
+    cli("topic", "create", "cli-brackets", "-p", "1")
+    cli("produce", "cli-brackets", "-m", "see [docs] and [/nope]")
+    (taken,) = as_json(cli("queue", "receive", "cli-brackets", "-g", "[team]", "--wait", "5s", "-o", "json"))
+    cli("queue", "reject", taken["receipt_handle"], "--reason", "[/bad] request", "--durable")
+
+    listed = cli("dlq", "list", "cli-brackets")
+
+    assert listed.returncode == 0, listed.stderr
+    assert "see [docs] and [/nope]" in listed.stdout
+    assert "[/bad] request" in listed.stdout
+    assert "[team]" in cli("group", "list").stdout
+
+
+def test_a_limit_of_nothing_is_wrong_usage(cli):
+    assert cli("queue", "receive", "cli-queue", "--limit", "0").returncode == 2

@@ -70,6 +70,8 @@ def load_command(name: str, place: str) -> Any:
     module, _, attribute = place.partition(":")
     found = getattr(import_module(module), attribute)
     if isinstance(found, typer.Typer):
+        # As markup, "[env: ...]" in a help text would be taken for a tag, and not be shown.
+        found.rich_markup_mode = None
         command: Any = typer.main.get_command(found)
     else:
         single = typer.Typer(rich_markup_mode=None)

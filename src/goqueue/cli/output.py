@@ -26,8 +26,11 @@ _PIPE_COLUMNS = 1000
 
 
 def console() -> Console:
-    """Standard output; colour only where it is a terminal."""
-    return Console(highlight=False, width=None if sys.stdout.isatty() else _PIPE_COLUMNS)
+    """Standard output; colour only where it is a terminal.
+
+    What is shown is other people's text: a `[word]` in it is no markup.
+    """
+    return Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else _PIPE_COLUMNS)
 
 
 def show(data: Any, output: Format, columns: Sequence[str] | None = None, *, title: str | None = None) -> None:

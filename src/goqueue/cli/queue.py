@@ -22,7 +22,7 @@ Group = Annotated[str, typer.Option("--group", "-g", help="The group that is to 
 def receive(
     topic: str,
     group: Group = "default",
-    limit: Annotated[int, typer.Option("--limit", "-n", help="At most so many messages.")] = 1,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many messages.")] = 1,
     wait: Annotated[str, typer.Option("--wait", help="Wait so long for the first, such as 20s.")] = "0s",
     visibility: Annotated[
         str | None, typer.Option("--visibility", help="Time to settle them, such as 2m.", show_default=False)

@@ -38,6 +38,13 @@ def test_help_has_a_short_name_in_every_command() -> None:
     assert run("consume", "-h").stdout == run("consume", "--help").stdout
 
 
+@pytest.mark.parametrize("arguments", [("topic", "create"), ("queue", "receive"), ("produce",)])
+def test_help_says_where_the_brokers_address_comes_from(arguments: tuple[str, ...]) -> None:
+    words = " ".join(run(*arguments, "--help").stdout.split())
+
+    assert "[env: GOQUEUE_SERVER] [default: http://127.0.0.1:8080]" in words
+
+
 def test_help_imports_no_command() -> None:
     listing = "import sys; sys.argv = ['goqueue', '--help']; from goqueue.cli.main import main\ntry: main()\n"
     check = "except SystemExit: pass\nprint([m for m in sys.modules if m.startswith(('goqueue.', 'aiohttp', 'rich.'))])"
