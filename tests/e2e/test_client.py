@@ -286,3 +286,37 @@ async def test_a_value_that_is_no_bytes_is_refused_by_name_and_harms_no_other(cl
         with pytest.raises(TypeError, match=r"(value|headers) is "):
             await producer.send(topic, **fields)
         assert (await producer.send_and_wait(topic, "good")).offset == 0
+
+
+@pytest.mark.parametrize("suffix", ["?force=true", "#old", "/../other"])
+async def test_a_name_that_continues_a_path_reaches_nothing_else(client, topic, suffix):
+    with pytest.raises(RequestRefused) as refused:
+        await client.delete_topic(topic + suffix)
+
+    assert refused.value.status == 404
+    assert (await client.topic(topic))["partitions"] == 3
+
+
+@pytest.mark.parametrize("group", ["team a/b?c#d", "50%25", "..", "[red]"])
+async def test_a_group_may_have_any_printable_name(client, topic, group):
+    async with client.producer() as producer:
+        await producer.send_and_wait(topic, b"one", partition=0)
+        await producer.send_and_wait(topic, b"two", partition=0)
+    async with client.queue(topic, group=group) as queue:
+        (message,) = await queue.receive(limit=1)
+        await queue.ack(message)
+
+    assert (await client.group(group))["id"] == group
+    assert (await client.group_offsets(group))["total_lag"] == 1
+    await client.delete_group(group)
+    with pytest.raises(RequestRefused):
+        await client.group(group)
+
+
+async def test_a_consumers_group_may_have_any_printable_name(client, topic):
+    async with client.producer() as producer:
+        await producer.send_and_wait(topic, b"one")
+    async with client.consumer("readers a/b?c#d", [topic]) as consumer:
+        assert [message.value for message in await drain(consumer, 1)] == [b"one"]
+
+    assert (await client.group_offsets("readers a/b?c#d"))["total_lag"] == 0

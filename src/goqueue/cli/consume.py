@@ -14,6 +14,7 @@ import typer
 from goqueue.cli.session import REFUSED, USAGE, ContextName, Server, fail, with_client
 from goqueue.cli.times import time_ms
 from goqueue.client import Client, Message
+from goqueue.client.transport import quoted
 
 _READ = 1000
 
@@ -84,7 +85,7 @@ async def _once(
     limit: int | None,
 ) -> AsyncIterator[Message]:
     """Everything that is there now, partition by partition, by time within each page."""
-    rows = (await client.get(f"/topics/{topic}/partitions"))["partitions"]
+    rows = (await client.get(f"/topics/{quoted(topic)}/partitions"))["partitions"]
     if partition is not None:
         _check_place(topic, rows, partition, offset)
     left = limit if limit is not None else sys.maxsize

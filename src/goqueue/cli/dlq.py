@@ -13,6 +13,7 @@ from goqueue.cli.output import Format, show
 from goqueue.cli.session import REFUSED, USAGE, ContextName, Output, Server, confirmed, fail, with_client
 from goqueue.cli.times import time_ms
 from goqueue.client import Client
+from goqueue.client.transport import quoted
 
 app = typer.Typer(help="Look at dead letters, send them back, delete them.", no_args_is_help=True)
 
@@ -162,7 +163,7 @@ async def _redrive(client: Client, topic: str, request: dict[str, Any]) -> dict[
         try:
             while begun["state"] == "running":
                 await asyncio.sleep(0.1)
-                begun = await client.get(f"/topics/{topic}/dlq/redrive")
+                begun = await client.get(f"/topics/{quoted(topic)}/dlq/redrive")
                 bar.update(task, completed=begun["scanned"], total=max(begun["total"], begun["scanned"]))
         except asyncio.CancelledError:
             await client.cancel_redrive(topic)

@@ -9,6 +9,7 @@ import typer
 from goqueue.cli.output import Format, show
 from goqueue.cli.session import USAGE, ContextName, Output, Server, confirmed, fail, with_client
 from goqueue.client import Client
+from goqueue.client.transport import quoted
 
 app = typer.Typer(help="Create, look at, change and delete topics.", no_args_is_help=True)
 
@@ -59,7 +60,7 @@ def describe(name: str, output: Output = Format.table, server: Server = None, co
     """Show a topic's settings, sizes and offsets."""
 
     async def look(client: Client) -> tuple[dict[str, Any], dict[str, Any]]:
-        return await client.topic(name), await client.get(f"/topics/{name}/partitions")
+        return await client.topic(name), await client.get(f"/topics/{quoted(name)}/partitions")
 
     topic, partitions = with_client(look, server, context)
     if output is not Format.table:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import quote
 
 import msgspec
 
@@ -15,7 +14,7 @@ from goqueue.client.producer import Producer, ProducerOptions
 from goqueue.client.queue_consumer import QueueConsumer, QueueOptions
 from goqueue.client.queue_source import GroupSource, TopicSource
 from goqueue.client.retry import RetryPolicy
-from goqueue.client.transport import Transport
+from goqueue.client.transport import Transport, quoted
 from goqueue.client.types import Message, ReadReply, Settled, SettleReply, WireMessage, decode_message
 
 Row = dict[str, Any]
@@ -67,7 +66,7 @@ class Client:
         start = {"offset": str(offset)} if isinstance(offset, int) else {"from": offset}
         reply = await self._transport.call(
             "GET",
-            f"/topics/{topic}/partitions/{partition}/messages",
+            f"/topics/{quoted(topic)}/partitions/{partition}/messages",
             ReadReply,
             params={**start, "limit": str(limit), "wait": f"{wait_ms}ms"},
             wait_ms=wait_ms,
@@ -78,7 +77,7 @@ class Client:
         """The offset of the first message at or after a time; the end when there is none."""
         reply = await self._transport.call(
             "GET",
-            f"/topics/{topic}/partitions/{partition}/offset",
+            f"/topics/{quoted(topic)}/partitions/{partition}/offset",
             dict[str, Any],
             params={"timestamp": str(timestamp_ms)},
         )
@@ -86,7 +85,9 @@ class Client:
 
     async def tail(self, topic: str, **params: str) -> AsyncIterator[Message]:
         """Follow a topic as it grows; `params` are the streaming route's."""
-        async for line in self._transport.lines(f"/topics/{topic}/messages/stream", {"format": "ndjson", **params}):
+        async for line in self._transport.lines(
+            f"/topics/{quoted(topic)}/messages/stream", {"format": "ndjson", **params}
+        ):
             yield decode_message(msgspec.json.decode(line, type=WireMessage))
 
     # --- topics ------------------------------------------------------------------------
@@ -107,7 +108,7 @@ class Client:
 
     async def topic(self, name: str) -> Row:
         """One topic: its settings, sizes and offsets."""
-        return await self._call("GET", f"/topics/{name}")
+        return await self._call("GET", f"/topics/{quoted(name)}")
 
     async def alter_topic(
         self, name: str, *, partitions: int | None = None, config: Mapping[str, str | None] | None = None
@@ -116,11 +117,11 @@ class Client:
         body: Row = {"config": dict(config or {})}
         if partitions is not None:
             body["num_partitions"] = partitions
-        return await self._call("PATCH", f"/topics/{name}", body)
+        return await self._call("PATCH", f"/topics/{quoted(name)}", body)
 
     async def delete_topic(self, name: str) -> None:
         """Delete a topic and all in it."""
-        await self._call("DELETE", f"/topics/{name}")
+        await self._call("DELETE", f"/topics/{quoted(name)}")
 
     # --- groups ------------------------------------------------------------------------
 
@@ -130,19 +131,19 @@ class Client:
 
     async def group(self, group: str) -> Row:
         """One group: members, assignments, offsets, lag."""
-        return await self._call("GET", f"/groups/{group}")
+        return await self._call("GET", f"/groups/{quoted(group)}")
 
     async def group_offsets(self, group: str) -> Row:
         """Committed offsets and lag by topic and partition."""
-        return await self._call("GET", f"/groups/{group}/offsets")
+        return await self._call("GET", f"/groups/{quoted(group)}/offsets")
 
     async def reset_offsets(self, group: str, **request: Any) -> Row:
         """Move an inactive group's offsets; fields are the reset route's (`topic`, `to`, `dry_run`, ...)."""
-        return await self._call("POST", f"/groups/{group}/offsets/reset", request)
+        return await self._call("POST", f"/groups/{quoted(group)}/offsets/reset", request)
 
     async def delete_group(self, group: str) -> None:
         """Forget a group that has no members."""
-        await self._call("DELETE", f"/groups/{group}")
+        await self._call("DELETE", f"/groups/{quoted(group)}")
 
     # --- queues ------------------------------------------------------------------------
 
@@ -154,11 +155,11 @@ class Client:
 
     async def policy(self, group: str, *, topic: str | None = None) -> Row:
         """How a queue group's messages are delivered, of one topic or of any."""
-        return await self._call("GET", f"/groups/{group}/policy", params={"topic": topic} if topic else None)
+        return await self._call("GET", f"/groups/{quoted(group)}/policy", params={"topic": topic} if topic else None)
 
     async def alter_policy(self, group: str, **changes: Any) -> Row:
         """Change a queue group's policy; None takes an override away."""
-        return await self._call("PATCH", f"/groups/{group}/policy", changes)
+        return await self._call("PATCH", f"/groups/{quoted(group)}/policy", changes)
 
     async def reliability_stats(self) -> Row:
         """Leases, settlements, retries and dead letters since the broker was started."""
@@ -170,19 +171,19 @@ class Client:
 
     async def dead_letters(self, topic: str, **params: Any) -> Row:
         """Dead letters of a topic; `params` are the route's filters, `limit` and `cursor`."""
-        return await self._call("GET", f"/topics/{topic}/dlq", params=_text_params(params))
+        return await self._call("GET", f"/topics/{quoted(topic)}/dlq", params=_text_params(params))
 
     async def redrive(self, topic: str, **request: Any) -> Row:
         """Send dead letters back to their topic; fields are the redrive route's (`reason`, `limit`, `dry_run`, ...)."""
-        return await self._call("POST", f"/topics/{topic}/dlq/redrive", request)
+        return await self._call("POST", f"/topics/{quoted(topic)}/dlq/redrive", request)
 
     async def cancel_redrive(self, topic: str) -> Row:
         """Stop a redrive; what it has sent stays sent."""
-        return await self._call("DELETE", f"/topics/{topic}/dlq/redrive")
+        return await self._call("DELETE", f"/topics/{quoted(topic)}/dlq/redrive")
 
     async def purge_dead_letters(self, topic: str) -> Row:
         """Delete all dead letters of a topic."""
-        return await self._call("DELETE", f"/topics/{topic}/dlq")
+        return await self._call("DELETE", f"/topics/{quoted(topic)}/dlq")
 
     # --- the broker itself -------------------------------------------------------------
 
@@ -192,11 +193,11 @@ class Client:
 
     async def transaction(self, transactional_id: str) -> Row:
         """What is known of a transactional id."""
-        return await self._call("GET", f"/transactions/{transactional_id}")
+        return await self._call("GET", f"/transactions/{quoted(transactional_id)}")
 
     async def abort_transaction(self, transactional_id: str) -> None:
         """Abort the open transaction of an id; its producer is fenced."""
-        await self._call("POST", f"/transactions/{transactional_id}/abort")
+        await self._call("POST", f"/transactions/{quoted(transactional_id)}/abort")
 
     async def writers(self) -> list[Row]:
         """Writers of prepared transactions: what they have committed, and who stages records."""
@@ -204,11 +205,11 @@ class Client:
 
     async def writer(self, writer: str) -> Row:
         """One writer of prepared transactions."""
-        return await self._call("GET", f"/prepared/{quote(writer, safe='')}")
+        return await self._call("GET", f"/prepared/{quoted(writer)}")
 
     async def abort_epoch(self, writer: str, epoch: int) -> Row:
         """Abort all that is staged for an epoch of a writer."""
-        return await self._call("POST", f"/prepared/{quote(writer, safe='')}/{epoch}/abort")
+        return await self._call("POST", f"/prepared/{quoted(writer)}/{epoch}/abort")
 
     async def get(self, path: str, **params: str) -> Row:
         """Any read-only route that has no method of its own, such as `/version`."""

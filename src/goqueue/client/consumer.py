@@ -16,7 +16,7 @@ from typing import Any, Self
 from goqueue.client.errors import ClientError, ConsumerClosed, RequestRefused
 from goqueue.client.membership import Changes, Membership
 from goqueue.client.positions import Positions
-from goqueue.client.transport import Transport
+from goqueue.client.transport import Transport, quoted
 from goqueue.client.types import Message, PollReply, decode_message
 from goqueue.records import TopicPartition
 
@@ -136,7 +136,7 @@ class Consumer:
         }
         try:
             reply = await self._transport.call(
-                "POST", f"/groups/{self._group}/poll", PollReply, body=body, repeatable=True, wait_ms=timeout_ms
+                "POST", f"/groups/{quoted(self._group)}/poll", PollReply, body=body, repeatable=True, wait_ms=timeout_ms
             )
         except RequestRefused as refused:
             await self._recover(refused)
@@ -165,7 +165,9 @@ class Consumer:
         for (topic, partition), offset in offsets.items():
             by_topic.setdefault(topic, {})[str(partition)] = offset
         body["offsets"] = by_topic
-        await self._transport.call("POST", f"/groups/{self._group}/offsets", dict[str, Any], body=body, repeatable=True)
+        await self._transport.call(
+            "POST", f"/groups/{quoted(self._group)}/offsets", dict[str, Any], body=body, repeatable=True
+        )
         self._positions.committed(offsets)
 
     # --- for transactions ------------------------------------------------------------
@@ -217,7 +219,7 @@ class Consumer:
 
     async def lag(self) -> dict[TopicPartition, int]:
         """Messages between what the group has committed and the end, for our partitions."""
-        reply = await self._transport.call("GET", f"/groups/{self._group}/offsets", dict[str, Any])
+        reply = await self._transport.call("GET", f"/groups/{quoted(self._group)}/offsets", dict[str, Any])
         return {
             TopicPartition(topic, int(partition)): row["lag"]
             for topic, rows in reply["topics"].items()

@@ -9,9 +9,8 @@ import math
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
-from urllib.parse import quote
 
-from goqueue.client.transport import Transport
+from goqueue.client.transport import Transport, quoted
 
 Row = dict[str, Any]
 Rows = list[Row]
@@ -55,7 +54,7 @@ class DelayedMessages:
         params = {"limit": str(limit), "skip": str(skip)}
         if due_before is not None:
             params["due_before"] = time_text(due_before)
-        reply = await self._transport.call("GET", f"/topics/{quote(topic, safe='')}/delayed", Row, params=params)
+        reply = await self._transport.call("GET", f"/topics/{quoted(topic)}/delayed", Row, params=params)
         rows: Rows = reply["messages"]
         return rows
 
@@ -132,12 +131,12 @@ class Schedules:
 
     async def get(self, name: str) -> Row:
         """One of them."""
-        return await self._transport.call("GET", f"/schedules/{quote(name, safe='')}", Row)
+        return await self._transport.call("GET", f"/schedules/{quoted(name)}", Row)
 
     async def delete(self, name: str) -> Row:
         """End one."""
-        return await self._transport.call("DELETE", f"/schedules/{quote(name, safe='')}", Row)
+        return await self._transport.call("DELETE", f"/schedules/{quoted(name)}", Row)
 
 
 def _path(topic: str, partition: int, offset: int) -> str:
-    return f"/topics/{quote(topic, safe='')}/delayed/{partition}/{offset}"
+    return f"/topics/{quoted(topic)}/delayed/{partition}/{offset}"

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from goqueue.client.transport import Transport
+from goqueue.client.transport import Transport, quoted
 from goqueue.records import TopicPartition
 
 
@@ -32,7 +32,7 @@ class Membership:
         self, transport: Transport, group: str, client_id: str, topics: list[str], *, kind: Mapping[str, Any]
     ) -> None:
         self._transport = transport
-        self._path = f"/groups/{group}"
+        self._path = f"/groups/{quoted(group)}"
         self._client_id = client_id
         self._topics = topics
         self._kind = dict(kind)

@@ -19,7 +19,7 @@ from goqueue.client.delayed import Delay, DeliverAt, when
 from goqueue.client.errors import BrokerUnreachable, ClientError, DeliveryUnknown, ProducerClosed, RequestRefused
 from goqueue.client.partitioning import Partitioner
 from goqueue.client.transaction import Transaction, TransactionSession
-from goqueue.client.transport import Transport
+from goqueue.client.transport import Transport, quoted
 from goqueue.client.types import Delivered, encode_message
 from goqueue.records import TopicPartition
 
@@ -263,7 +263,7 @@ class Producer:
             body["transaction_id"] = self._session.transaction_id
         try:
             reply = await self._transport.call(
-                "POST", f"/topics/{batch.target.topic}/messages", dict[str, Any], body=body, repeatable=True
+                "POST", f"/topics/{quoted(batch.target.topic)}/messages", dict[str, Any], body=body, repeatable=True
             )
         except BrokerUnreachable as problem:
             self._forget(identity)
@@ -284,7 +284,11 @@ class Producer:
         body = {"messages": [waiting.message for waiting in batch.records], "acks": self._options.acks}
         try:
             reply = await self._transport.call(
-                "POST", f"/topics/{batch.target.topic}/messages", dict[str, Any], body=body, repeatable=repeatable
+                "POST",
+                f"/topics/{quoted(batch.target.topic)}/messages",
+                dict[str, Any],
+                body=body,
+                repeatable=repeatable,
             )
         except BrokerUnreachable as problem:
             raise DeliveryUnknown(str(problem)) from problem
@@ -311,13 +315,13 @@ class Producer:
 
     async def _partitioner(self, topic: str) -> Partitioner:
         try:
-            reply = await self._transport.call("GET", f"/topics/{topic}/partitions", dict[str, Any])
+            reply = await self._transport.call("GET", f"/topics/{quoted(topic)}/partitions", dict[str, Any])
         except RequestRefused as refused:
             if refused.code != "topic_not_found":
                 raise
             # The first record creates its topic, where the broker allows that.
-            await self._transport.call("PUT", f"/topics/{topic}", dict[str, Any])
-            reply = await self._transport.call("GET", f"/topics/{topic}/partitions", dict[str, Any])
+            await self._transport.call("PUT", f"/topics/{quoted(topic)}", dict[str, Any])
+            reply = await self._transport.call("GET", f"/topics/{quoted(topic)}/partitions", dict[str, Any])
         return self._partitioners.setdefault(topic, Partitioner(len(reply["partitions"])))
 
     async def _wait_for(self, condition: Callable[[], bool]) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from goqueue.client.errors import ClientError, RequestRefused
 from goqueue.client.membership import Membership
-from goqueue.client.transport import Transport
+from goqueue.client.transport import Transport, quoted
 from goqueue.client.types import ReceiveReply, WireMessage
 
 # Answers that mean: you are no longer who you were in this group.
@@ -38,7 +38,7 @@ class QueueSource(Protocol):
 
 async def policy_visibility_ms(transport: Transport, group: str, topic: str) -> int:
     """What the group's policy says for a topic."""
-    reply = await transport.call("GET", f"/groups/{group}/policy", dict[str, Any], params={"topic": topic})
+    reply = await transport.call("GET", f"/groups/{quoted(group)}/policy", dict[str, Any], params={"topic": topic})
     return int(reply["effective"]["visibility_ms"])
 
 
@@ -70,7 +70,7 @@ class TopicSource:
         reply = await self._transport.call(
             # Sent twice it does no harm: what the lost answer held comes again when its visibility ends.
             "POST",
-            f"/topics/{self._topic}/receive",
+            f"/topics/{quoted(self._topic)}/receive",
             ReceiveReply,
             body=body,
             repeatable=True,
@@ -121,7 +121,7 @@ class GroupSource:
             body["visibility"] = f"{visibility_ms}ms"
         try:
             reply = await self._transport.call(
-                "POST", f"/groups/{self.group}/poll", ReceiveReply, body=body, repeatable=True, wait_ms=wait_ms
+                "POST", f"/groups/{quoted(self.group)}/poll", ReceiveReply, body=body, repeatable=True, wait_ms=wait_ms
             )
         except RequestRefused as refused:
             await self._recover(refused)

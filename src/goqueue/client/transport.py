@@ -6,15 +6,18 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import aiohttp
 import msgspec
+from yarl import URL
 
 from goqueue.client.errors import BrokerUnreachable, RequestRefused
 from goqueue.client.retry import RetryPolicy
 
 T = TypeVar("T")
 _encode = msgspec.json.Encoder().encode
+_DOT = "%2E"
 _REPEATABLE_METHODS = frozenset({"GET", "HEAD", "PUT", "DELETE"})
 
 
@@ -73,7 +76,7 @@ class Transport:
         """The lines of a streaming read, until either side ends it."""
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._timeout_ms / 1000)
         try:
-            async with self._open().get(self.server + path, params=params, timeout=timeout) as response:
+            async with self._open().get(self._url(path), params=params, timeout=timeout) as response:
                 if response.status >= 300:
                     raise refusal(response.status, await response.read())
                 async for line in response.content:
@@ -94,11 +97,15 @@ class Transport:
         timeout = aiohttp.ClientTimeout(total=(self._timeout_ms + wait_ms) / 1000)
         headers = {"Content-Type": "application/json"} if data is not None else None
         async with self._open().request(
-            method, self.server + path, data=data, params=params, headers=headers, timeout=timeout
+            method, self._url(path), data=data, params=params, headers=headers, timeout=timeout
         ) as response:
             asked = response.headers.get("Retry-After")
             seconds = float(asked) if asked is not None and asked.isdigit() else None
             return response.status, await response.read(), seconds
+
+    def _url(self, path: str) -> str | URL:
+        # Dots that `quoted` has hidden are to stay hidden.
+        return URL(self.server + path, encoded=True) if _DOT in path else self.server + path
 
     def _open(self) -> aiohttp.ClientSession:
         # Made on first use, because a session belongs to the loop that runs then.
@@ -106,6 +113,11 @@ class Transport:
             connector = aiohttp.TCPConnector(limit=self._connections_max)
             self._session = aiohttp.ClientSession(connector=connector, headers=self._headers)
         return self._session
+
+
+def quoted(name: str) -> str:
+    """A name as one step of a path. A group may be called `a/b?c`, and a request for it must reach no other."""
+    return quote(name, safe="") if name.strip(".") else name.replace(".", _DOT)
 
 
 def _address(server: str) -> str:
