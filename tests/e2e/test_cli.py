@@ -269,3 +269,39 @@ def test_reading_where_nothing_can_be_is_refused(cli, arguments, problem):
 
     assert (finished.returncode, finished.stdout) == (1, "")
     assert problem in finished.stderr
+
+
+def test_commands_that_change_something_answer_in_json(cli):
+    cli("topic", "create", "cli-facts", "-p", "1")
+
+    sent = as_json(cli("produce", "cli-facts", "-m", "now", "-o", "json"))
+    assert (sent["topic"], sent["partition"], sent["offset"], sent["delayed"]) == ("cli-facts", 0, 0, False)
+    assert as_json(cli("produce", "cli-facts", "-o", "json", stdin="a\nb\n")) == {
+        "topic": "cli-facts",
+        "sent": 2,
+        "failed": 0,
+    }
+    later = as_json(cli("produce", "cli-facts", "-m", "later", "--delay", "24h", "-o", "json"))
+    slot = f"{later['partition']}/{later['offset']}"
+    moved = as_json(cli("delayed", "reschedule", "cli-facts", slot, "--delay", "48h", "-o", "json"))
+    assert moved["deliver_at"] > later["deliver_at"]
+    assert as_json(cli("delayed", "cancel", "cli-facts", slot, "-o", "json"))["canceled"] is True
+    created = (
+        "schedule",
+        "create",
+        "cli-facts",
+        "--cron",
+        "0 7 * * *",
+        "--topic",
+        "cli-facts",
+        "-m",
+        "x",
+        "-o",
+        "json",
+    )
+    assert len(as_json(cli(*created))["next_runs"]) == 3
+    assert as_json(cli("schedule", "delete", "cli-facts", "--force", "-o", "json"))["deleted"] is True
+    assert as_json(cli("topic", "delete", "cli-facts", "--force", "-o", "json")) == {
+        "deleted": True,
+        "name": "cli-facts",
+    }

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from goqueue.cli.output import Format, show
+from goqueue.cli.output import Format, show, tell
 from goqueue.cli.session import USAGE, ContextName, Output, Server, fail, with_client
 
 app = typer.Typer(help="Look at delayed messages, cancel them, or let them come at another time.", no_args_is_help=True)
@@ -44,11 +44,13 @@ def show_one(
 
 
 @app.command()
-def cancel(topic: str, slot: Slot, server: Server = None, context: ContextName = None) -> None:
+def cancel(
+    topic: str, slot: Slot, output: Output = Format.table, server: Server = None, context: ContextName = None
+) -> None:
     """Cancel a delayed message: it never comes."""
     partition, offset = _slot(slot)
-    with_client(lambda client: client.delayed.cancel(topic, partition, offset), server, context)
-    typer.echo(f"cancelled {topic} slot {slot}")
+    done = with_client(lambda client: client.delayed.cancel(topic, partition, offset), server, context)
+    tell(f"cancelled {topic} slot {slot}", done, output)
 
 
 @app.command()
@@ -57,6 +59,7 @@ def reschedule(
     slot: Slot,
     delay: Annotated[str | None, typer.Option("--delay", "-d", help="From now, such as 30s or 1h30m.")] = None,
     deliver_at: Annotated[str | None, typer.Option("--deliver-at", help="An RFC 3339 time.")] = None,
+    output: Output = Format.table,
     server: Server = None,
     context: ContextName = None,
 ) -> None:
@@ -69,15 +72,17 @@ def reschedule(
         server,
         context,
     )
-    typer.echo(f"{topic} slot {slot} comes at {moved['deliver_at']}")
+    tell(f"{topic} slot {slot} comes at {moved['deliver_at']}", moved, output)
 
 
 @app.command()
-def now(topic: str, slot: Slot, server: Server = None, context: ContextName = None) -> None:
+def now(
+    topic: str, slot: Slot, output: Output = Format.table, server: Server = None, context: ContextName = None
+) -> None:
     """Deliver a message without waiting any longer."""
     partition, offset = _slot(slot)
-    with_client(lambda client: client.delayed.now(topic, partition, offset), server, context)
-    typer.echo(f"{topic} slot {slot} comes now")
+    done = with_client(lambda client: client.delayed.now(topic, partition, offset), server, context)
+    tell(f"{topic} slot {slot} comes now", done, output)
 
 
 @app.command()

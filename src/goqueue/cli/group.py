@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from goqueue.cli.output import Format, show
+from goqueue.cli.output import Format, show, tell
 from goqueue.cli.session import USAGE, ContextName, Output, Server, confirmed, fail, with_client
 from goqueue.cli.times import time_ms
 
@@ -111,10 +111,11 @@ def reset_offsets(
 def delete(
     group: str,
     force: Annotated[bool, typer.Option("--force", "-f", help="Do not ask.")] = False,
+    output: Output = Format.table,
     server: Server = None,
     context: ContextName = None,
 ) -> None:
     """Forget a group and its offsets."""
     confirmed(f"Delete group {group} and its offsets?", force=force)
     with_client(lambda client: client.delete_group(group), server, context)
-    typer.echo(f"deleted group {group}")
+    tell(f"deleted group {group}", {"deleted": True, "group": group}, output)

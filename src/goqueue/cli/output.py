@@ -45,6 +45,14 @@ def show(data: Any, output: Format, columns: Sequence[str] | None = None, *, tit
         _pairs(data)
 
 
+def tell(text: str, data: Any, output: Format) -> None:
+    """What was done: a sentence for people, the facts for programs."""
+    if output is Format.table:
+        print(text)
+    else:
+        show(data, output)
+
+
 def _rows(rows: list[dict[str, Any]], columns: Sequence[str] | None, title: str | None) -> None:
     names = list(columns or (rows[0].keys() if rows else ()))
     if not rows:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from goqueue.cli.output import Format, show
+from goqueue.cli.output import Format, show, tell
 from goqueue.cli.session import ContextName, Output, Server, confirmed, with_client
 
 app = typer.Typer(help="Look at prepared transactions, and abort an epoch.", no_args_is_help=True)
@@ -38,10 +38,11 @@ def abort(
     writer: str,
     epoch: int,
     force: Annotated[bool, typer.Option("--force", "-f", help="Do not ask.")] = False,
+    output: Output = Format.table,
     server: Server = None,
     context: ContextName = None,
 ) -> None:
     """Abort all that is staged for an epoch; it may be written again."""
     confirmed(f"Abort epoch {epoch} of {writer}?", force=force)
     outcome = with_client(lambda client: client.abort_epoch(writer, epoch), server, context)
-    typer.echo(f"aborted {outcome['aborted']} participants of epoch {epoch} of {writer}")
+    tell(f"aborted {outcome['aborted']} participants of epoch {epoch} of {writer}", outcome, output)

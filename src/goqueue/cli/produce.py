@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Annotated, Any
 
+import msgspec
 import typer
 
-from goqueue.cli.session import REFUSED, USAGE, ContextName, Server, fail, with_client
+from goqueue.cli.output import Format, show, tell
+from goqueue.cli.session import REFUSED, USAGE, ContextName, Output, Server, fail, with_client
 from goqueue.client import Client, ClientError, Delivered
 
 _FIELDS = frozenset(
@@ -79,6 +81,7 @@ def produce(
     ] = None,
     acks: Annotated[str, typer.Option("--acks", help="none, leader or all.")] = "leader",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing when all went well.")] = False,
+    output: Output = Format.table,
     server: Server = None,
     context: ContextName = None,
 ) -> None:
@@ -101,27 +104,36 @@ def produce(
 
     async def work(client: Client) -> int:
         if message is not None:
-            return await _send_one(client, topic, Line(0, message, **extra), acks, quiet=quiet)
-        return await _send_lines(client, topic, file, extra, acks, quiet=quiet)
+            return await _send_one(client, topic, Line(0, message, **extra), acks, output, quiet=quiet)
+        return await _send_lines(client, topic, file, extra, acks, output, quiet=quiet)
 
     failures = with_client(work, server, context)
     if failures:
         raise typer.Exit(REFUSED)
 
 
-async def _send_one(client: Client, topic: str, line: Line, acks: str, *, quiet: bool) -> int:
+async def _send_one(client: Client, topic: str, line: Line, acks: str, output: Format, *, quiet: bool) -> int:
     async with client.producer(acks=acks, linger_ms=0) as producer:
         sent = await producer.send_and_wait(topic, line.value, **_fields(line))
-    if not quiet and sent.delayed:
-        typer.echo(f"{sent.topic} slot {sent.partition}/{sent.offset} comes at {sent.deliver_at}")
-    elif not quiet:
+    if sent.delayed:
+        text = f"{sent.topic} slot {sent.partition}/{sent.offset} comes at {sent.deliver_at}"
+    else:
         repeat = " (stored before)" if sent.duplicate else ""
-        typer.echo(f"{sent.topic} partition {sent.partition} offset {sent.offset}{repeat}")
+        text = f"{sent.topic} partition {sent.partition} offset {sent.offset}{repeat}"
+    if not quiet:
+        tell(text, msgspec.to_builtins(sent), output)
     return 0
 
 
 async def _send_lines(
-    client: Client, topic: str, file: Path | None, extra: dict[str, Any], acks: str, *, quiet: bool
+    client: Client,
+    topic: str,
+    file: Path | None,
+    extra: dict[str, Any],
+    acks: str,
+    output: Format,
+    *,
+    quiet: bool,
 ) -> int:
     """Send every line; tell of each that failed, and of how many did not."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
@@ -153,7 +165,9 @@ async def _send_lines(
                     await settle()
             await producer.flush()
             await settle()
-    if not quiet:
+    if output is not Format.table and not quiet:
+        show({"topic": topic, "sent": sent, "failed": failed}, output)
+    elif not quiet:
         typer.echo(f"{sent} sent, {failed} failed", err=True)
     return failed
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from goqueue.cli.output import Format, show
+from goqueue.cli.output import Format, show, tell
 from goqueue.cli.session import USAGE, ContextName, Output, Server, confirmed, fail, with_client
 
 app = typer.Typer(help="Messages that come again and again, by cron expression.", no_args_is_help=True)
@@ -29,6 +29,7 @@ def create(
     missed: Annotated[
         str, typer.Option("--missed", help="Runs while the broker was down: once (one for all), all, or skip.")
     ] = "once",
+    output: Output = Format.table,
     server: Server = None,
     context: ContextName = None,
 ) -> None:
@@ -54,7 +55,7 @@ def create(
         server,
         context,
     )
-    typer.echo(f"created schedule {name}; next runs: {', '.join(row['next_runs'])}")
+    tell(f"created schedule {name}; next runs: {', '.join(row['next_runs'])}", row, output)
 
 
 @app.command("list")
@@ -73,10 +74,11 @@ def show_one(name: str, output: Output = Format.table, server: Server = None, co
 def delete(
     name: str,
     force: Annotated[bool, typer.Option("--force", "-f", help="Do not ask.")] = False,
+    output: Output = Format.table,
     server: Server = None,
     context: ContextName = None,
 ) -> None:
     """Delete a recurring message: it does not come again."""
     confirmed(f"Delete schedule {name}?", force=force)
-    with_client(lambda client: client.schedules.delete(name), server, context)
-    typer.echo(f"deleted schedule {name}")
+    done = with_client(lambda client: client.schedules.delete(name), server, context)
+    tell(f"deleted schedule {name}", done, output)

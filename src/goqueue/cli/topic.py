@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from goqueue.cli.output import Format, show
+from goqueue.cli.output import Format, show, tell
 from goqueue.cli.session import USAGE, ContextName, Output, Server, confirmed, fail, with_client
 from goqueue.client import Client
 from goqueue.client.transport import quoted
@@ -114,13 +114,14 @@ def alter(
 def delete(
     name: str,
     force: Annotated[bool, typer.Option("--force", "-f", help="Do not ask.")] = False,
+    output: Output = Format.table,
     server: Server = None,
     context: ContextName = None,
 ) -> None:
     """Delete a topic and everything in it."""
     confirmed(f"Delete topic {name} and everything in it?", force=force)
     with_client(lambda client: client.delete_topic(name), server, context)
-    typer.echo(f"deleted topic {name}")
+    tell(f"deleted topic {name}", {"deleted": True, "name": name}, output)
 
 
 def parse_settings(pairs: list[str] | None) -> dict[str, str]:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from goqueue.cli.output import Format, show
+from goqueue.cli.output import Format, show, tell
 from goqueue.cli.session import ContextName, Output, Server, confirmed, with_client
 
 app = typer.Typer(help="Look at transactions, and abort those that hang.", no_args_is_help=True)
@@ -33,10 +33,12 @@ def describe(
 def abort(
     transactional_id: str,
     force: Annotated[bool, typer.Option("--force", "-f", help="Do not ask.")] = False,
+    output: Output = Format.table,
     server: Server = None,
     context: ContextName = None,
 ) -> None:
     """Abort the open transaction of an id; its producer is fenced."""
     confirmed(f"Abort the transaction of {transactional_id}?", force=force)
     with_client(lambda client: client.abort_transaction(transactional_id), server, context)
-    typer.echo(f"aborted the transaction of {transactional_id}")
+    facts = {"aborted": True, "transactional_id": transactional_id}
+    tell(f"aborted the transaction of {transactional_id}", facts, output)

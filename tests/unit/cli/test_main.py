@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -92,3 +94,20 @@ def test_a_refusal_is_one_message_and_exit_code_2(
         fail(error)
     assert caught.value.code == 2
     assert capsys.readouterr().err == text
+
+
+def commands_of(command: Any, *names: str) -> Iterator[tuple[str, Any]]:
+    """Every command below `command`, with all of its name."""
+    if not hasattr(command, "commands"):
+        yield " ".join(names), command
+    for name, below in getattr(command, "commands", {}).items():
+        yield from commands_of(below, *names, name)
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_command_that_talks_to_a_broker_can_answer_in_json(name: str) -> None:
+    # `consume` prints messages one by one (--format json); `set-context` talks to nobody.
+    others = {"consume", "config set-context"}
+    for full_name, command in commands_of(load_command(name, COMMANDS[name][0]), name):
+        options = {option for parameter in command.params for option in parameter.opts}
+        assert "--server" not in options or "-o" in options or full_name in others, full_name
