@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -25,13 +26,15 @@ def form_problem(problem: msgspec.ValidationError, kind: Any) -> InvalidRequest:
         return _unknown_field(unknown[1], path, kind)
     if missing := re.search(r"missing required field `(.*)`", message):
         return InvalidRequest(f"{missing[1]!r} is missing", field=_joined(path, missing[1]))
-    allowed = _choices(_type_at(kind, path))
-    hint = f"use {', '.join(allowed)}" if allowed else None
+    wanted = _type_at(kind, path)
+    allowed = _choices(wanted)
+    hint = f"use {', '.join(allowed)}" if allowed else _own_hint(wanted)
     return InvalidRequest(f"{path}: {message}" if path else message, field=path or None, hint=hint)
 
 
 def _unknown_field(name: str, path: str, kind: Any) -> InvalidRequest:
-    known = [one.encode_name for one in getattr(_type_at(kind, path), "fields", ())]
+    holder = _type_at(kind, path)
+    known = [one.encode_name for one in getattr(holder and _bare(holder), "fields", ())]
     close = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}" if known else None
     return InvalidRequest(f"there is no field {name!r}", field=_joined(path, name), hint=hint)
@@ -43,17 +46,19 @@ def _joined(path: str, name: str) -> str:
 
 def _type_at(kind: Any, path: str) -> inspect.Type | None:
     """The type that a path leads to, as far as it can be told."""
-    found: inspect.Type | None = _bare(inspect.type_info(kind))
+    found: inspect.Type = inspect.type_info(kind)
     for step in re.findall(r"\[[^\]]*\]|[^.\[\]]+", path):
+        found = _bare(found)
+        following: inspect.Type | None = None
         if isinstance(found, inspect.StructType):
             following = next((one.type for one in found.fields if one.encode_name == step), None)
         elif isinstance(found, inspect.ListType):
             following = found.item_type
         elif isinstance(found, inspect.DictType):
             following = found.value_type
-        else:
+        if following is None:
             return None
-        found = None if following is None else _bare(following)
+        found = following
     return found
 
 
@@ -69,4 +74,23 @@ def _bare(kind: inspect.Type) -> inspect.Type:
 
 
 def _choices(kind: inspect.Type | None) -> list[str]:
-    return [str(one) for one in kind.values] if isinstance(kind, inspect.LiteralType) else []
+    """The words that are allowed, also where a number would do."""
+    return [str(word) for one in _parts(kind) if isinstance(one, inspect.LiteralType) for word in one.values]
+
+
+def _own_hint(kind: inspect.Type | None) -> str | None:
+    """What the type itself says: `Meta(extra={"hint": ...})`."""
+    hints = (one.extra.get("hint") for one in _parts(kind) if isinstance(one, inspect.Metadata) and one.extra)
+    return next((hint for hint in hints if hint), None)
+
+
+def _parts(kind: inspect.Type | None) -> Iterator[inspect.Type]:
+    """A type with what it is made of: what is annotated, and the sides of a union."""
+    if kind is None:
+        return
+    yield kind
+    if isinstance(kind, inspect.Metadata):
+        yield from _parts(kind.type)
+    elif isinstance(kind, inspect.UnionType):
+        for one in kind.types:
+            yield from _parts(one)

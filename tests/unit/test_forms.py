@@ -50,6 +50,18 @@ def test_a_value_that_must_be_one_of_a_few_is_answered_with_them(acks):
     assert (error.field, error.hint) == ("acks", "use all, leader, none")
 
 
+@pytest.mark.parametrize("priority", ['"urgent"', "5", "true"])
+def test_a_priority_that_does_not_exist_is_answered_with_those_that_do(priority):
+    error = problem(Publish, f'{{"messages": [{{"value": "x", "priority": {priority}}}]}}')
+
+    assert (error.field, error.hint) == ("messages[0].priority", "use background, critical, high, low, normal")
+
+
+def test_a_type_may_bring_a_hint_of_its_own():
+    assert problem(Publish, '{"value": "x", "delay": 5}').hint == "write it as 250ms, 5s or 2m"
+    assert problem(CreateTopic, '{"name": "two words"}').hint == "use A-Z a-z 0-9 . _ -"
+
+
 def test_the_message_alone_says_which_field_it_is():
     assert str(problem(CreateTopic, '{"name": "a", "num_partitions": 0}')) == "num_partitions: Expected `int` >= 1"
 

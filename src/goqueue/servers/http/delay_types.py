@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from goqueue.servers.http.types import Body, PartitionIndex, Reply, Text
+from goqueue.servers.http.types import NAME_HINT, Body, PartitionIndex, Reply, Text
 
 Time = Annotated[str, Meta(max_length=64)]
 Duration = Annotated[str, Meta(max_length=32)]
@@ -117,7 +117,7 @@ class DelayCounts(Reply, omit_defaults=False):
 class CreateSchedule(Body):
     """A recurring message: a cron expression of five fields (or six, seconds first) in a time zone."""
 
-    name: Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9._-]+$")]
+    name: Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9._-]+$", extra=NAME_HINT)]
     cron: Annotated[str, Meta(min_length=1, max_length=200)]
     topic: Annotated[str, Meta(min_length=1, max_length=249)]
     value: msgspec.Raw | UnsetType = UNSET

@@ -6,11 +6,11 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from goqueue.servers.http.types import Body, ErrorDetail, MessageOut, PartitionIndex, Reply
+from goqueue.servers.http.types import DURATION_HINT, Body, ErrorDetail, MessageOut, PartitionIndex, Reply
 
 ReceiptText = Annotated[str, Meta(min_length=1, max_length=512)]
 Receipts = Annotated[list[ReceiptText], Meta(min_length=1, max_length=1000)]
-DurationText = Annotated[str, Meta(max_length=20)]
+DurationText = Annotated[str, Meta(max_length=20, extra=DURATION_HINT)]
 Reason = Annotated[str, Meta(max_length=1024)]
 ConsumerName = Annotated[str, Meta(min_length=1, max_length=255)]
 

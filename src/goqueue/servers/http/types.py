@@ -16,6 +16,10 @@ OffsetNumber = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Millis = Annotated[int, Meta(ge=0, le=2**53)]
 Text = Annotated[str, Meta(max_length=65_535)]
 AcksName = Literal["none", "leader", "all"]
+# As an answer says it when a number was sent, or another letter.
+DURATION_HINT = {"hint": "write it as 250ms, 5s or 2m"}
+NAME_HINT = {"hint": "use A-Z a-z 0-9 . _ -"}
+
 PriorityName = Literal["critical", "high", "normal", "low", "background"]
 # A lane by its name or its number, most urgent first.
 PriorityIn = Annotated[int, Meta(ge=0, le=4)] | PriorityName
@@ -56,7 +60,7 @@ class ErrorReply(Reply):
 class CreateTopic(Body):
     """A topic to be."""
 
-    name: Annotated[str, Meta(min_length=1, max_length=249, pattern=r"^[A-Za-z0-9._-]+$")]
+    name: Annotated[str, Meta(min_length=1, max_length=249, pattern=r"^[A-Za-z0-9._-]+$", extra=NAME_HINT)]
     num_partitions: Annotated[int, Meta(ge=1, le=10_000)] | None = None
     replication_factor: Annotated[int, Meta(ge=1, le=32_767)] | None = None
     retention_hours: Annotated[int, Meta(ge=1, le=10_000_000)] | None = None
@@ -175,7 +179,7 @@ class MessageIn(Body):
     priority: PriorityIn | None = None
     deduplication_id: DeduplicationId | None = None
     # Hold it back: for a duration such as 30s or 8760h, or until an RFC 3339 time.
-    delay: Annotated[str, Meta(max_length=32)] | None = None
+    delay: Annotated[str, Meta(max_length=32, extra=DURATION_HINT)] | None = None
     deliverAt: Annotated[str, Meta(max_length=64)] | None = None  # noqa: N815 - the name on the wire
 
 
@@ -191,7 +195,7 @@ class Publish(Body):
     timestamp: Millis | None = None
     priority: PriorityIn | None = None
     deduplication_id: DeduplicationId | None = None
-    delay: Annotated[str, Meta(max_length=32)] | None = None
+    delay: Annotated[str, Meta(max_length=32, extra=DURATION_HINT)] | None = None
     deliverAt: Annotated[str, Meta(max_length=64)] | None = None  # noqa: N815 - the name on the wire
     acks: AcksName = "leader"
     producer_id: Annotated[int, Meta(ge=0, le=2**63 - 1)] | None = None
