@@ -275,6 +275,17 @@ class TestDeadLetters:
         assert all(one["headers"]["goqueue-dlq-topic"] == topic for one in back)
         assert [one["value"] for one in take(http, topic, group)] == [one["value"] for one in back]
 
+    def test_letters_are_sent_elsewhere_when_their_topic_is_gone(self, http, topic, group):
+        self._kill(http, topic, group, 2)
+        http.post("/topics", {"name": f"{topic}-new", "num_partitions": 1})
+        http.delete(f"/topics/{topic}")
+
+        http.post(f"/topics/{topic}/dlq/redrive", {"to": f"{topic}-new"})
+        done = until(lambda: (one := http.get(f"/topics/{topic}/dlq/redrive"))["state"] != "running" and one)
+
+        assert (done["state"], done["redriven"]) == ("done", 2)
+        assert len(http.get(f"/topics/{topic}-new/messages?from=earliest")["messages"]) == 2
+
     def test_a_redrive_keeps_to_its_rate_and_can_be_stopped(self, http, topic, group):
         self._kill(http, topic, group, 100)
 

@@ -68,14 +68,14 @@ async def redrive(services: Services, call: Call) -> Answer:
 
 
 async def redrive_progress(services: Services, call: Call) -> Redrive:
-    """How far the last redrive is."""
-    services.topics.get(call.path["topic"])
+    """How far the last redrive is. Letters outlive the topic they came from, and so does their redrive."""
+    dead_letters_of(services.topics, call.path["topic"])
     return _redrive(services.redrives.progress(call.path["topic"]))
 
 
 async def cancel_redrive(services: Services, call: Call) -> Redrive:
     """Stop a redrive; what it has sent stays sent."""
-    services.topics.get(call.path["topic"])
+    dead_letters_of(services.topics, call.path["topic"])
     return _redrive(await services.redrives.cancel(call.path["topic"]))
 
 
