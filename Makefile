@@ -31,8 +31,11 @@ install: $(READY) ## create the environment, with all that tests need
 run: $(INSTALLED) ## start a broker with its data in ./data
 	@$(BIN)/goqueue server --data-dir ./data
 
-test: $(READY) lint ## lint, types and all tests but the slow suites
-	$(BIN)/python -X dev -m pytest -n $(WORKERS) --dist loadfile -m 'not slow' tests
+test: $(READY) lint ## lint, types and all tests but the slow suites and those on Spark
+	$(BIN)/python -X dev -m pytest -n $(WORKERS) --dist loadfile -m 'not slow and not spark' tests
+
+test-spark: $(READY) ## source, sink, pipelines and bulk jobs on a real Spark, in one session
+	$(BIN)/python -m pytest -m 'spark and not slow' tests/e2e/spark
 
 test-unit: $(READY) ## unit tests alone
 	$(BIN)/python -X dev -m pytest -m 'not slow' tests/unit
@@ -92,4 +95,4 @@ constraints: $(READY) ## write the lock again from what is installed
 clean: ## remove what the verbs made, keep ./data
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .hypothesis bench-results
 
-.PHONY: help install run test test-spark-crash test-spark-cluster bench-spark test-unit test-cover test-slow bench-log bench-kafka bench-http bench-peers peers-install bench-queue lint fmt docs constraints clean bench-transactions
+.PHONY: help install run test test-spark test-spark-crash test-spark-cluster bench-spark test-unit test-cover test-slow bench-log bench-kafka bench-http bench-peers peers-install bench-queue lint fmt docs constraints clean bench-transactions

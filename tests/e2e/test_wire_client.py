@@ -140,8 +140,9 @@ def test_committed_readers_stop_before_an_open_transaction(client, place, broker
     assert list_offsets(client, {place: LATEST}, isolation=Isolation.READ_COMMITTED) == {place: 1}
     assert list_offsets(client, {place: LATEST}) == {place: 2}
     producer.abort_transaction(10)
-    (fetched,) = fetch_range(client, place, 0, 3, isolation=Isolation.READ_COMMITTED)
-    assert [first for _, first in fetched.aborted] == [1]
+    # The marker may come after the first answer: then there is a second.
+    answers = list(fetch_range(client, place, 0, 3, isolation=Isolation.READ_COMMITTED))
+    assert {first for fetched in answers for _, first in fetched.aborted} == {1}
 
 
 def test_a_group_without_members_has_offsets(client, place):

@@ -15,6 +15,14 @@ pytest.importorskip("pyspark", reason="needs goqueue[spark]")
 _numbers = count(1)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that need a JVM run in `make test-spark`, where one session serves them all."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()) or item.path.name == "test_spark_docs.py":
+            item.add_marker(pytest.mark.spark)
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A session as users get it."""
