@@ -155,6 +155,8 @@ def test_following_ends_cleanly_with_ctrl_c(cli, broker):
         stderr=subprocess.PIPE,
         text=True,
         env=environment,
+        # A shell that runs the tests in the background has switched ctrl-C off for all of them.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as following:
         cli("produce", "cli-follow", "-m", "hello")
         assert following.stdout.readline() == "hello\n"
