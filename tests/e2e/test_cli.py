@@ -156,7 +156,7 @@ def test_following_ends_cleanly_with_ctrl_c(cli, broker):
         text=True,
         env=environment,
         # A shell that runs the tests in the background has switched ctrl-C off for all of them.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - nothing else runs in the child
     ) as following:
         cli("produce", "cli-follow", "-m", "hello")
         assert following.stdout.readline() == "hello\n"
