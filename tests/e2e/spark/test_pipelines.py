@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from tests.e2e.kafka_raw import RawClient
 from tests.e2e.process import BrokerProcess
 
 from goqueue.pipeline.declared.cases import run_cases
@@ -66,6 +67,9 @@ def test_orders_are_cleaned_and_routed_and_bad_ones_are_kept_with_their_bytes(
     spark: Any, broker: BrokerProcess, read: Read, topic: Callable[..., str], tmp_path: Path
 ) -> None:
     prefix = topic() + "."
+    with RawClient(broker.kafka) as raw:
+        for name in ("orders.clean", "orders.big", "orders.bad"):
+            raw.create_topic(prefix + name, 1)
     rows = list(generate("orders", 400, bad_share=0.1, seed=3))
     produce(broker, f"{prefix}orders", rows)
     pipeline = example("orders", broker, tmp_path, prefix)

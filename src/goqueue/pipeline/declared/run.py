@@ -94,7 +94,7 @@ class PipelineRun:
     def _tend(self, sink: _Sink) -> None:
         if sink.query is None:
             if self._now_ms() >= sink.resume_at_ms:
-                sink.query = sink.start()
+                self._start(sink)
             return
         sink.progress = progress_of(sink.query, sink.progress)
         if sink.progress.batch > sink.batches_seen:
@@ -105,6 +105,12 @@ class PipelineRun:
             return
         error = sink.query.exception()
         if error is not None:
+            self._failed(sink, error)
+
+    def _start(self, sink: _Sink) -> None:
+        try:
+            sink.query = sink.start()
+        except Exception as error:  # noqa: BLE001 - Spark raises what it finds while planning, of many types
             self._failed(sink, error)
 
     def _failed(self, sink: _Sink, error: BaseException) -> None:
