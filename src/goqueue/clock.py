@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Protocol
 
@@ -59,12 +60,12 @@ class Rng(Protocol):
         ...
 
 
-class LoopTimers:
+class LoopTimers(ABC):
     """The timers of a clock whose time passes as the running loop's does: part of such a clock."""
 
+    @abstractmethod
     def now_ms(self) -> int:
         """The wall clock that is slept by."""
-        raise NotImplementedError
 
     def call_at(self, at_ms: int, call: Callable[[], None]) -> Timer:
         """See `Clock.call_at`."""
