@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import mmh3
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from goqueue.client.wire import WireClient
 from goqueue.errors import TopicNotFound
 from goqueue.pipeline.encoder import RECORD_OVERHEAD_BYTES
 from goqueue.pipeline.errors import RowRefused
+from goqueue.pipeline.key_hashes import MURMUR3, partitions_of
 
 _BATCH_OVERHEAD_BYTES = 100
 _MESSAGE_BYTES_MAX = 1_048_588
@@ -26,19 +27,23 @@ class Target:
     record_bytes_max: int
     holds_delayed: bool
     turn: int
+    partitioner: str = MURMUR3
 
     def choose(self, keys: pa.Array, given: pa.Array | None) -> np.ndarray:
-        """The partition of each row: the one it names, else by its key as all our clients do, else in turn."""
+        """The partition of each row: the one it names, else by its key as the topic says, else in turn."""
         chosen = np.full(len(keys), self.turn % self.partitions, np.int64)
         self.turn += 1
         if keys.null_count < len(keys):
-            for number, key in enumerate(keys.to_pylist()):
-                if key is not None:
-                    chosen[number] = mmh3.hash(key, 0, signed=False) % self.partitions
+            # A key that no record can hold is refused later; it is not worth a hash.
+            sound = pc.if_else(pc.greater(pc.binary_length(keys), self.record_bytes_max), None, keys)
+            chosen = np.where(np.asarray(keys.is_valid()), self._by_key(sound), chosen)
         if given is not None:
             named = np.asarray(given.is_valid())
             chosen[named] = np.asarray(given.fill_null(0), np.int64)[named]
         return chosen
+
+    def _by_key(self, keys: pa.Array) -> np.ndarray:
+        return partitions_of(keys, self.partitions, self.partitioner)
 
 
 class Targets:
@@ -55,6 +60,7 @@ class Targets:
             self._known[topic] = self._look_up(topic)
         target = self._known[topic]
         if target is None:
+            # Clients that name a topic may bring it about; a table that is written by mistake should not.
             raise RowRefused(f"there is no topic {topic!r}: create it first")
         return target
 
@@ -71,4 +77,5 @@ class Targets:
             largest - _BATCH_OVERHEAD_BYTES - RECORD_OVERHEAD_BYTES,
             settings.get("goqueue.delay.headers") == "true",
             self._turn,
+            settings.get("goqueue.partitioner") or MURMUR3,
         )

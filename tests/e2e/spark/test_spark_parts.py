@@ -16,6 +16,7 @@ pytest.importorskip("pyspark", reason="needs goqueue[spark]")
 import pyarrow as pa
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
+from goqueue.broker.partitioner import partition_for_key
 from goqueue.client.wire import BrokerRefused
 from goqueue.pipeline.batch_reader import BatchReader
 from goqueue.pipeline.errors import DataLost, RowRefused
@@ -150,6 +151,18 @@ def test_what_a_failed_try_staged_is_never_seen(broker, topic):
     publish(options, [second], 0)
 
     assert [row[4] for row in truth(broker.kafka, name)] == [b"second try"]
+
+
+@pytest.mark.parametrize("partitioner", ["murmur2", "murmur3"])
+def test_rows_with_a_key_go_where_the_topic_says(broker, topic, partitioner):
+    name = topic(5, goqueue_partitioner=partitioner)
+    keys = [b"key %d" % n for n in range(100)]
+    options = sink(broker, name)
+
+    publish(options, [write_rows(options, name, 0, batches(keys, key=keys))], 0)
+
+    found = {row[3]: row[0] for row in truth(broker.kafka, name, 5)}
+    assert found == {key: partition_for_key(key, 5, partitioner) for key in keys}
 
 
 def test_at_least_once_needs_no_commit(broker, topic):
