@@ -11,7 +11,8 @@ from pathlib import Path
 from goqueue.pipeline.errors import PipelineError
 
 VERSION_MIN = 17
-_VERSION = re.compile(r'version "(\d+)')
+# Java 8 calls itself 1.8.
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 # The launcher asks for a module that the small Java of PyPI lacks, and needs it for nothing we do.
 _WRAPPER = """#!/bin/sh
 for one in "$@"; do
