@@ -54,9 +54,12 @@ class FilteringBatchReader(BatchReader):
     """The same, for Spark's planner that hands filters down.
 
     A class of its own, since Spark refuses a reader that offers this while the session has
-    `spark.sql.python.filterPushdown.enabled` off, and asked for by an option: Spark 4.3 keeps the
-    tasks of a filtered read with its DataFrame, and a later query on the same DataFrame that
-    pushes no filter gets them too.
+    `spark.sql.python.filterPushdown.enabled` off.
+
+    Asked for by an option, for nothing here can make it safe: up to Spark 4.3 the JVM keeps the tasks
+    of the last plan in the object behind `load()` (`PythonDataSourceV2.setReadInfo`), not in the scan
+    they were planned for. Of two queries over one DataFrame the second may get the tasks of the first
+    without Python being asked, and in `df.where(a).union(df.where(b))` both sides get those of `b`.
     """
 
     @in_one_line

@@ -182,6 +182,8 @@ def test_filters_on_place_and_time_are_exact_and_read_nothing_else(broker, topic
     assert few.rdd.getNumPartitions() <= 2
     plain = read(name)
     assert [plain.filter("partition = 1").count(), plain.count()] == [100, 300]
+    both = plain.filter("partition = 1").union(plain.filter("offset < 10"))
+    assert both.count() == 130
 
 
 def test_positions_by_offset_by_time_and_by_pattern(broker, topic, read, spark):
