@@ -64,6 +64,15 @@ class Accumulator(Generic[R]):
         self._open.clear()
         return self._take_full()
 
+    def join(self, earlier: Batch[R], later: Batch[R]) -> bool:
+        """Put a batch behind an earlier one of its partition that has room for it; False when it has not."""
+        records, size = len(earlier.records) + len(later.records), earlier.bytes + later.bytes
+        if records > self._records_max or size > self._bytes_max:
+            return False
+        earlier.records += later.records
+        earlier.bytes = size
+        return True
+
     def next_due_ms(self) -> int | None:
         """When the next batch falls due by lingering; None while nothing lingers."""
         return min((b.opened_ms + self._linger_ms for b in self._open.values()), default=None)

@@ -17,10 +17,21 @@ from typing import TYPE_CHECKING, Any, Self
 from goqueue.client.accumulator import Accumulator, Batch
 from goqueue.client.delayed import Delay, DeliverAt, when
 from goqueue.client.errors import BrokerUnreachable, ClientError, DeliveryUnknown, ProducerClosed, RequestRefused
+from goqueue.client.outgoing import (
+    NO_HEADERS,
+    PublishReply,
+    Waiting,
+    encode_message,
+    fail,
+    header_bytes,
+    size_of,
+    tell,
+    to_bytes,
+)
 from goqueue.client.partitioning import Partitioner
 from goqueue.client.transaction import Transaction, TransactionSession
 from goqueue.client.transport import Transport, quoted
-from goqueue.client.types import Delivered, encode_message
+from goqueue.client.types import Delivered
 from goqueue.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -51,16 +62,10 @@ class ProducerOptions:
 
 
 @dataclass(slots=True)
-class _Waiting:
-    message: dict[str, object]
-    future: asyncio.Future[Delivered]
-
-
-@dataclass(slots=True)
 class _Lane:
     """One partition: the batches queued for it and the sequence of the next."""
 
-    queue: deque[Batch[_Waiting]]
+    queue: deque[Batch[Waiting]]
     identity: tuple[int, int] | None = None
     sequence: int = 0
     sender: asyncio.Task[None] | None = None
@@ -72,7 +77,7 @@ class Producer:
     def __init__(self, transport: Transport, options: ProducerOptions | None = None) -> None:
         self._transport = transport
         self._options = options or ProducerOptions()
-        self._batches: Accumulator[_Waiting] = Accumulator(
+        self._batches: Accumulator[Waiting] = Accumulator(
             batch_records_max=self._options.batch_records_max,
             batch_bytes_max=self._options.batch_bytes_max,
             linger_ms=self._options.linger_ms,
@@ -116,44 +121,38 @@ class Producer:
             raise ProducerClosed("the producer is closed")
         if self._session is not None and self._session.transaction_id is None:
             raise ClientError("this producer sends in transactions: `async with producer.transaction():`")
-        key_bytes, value_bytes = _to_bytes(key, "key"), _to_bytes(value, "value")
-        pairs = _header_bytes(headers)
-        # A record that still waits for room or for its topic is one that a flush must not overtake.
-        self._entering += 1
-        try:
-            if self._unanswered >= self._options.buffer_records_max:
-                await self._wait_for(lambda: self._unanswered < self._options.buffer_records_max)
-            partitioner = self._partitioners.get(topic) or await self._partitioner(topic)
-        except BaseException:
-            self._entering -= 1
-            async with self._room:
-                self._room.notify_all()
-            raise
-        self._entering -= 1
-        times = when(delay, deliver_at)
-        if times:
+        key_bytes = None if key is None else to_bytes(key, "key")
+        value_bytes = to_bytes(value, "value")
+        pairs = NO_HEADERS if headers is None else header_bytes(headers)
+        partitioner = self._partitioners.get(topic)
+        if partitioner is None or self._unanswered >= self._options.buffer_records_max:
+            partitioner = await self._enter(topic)
+        message = encode_message(value_bytes, key_bytes, pairs)
+        message.timestamp, message.priority = timestamp_ms, priority
+        if delay is not None or deliver_at is not None:
             if self._session is not None:
                 raise ClientError("a delayed message cannot be part of a transaction: send it with another producer")
+            times = when(delay, deliver_at)
+            message.delay, message.deliverAt = times.get("delay"), times.get("deliverAt")
+            message.partition = partition
             target = TopicPartition(topic, _HELD_BACK)
         elif deduplication_id is not None:
+            message.deduplication_id = deduplication_id
+            message.partition = partition
             target = TopicPartition(topic, _ANY_PARTITION)
         else:
             target = TopicPartition(topic, partitioner.choose(key_bytes) if partition is None else partition)
         loop = asyncio.get_running_loop()
-        message = encode_message(
-            value_bytes, key_bytes, pairs, timestamp_ms, priority=priority, deduplication_id=deduplication_id, **times
-        )
-        if target.partition < 0 and partition is not None:
-            message["partition"] = partition
-        waiting = _Waiting(message, loop.create_future())
+        waiting = Waiting(message, loop.create_future())
         self._unanswered += 1
-        size = len(value_bytes or b"") + len(key_bytes or b"") + sum(len(n) + len(v or b"") for n, v in pairs.items())
-        is_due = self._batches.add(target, waiting, size, _now_ms(loop))
+        now_ms = _now_ms(loop)
+        is_due = self._batches.add(target, waiting, size_of(value_bytes, key_bytes, pairs), now_ms)
         if self._flushes:
             self._dispatch(self._batches.take_all())
         elif is_due:
-            self._dispatch(self._batches.take_due(_now_ms(loop)))
-        self._arm_linger(loop)
+            self._dispatch(self._batches.take_due(now_ms))
+        if self._linger is None:
+            self._arm_linger(loop)
         return waiting.future
 
     async def send_and_wait(self, topic: str, value: bytes | str | None, **fields: Any) -> Delivered:
@@ -195,10 +194,25 @@ class Producer:
     ) -> None:
         await self.close()
 
+    async def _enter(self, topic: str) -> Partitioner:
+        """Wait for room, and for what must be known of the topic."""
+        # A record that still waits here is one that a flush must not overtake.
+        self._entering += 1
+        try:
+            await self._wait_for(lambda: self._unanswered < self._options.buffer_records_max)
+            partitioner = self._partitioners.get(topic) or await self._partitioner(topic)
+        except BaseException:
+            self._entering -= 1
+            async with self._room:
+                self._room.notify_all()
+            raise
+        self._entering -= 1
+        return partitioner
+
     # --- batches on their way ---------------------------------------------------------
 
     def _arm_linger(self, loop: asyncio.AbstractEventLoop) -> None:
-        if self._linger is None and (due_ms := self._batches.next_due_ms()) is not None:
+        if (due_ms := self._batches.next_due_ms()) is not None:
             self._linger = loop.call_later(max(0, due_ms - _now_ms(loop)) / 1000, self._lingered, loop)
 
     def _lingered(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -206,12 +220,14 @@ class Producer:
         self._dispatch(self._batches.take_due(_now_ms(loop)))
         self._arm_linger(loop)
 
-    def _dispatch(self, batches: list[Batch[_Waiting]]) -> None:
+    def _dispatch(self, batches: list[Batch[Waiting]]) -> None:
         for batch in batches:
             lane = self._lanes.get(batch.target)
             if lane is None:
                 lane = self._lanes[batch.target] = _Lane(deque())
-            lane.queue.append(batch)
+            # Behind a batch that is under way there is time to fill up: fewer requests, and nothing goes later.
+            if not (lane.queue and self._batches.join(lane.queue[-1], batch)):
+                lane.queue.append(batch)
             if lane.sender is None:
                 lane.sender = asyncio.create_task(self._drain(lane))
 
@@ -238,12 +254,12 @@ class Producer:
         finally:
             lane.sender = None
 
-    def _give_up(self, batch: Batch[_Waiting], problem: ClientError) -> None:
+    def _give_up(self, batch: Batch[Waiting], problem: ClientError) -> None:
         if self._session is not None:
             self._session.failed(problem)
-        _fail(batch, problem)
+        fail(batch, problem)
 
-    async def _deliver(self, lane: _Lane, batch: Batch[_Waiting]) -> None:
+    async def _deliver(self, lane: _Lane, batch: Batch[Waiting]) -> None:
         if batch.target.partition < 0:
             await self._deliver_unnumbered(batch)
             return
@@ -263,7 +279,7 @@ class Producer:
             body["transaction_id"] = self._session.transaction_id
         try:
             reply = await self._transport.call(
-                "POST", f"/topics/{quoted(batch.target.topic)}/messages", dict[str, Any], body=body, repeatable=True
+                "POST", f"/topics/{quoted(batch.target.topic)}/messages", PublishReply, body=body, repeatable=True
             )
         except BrokerUnreachable as problem:
             self._forget(identity)
@@ -273,9 +289,9 @@ class Producer:
                 self._forget(identity)
             raise
         lane.sequence = (lane.sequence + len(batch.records)) & 0x7FFFFFFF
-        _tell(batch, reply)
+        tell(batch, reply)
 
-    async def _deliver_unnumbered(self, batch: Batch[_Waiting]) -> None:
+    async def _deliver_unnumbered(self, batch: Batch[Waiting]) -> None:
         """Records that carry no sequence; each has a fate of its own.
 
         Those with ids are recognised by them. Delayed ones are not recognised, so they are sent once only.
@@ -286,13 +302,13 @@ class Producer:
             reply = await self._transport.call(
                 "POST",
                 f"/topics/{quoted(batch.target.topic)}/messages",
-                dict[str, Any],
+                PublishReply,
                 body=body,
                 repeatable=repeatable,
             )
         except BrokerUnreachable as problem:
             raise DeliveryUnknown(str(problem)) from problem
-        _tell(batch, reply)
+        tell(batch, reply)
 
     async def _identify(self) -> tuple[int, int]:
         if self._session is not None and self._session.identity is not None:
@@ -327,57 +343,6 @@ class Producer:
     async def _wait_for(self, condition: Callable[[], bool]) -> None:
         async with self._room:
             await self._room.wait_for(condition)
-
-
-def _tell(batch: Batch[_Waiting], reply: dict[str, Any]) -> None:
-    """Every record's fate, out of the answer to its batch."""
-    acks = reply["acks"]
-    for waiting, result in zip(batch.records, reply["results"], strict=True):
-        if waiting.future.done():
-            continue
-        if (error := result.get("error")) is not None:
-            waiting.future.set_exception(
-                RequestRefused(result["status"], error["code"], error["message"], error.get("field"), error.get("hint"))
-            )
-            # Whoever does not look at the future has chosen to; that is not a warning of ours.
-            waiting.future.exception()
-            continue
-        waiting.future.set_result(
-            Delivered(
-                batch.target.topic,
-                result["partition"],
-                result["offset"],
-                result.get("timestamp", -1),
-                acks,
-                bool(result.get("duplicate")),
-                bool(result.get("delayed")),
-                result.get("deliverAt"),
-            )
-        )
-
-
-def _fail(batch: Batch[_Waiting], problem: ClientError) -> None:
-    for waiting in batch.records:
-        if not waiting.future.done():
-            waiting.future.set_exception(problem)
-            # Whoever does not look at the future has chosen to; that is not a warning of ours.
-            waiting.future.exception()
-
-
-def _to_bytes(data: object, what: str) -> bytes | None:
-    if data is None or isinstance(data, bytes):
-        return data
-    if isinstance(data, str):
-        return data.encode()
-    if isinstance(data, bytearray | memoryview):
-        return bytes(data)
-    raise TypeError(f"{what} is {type(data).__name__}: give bytes, str or None, such as json.dumps(...)")
-
-
-def _header_bytes(headers: Mapping[str, bytes | str | None] | None) -> dict[str, bytes | None]:
-    if headers is not None and not isinstance(headers, Mapping):
-        raise TypeError(f"headers is {type(headers).__name__}: give a mapping of names to bytes, str or None")
-    return {name: _to_bytes(one, f"header {name!r}") for name, one in (headers or {}).items()}
 
 
 def _now_ms(loop: asyncio.AbstractEventLoop) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -18,7 +17,6 @@ __all__ = [
     "TopicPartition",
     "decode_message",
     "decode_queue_message",
-    "encode_message",
 ]
 
 
@@ -136,36 +134,6 @@ class ReadReply(msgspec.Struct):
     high_watermark: int = -1
 
 
-def encode_message(
-    value: bytes | None,
-    key: bytes | None,
-    headers: Mapping[str, bytes | None],
-    timestamp_ms: int | None,
-    **fields: object,
-) -> dict[str, object]:
-    """A record as the publish route takes it: as text where every part is, else all in base64.
-
-    `fields` are further ones of the route, such as `priority`; those that are None are left out.
-    """
-    message: dict[str, object] = {name: one for name, one in fields.items() if one is not None} if fields else {}
-    if timestamp_ms is not None:
-        message["timestamp"] = timestamp_ms
-    try:
-        message["value"] = None if value is None else value.decode()
-        if key is not None:
-            message["key"] = key.decode()
-        if headers:
-            message["headers"] = {name: None if one is None else one.decode() for name, one in headers.items()}
-    except UnicodeDecodeError:
-        message["encoding"] = "base64"
-        message["value"] = _base64(value)
-        if key is not None:
-            message["key"] = _base64(key)
-        if headers:
-            message["headers"] = {name: _base64(one) for name, one in headers.items()}
-    return message
-
-
 def decode_message(wire: WireMessage) -> Message:
     """The message that a `WireMessage` stands for, with its bytes as they were sent."""
     read = _from_base64 if wire.encoding == "base64" else _from_text
@@ -203,10 +171,6 @@ def decode_queue_message(wire: WireMessage, group: str) -> QueueMessage:
         visible_until_ms=wire.visible_until,
         group=group,
     )
-
-
-def _base64(data: bytes | None) -> str | None:
-    return None if data is None else base64.b64encode(data).decode()
 
 
 def _from_base64(text: str | None) -> bytes | None:

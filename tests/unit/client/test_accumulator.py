@@ -81,3 +81,24 @@ def test_whatever_is_added_comes_out_once_and_in_order_per_partition(sizes, ling
         sent = [number for number, (where, _) in enumerate(sizes) if where == partition]
         assert [n for batch in taken if batch.target.partition == partition for n in batch.records] == sent
     assert waiting.waiting_records == 0
+
+
+def test_a_batch_fills_up_while_another_is_under_way_and_keeps_its_order():
+    waiting = accumulator(batch_records_max=4)
+    waiting.add(ORDERS_0, 1, 10, now_ms=0)
+    [earlier] = waiting.take_all()
+    waiting.add(ORDERS_0, 2, 10, now_ms=1)
+    [later] = waiting.take_all()
+
+    assert waiting.join(earlier, later)
+    assert (earlier.records, earlier.bytes) == ([1, 2], 20)
+
+
+def test_a_batch_takes_in_no_other_that_would_pass_its_limits():
+    waiting = accumulator(batch_records_max=3)
+    for number in range(4):
+        waiting.add(ORDERS_0, number, 10, now_ms=0)
+    earlier, later = waiting.take_all()
+
+    assert not waiting.join(earlier, later)
+    assert (earlier.records, later.records) == ([0, 1, 2], [3])
