@@ -1,6 +1,6 @@
 """A job of Spark's own Kafka connector against our Kafka port: run as a script.
 
-    python connector_job.py PACKAGE IVY SERVERS SOURCE TARGET
+    python connector_job.py JARS SERVERS SOURCE TARGET
 
 Reads the source with both sources, compares them, and writes the target with the connector.
 """
@@ -15,10 +15,8 @@ COLUMNS = ["key", "value", "topic", "partition", "offset", "timestamp", "timesta
 
 
 def main() -> None:
-    package, ivy, servers, source, target = sys.argv[1:6]
-    spark = goqueue.pipeline.session(
-        "connector", master="local[2]", config={"spark.jars.packages": package, "spark.jars.ivy": ivy}
-    )
+    jars, servers, source, target = sys.argv[1:5]
+    spark = goqueue.pipeline.session("connector", master="local[2]", config={"spark.jars": jars})
     options = {"kafka.bootstrap.servers": servers, "subscribe": source, "includeHeaders": "true"}
     options["kafka.isolation.level"] = "read_committed"
     theirs, ours = (spark.read.format(name).options(**options).load() for name in ("kafka", "goqueue"))

@@ -12,15 +12,25 @@ from tests.e2e.kafka_clients import Confluent, Sent
 from tests.e2e.kafka_raw import RawClient
 from tests.e2e.spark.kafka_truth import transactional, truth
 
-pyspark = pytest.importorskip("pyspark", reason="needs goqueue[spark]")
+pytest.importorskip("pyspark", reason="needs goqueue[spark]")
+
+from tests.e2e.spark.connector_jars import JarsMissing, connector_jars
+
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 JOB = Path(__file__).with_name("connector_job.py")
-# The connector of another minor version does where Maven has none of this one.
-VERSIONS = (pyspark.__version__, "4.2.0")
 
 
-def test_sparks_kafka_connector_reads_and_writes_as_we_do(start_broker, tmp_path):
+@pytest.fixture
+def jars(tmp_path) -> list[Path]:
+    """Fetched once a run, or kept in the folder that GOQUEUE_CONNECTOR_JARS names."""
+    try:
+        return connector_jars(Path(os.environ.get("GOQUEUE_CONNECTOR_JARS", tmp_path / "jars")))
+    except JarsMissing as error:
+        pytest.skip(str(error))
+
+
+def test_sparks_kafka_connector_reads_and_writes_as_we_do(start_broker, jars):
     broker = start_broker()
     with RawClient(broker.kafka) as raw:
         raw.create_topic("from", 2)
@@ -37,22 +47,14 @@ def test_sparks_kafka_connector_reads_and_writes_as_we_do(start_broker, tmp_path
         producer.flush(10)
         producer.commit_transaction(10) if commits else producer.abort_transaction(10)
 
-    ivy = os.environ.get("GOQUEUE_IVY_HOME", str(tmp_path / "ivy"))
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    for version in VERSIONS:
-        package = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{version}"
-        job = subprocess.run(
-            [sys.executable, str(JOB), package, ivy, broker.kafka, "from", "to"],
-            capture_output=True,
-            text=True,
-            timeout=400,
-            env=environment,
-            check=False,
-        )
-        if "unresolved dependency" not in job.stderr + job.stdout:
-            break
-    else:
-        pytest.skip("the connector's jar cannot be had here")
+    job = subprocess.run(
+        [sys.executable, str(JOB), ",".join(map(str, jars)), broker.kafka, "from", "to"],
+        capture_output=True,
+        text=True,
+        timeout=400,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        check=False,
+    )
 
     assert job.returncode == 0, job.stderr[-3000:]
     assert "theirs 2050 ours 2050" in job.stdout

@@ -159,6 +159,13 @@ async def test_topics_are_described_page_by_page(call: Call) -> None:
     assert pages == 3
 
 
+async def test_a_page_says_that_nobody_else_may_lead_in_the_way_that_javas_client_reads(call: Call) -> None:
+    await create(call, "a")
+    reply = await call(DESCRIBE_TOPIC_PARTITIONS, 0, topics=[{"name": "a"}])
+    (partition,) = reply["topics"][0]["partitions"]
+    assert (partition["eligible_leader_replicas"], partition["last_known_elr"]) == ([], [])
+
+
 async def test_a_page_names_what_is_not_there_only_if_it_was_asked_for(call: Call) -> None:
     await create(call, "b")
     reply = await call(DESCRIBE_TOPIC_PARTITIONS, 0, topics=[{"name": "b"}, {"name": "a"}])

@@ -12,6 +12,8 @@ API = Api(key=75, name="DescribeTopicPartitions", versions=(0, 0))
 PARTITIONS_MAX = 2000
 
 Row = dict[str, object]
+# Who may lead besides the in-sync replicas: nobody. Null is allowed too, but Java's admin client trips over it.
+_NO_OTHERS: Row = {"eligible_leader_replicas": (), "last_known_elr": ()}
 
 
 def handle(context: Context, request: Message) -> Reply:
@@ -56,6 +58,6 @@ def _row(topic: Topic, first: int, end: int) -> Row:
         "name": topic.name,
         "topic_id": topic.topic_id,
         "is_internal": topic.internal,
-        "partitions": topic_partitions(topic)[first:end],
+        "partitions": [one | _NO_OTHERS for one in topic_partitions(topic)[first:end]],
         "topic_authorized_operations": TOPIC_OPERATIONS,
     }
