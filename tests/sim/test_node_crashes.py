@@ -1,18 +1,13 @@
-"""The whole node in simulation: clients at work, the power cut at any step of the disk, and no promise broken.
-
-One seed decides everything: `GOQUEUE_SIM_SEED=7 pytest tests/sim/test_node_crashes.py` plays seed 7 alone.
-"""
+"""The whole node in simulation: clients at work, the power cut at any step of the disk, and no promise broken."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
 
 import pytest
+from tests.sim.stories import ENDS, crash_at, crash_at_every_step, live_in_peace, live_many_lives, seeds
 
 from goqueue.broker.topics import NewTopic
 from goqueue.config import BrokerConfig, Config, DurabilityConfig, GroupsConfig, LogConfig
@@ -37,6 +32,7 @@ ORDERS = "orders"
 PASSING = "passing"
 TABLE = "table"
 RETENTION_MS = 2_000
+TROUBLES = ("full disk", "failed sync")
 TOPICS: dict[str, dict[str, str]] = {
     ORDERS: {},
     PASSING: {"retention.ms": str(RETENTION_MS)},
@@ -193,56 +189,13 @@ class World:
         return NewRecord(b"key", f"value {self.values} ".encode() + b"." * rng.randrange(200))
 
 
-@contextmanager
-def named(seed: int, **details: object) -> Iterator[None]:
-    """Say with every failure how to see it again."""
-    try:
-        yield
-    except BaseException as error:
-        error.add_note(f"GOQUEUE_SIM_SEED={seed} {details}")
-        raise
-
-
-def seeds(count: int) -> range | list[int]:
-    chosen = os.environ.get("GOQUEUE_SIM_SEED")
-    return [int(chosen)] if chosen else range(count)
-
-
-def crash_once(seed: int, step: int) -> bool:
-    """A life that ends at this step of the disk, one that works on, one that looks. False: no such step."""
-    with named(seed, step=step):
-        world = World(seed)
-        crashed = not world.node.live(world.work, crash_at_step=step)
-        assert world.node.live(world.work)
-        assert world.node.live(world.check)
-        return crashed
-
-
-def live_many_lives(seed: int, lives: int) -> None:
-    with named(seed):
-        world = World(seed)
-        rng = seeded_rng(seed, "ends")
-        for _ in range(lives):
-            end = rng.choice(["stop", "kill", "crash", "crash", "crash at start", "full disk", "failed sync"])
-            steps = {"crash": rng.randrange(1, 500), "crash at start": rng.randrange(1, 25)}.get(end)
-            world.trouble = end if end in {"full disk", "failed sync"} else None
-            world.node.live(world.work, crash_at_step=steps, is_killed=end == "kill")
-        assert world.node.live(world.check)
-
-
-def steps_of_a_life(seed: int) -> int:
-    world = World(seed)
-    assert world.node.live(world.work)
-    return world.node.files.faults.steps
+def disk_trouble(world: World, end: str) -> None:
+    world.trouble = end if end in TROUBLES else None
 
 
 def test_a_life_without_a_crash_keeps_every_promise() -> None:
     for seed in seeds(3):
-        with named(seed):
-            world = World(seed)
-            for _ in range(3):
-                assert world.node.live(world.work)
-            assert world.node.live(world.check)
+        live_in_peace(World, seed, lives=3)
 
 
 def test_one_seed_plays_the_same_life_again() -> None:
@@ -257,29 +210,24 @@ def test_one_seed_plays_the_same_life_again() -> None:
 
 def test_a_power_cut_at_any_step_breaks_no_promise() -> None:
     for seed in seeds(1):
-        steps = steps_of_a_life(seed)
-        assert steps > 100
         # Every step of the start, then some; the slow suite takes them all.
-        chosen = [*range(1, 20), *range(20, steps, 13)]
-        crashed = sum(crash_once(seed, step) for step in chosen)
-        assert crashed >= len(chosen) * 0.9
+        crash_at(World, seed, lambda steps: [*range(1, 20), *range(20, steps, 13)])
 
 
 def test_many_lives_in_a_row_break_no_promise() -> None:
     for seed in seeds(5):
-        live_many_lives(seed, lives=5)
+        live_many_lives(World, seed, lives=5, ends=(*ENDS, *TROUBLES), before=disk_trouble)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
 def test_a_power_cut_at_every_step_of_many_lives_breaks_no_promise() -> None:
     for seed in seeds(8):
-        for step in range(1, steps_of_a_life(seed)):
-            crash_once(seed, step)
+        crash_at_every_step(World, seed)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
 def test_very_many_lives_break_no_promise() -> None:
     for seed in seeds(400):
-        live_many_lives(seed, lives=10)
+        live_many_lives(World, seed, lives=10, ends=(*ENDS, *TROUBLES), before=disk_trouble)

@@ -1,7 +1,6 @@
 """Prepared transactions in simulation: the power is cut at any step, and each epoch is there once or not at all.
 
 Writers behave as Spark does: an epoch whose commit was not answered is written again by new attempts.
-One seed decides everything: `GOQUEUE_SIM_SEED=7 pytest tests/sim/test_prepared_crashes.py` plays seed 7 alone.
 """
 
 from __future__ import annotations
@@ -11,7 +10,8 @@ from dataclasses import dataclass, replace
 from random import Random
 
 import pytest
-from tests.sim.test_transaction_crashes import CONFIG, PLACES, TOPICS, committed_values, named, seeds
+from tests.sim.stories import crash_at, crash_at_every_step, live_in_peace, live_many_lives, seeds
+from tests.sim.test_transaction_crashes import CONFIG, PLACES, TOPICS, committed_values
 
 from goqueue.broker.topics import NewTopic
 from goqueue.codec.batch import encode_batch
@@ -127,69 +127,30 @@ async def stage(services: Services, producer: Producer, place: TopicPartition, v
         await pending.durable
 
 
-def crash_once(seed: int, step: int) -> bool:
-    """A life that ends at this step of the disk, one that looks, one that works on, one that looks again."""
-    with named(seed, step=step):
-        world = World(seed)
-        crashed = not world.node.live(world.work, crash_at_step=step)
-        assert world.node.live(world.check)
-        assert world.node.live(world.work)
-        assert world.node.live(world.check)
-        return crashed
-
-
-def steps_of_a_life(seed: int) -> int:
-    world = World(seed)
-    assert world.node.live(world.work)
-    return world.node.files.faults.steps
-
-
-def live_many_lives(seed: int, lives: int) -> None:
-    with named(seed):
-        world = World(seed)
-        rng = seeded_rng(seed, "ends")
-        for _ in range(lives):
-            end = rng.choice(["stop", "kill", "crash", "crash", "crash at start"])
-            steps = {"crash": rng.randrange(1, 500), "crash at start": rng.randrange(1, 40)}.get(end)
-            story = world.work if rng.random() < 0.7 else world.check
-            world.node.live(story, crash_at_step=steps, is_killed=end == "kill")
-        assert world.node.live(world.check)
-
-
 def test_without_a_crash_every_epoch_is_there_once() -> None:
     for seed in seeds(4):
-        with named(seed):
-            world = World(seed)
-            for _ in range(2):
-                assert world.node.live(world.work)
-            assert world.node.live(world.check)
-            assert world.shown
+        assert live_in_peace(World, seed, lives=2).shown
 
 
 def test_a_power_cut_at_any_step_tears_no_epoch() -> None:
     for seed in seeds(1):
-        steps = steps_of_a_life(seed)
-        assert steps > 100
-        chosen = range(3, steps, 9)
-        crashed = sum(crash_once(seed, step) for step in chosen)
-        assert crashed >= len(chosen) * 0.9
+        crash_at(World, seed, lambda steps: range(3, steps, 9))
 
 
 def test_many_lives_in_a_row_tear_no_epoch() -> None:
     for seed in seeds(5):
-        live_many_lives(seed, lives=5)
+        live_many_lives(World, seed, lives=5)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
 def test_a_power_cut_at_every_step_of_many_lives_tears_no_epoch() -> None:
     for seed in seeds(8):
-        for step in range(1, steps_of_a_life(seed)):
-            crash_once(seed, step)
+        crash_at_every_step(World, seed)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
 def test_very_many_lives_tear_no_epoch() -> None:
     for seed in seeds(300):
-        live_many_lives(seed, lives=8)
+        live_many_lives(World, seed, lives=8)

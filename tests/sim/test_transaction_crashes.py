@@ -1,17 +1,13 @@
-"""Transactions in simulation: the power is cut at any step, and each is wholly visible or wholly hidden.
-
-One seed decides everything: `GOQUEUE_SIM_SEED=7 pytest tests/sim/test_transaction_crashes.py` plays seed 7 alone.
-"""
+"""Transactions in simulation: the power is cut at any step, and each is wholly visible or wholly hidden."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from random import Random
 
 import pytest
+from tests.sim.stories import crash_at, crash_at_every_step, live_in_peace, live_many_lives, seeds
 
 from goqueue.broker.fetch import FetchQuery, PartitionRead
 from goqueue.broker.topics import NewTopic
@@ -172,85 +168,32 @@ async def committed_values(services: Services, place: TopicPartition) -> list[by
                 values += [record.value for record in decode_records(batch)]
 
 
-@contextmanager
-def named(seed: int, **details: object) -> Iterator[None]:
-    """Say with every failure how to see it again."""
-    try:
-        yield
-    except BaseException as error:
-        error.add_note(f"GOQUEUE_SIM_SEED={seed} {details}")
-        raise
-
-
-def seeds(count: int) -> range | list[int]:
-    chosen = os.environ.get("GOQUEUE_SIM_SEED")
-    return [int(chosen)] if chosen else range(count)
-
-
-def crash_once(seed: int, step: int) -> bool:
-    """A life that ends at this step of the disk, one that looks, one that works on, one that looks again."""
-    with named(seed, step=step):
-        world = World(seed)
-        crashed = not world.node.live(world.work, crash_at_step=step)
-        assert world.node.live(world.check)
-        assert world.node.live(world.work)
-        assert world.node.live(world.check)
-        return crashed
-
-
-def steps_of_a_life(seed: int) -> int:
-    world = World(seed)
-    assert world.node.live(world.work)
-    return world.node.files.faults.steps
-
-
-def live_many_lives(seed: int, lives: int) -> None:
-    with named(seed):
-        world = World(seed)
-        rng = seeded_rng(seed, "ends")
-        for _ in range(lives):
-            end = rng.choice(["stop", "kill", "crash", "crash", "crash at start"])
-            steps = {"crash": rng.randrange(1, 500), "crash at start": rng.randrange(1, 40)}.get(end)
-            story = world.work if rng.random() < 0.7 else world.check
-            world.node.live(story, crash_at_step=steps, is_killed=end == "kill")
-        assert world.node.live(world.check)
-
-
 def test_without_a_crash_every_transaction_ends_as_its_writer_was_told() -> None:
     for seed in seeds(4):
-        with named(seed):
-            world = World(seed)
-            for _ in range(2):
-                assert world.node.live(world.work)
-            assert world.node.live(world.check)
-            assert world.shown
-            assert world.hidden_for_ever
+        world = live_in_peace(World, seed, lives=2)
+        assert world.shown
+        assert world.hidden_for_ever
 
 
 def test_a_power_cut_at_any_step_tears_no_transaction() -> None:
     for seed in seeds(1):
-        steps = steps_of_a_life(seed)
-        assert steps > 100
-        chosen = range(3, steps, 9)
-        crashed = sum(crash_once(seed, step) for step in chosen)
-        assert crashed >= len(chosen) * 0.9
+        crash_at(World, seed, lambda steps: range(3, steps, 9))
 
 
 def test_many_lives_in_a_row_tear_no_transaction() -> None:
     for seed in seeds(5):
-        live_many_lives(seed, lives=5)
+        live_many_lives(World, seed, lives=5)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
 def test_a_power_cut_at_every_step_of_many_lives_tears_no_transaction() -> None:
     for seed in seeds(8):
-        for step in range(1, steps_of_a_life(seed)):
-            crash_once(seed, step)
+        crash_at_every_step(World, seed)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
 def test_very_many_lives_tear_no_transaction() -> None:
     for seed in seeds(300):
-        live_many_lives(seed, lives=8)
+        live_many_lives(World, seed, lives=8)
