@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goqueue.errors import (
@@ -271,6 +271,7 @@ def test_names_that_are_not_allowed_are_refused_by_field(name: tuple[str, int, s
     assert refused.value.field == field
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, 200), min_size=1, max_size=150))
 def test_nothing_is_called_committed_that_was_not(steps: list[int]) -> None:
     ranges: epochs.Ranges = ()
