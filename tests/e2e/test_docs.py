@@ -56,7 +56,7 @@ def test_the_page_on_transactions_works_from_top_to_bottom(broker):
     outputs = [run(language, code, broker) for language, code in BLOCK.findall(page)]
 
     shown = "\n".join(outputs)
-    for expected in ("worked on 3", "tripled 3", "booked ", '"status":"committed"', "CompleteCommit"):
+    for expected in ("worked on 3", "tripled 3", "booked ", "to review: [b'", '"status":"committed"', "CompleteCommit"):
         assert expected in shown
 
 

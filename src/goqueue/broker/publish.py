@@ -6,8 +6,9 @@ topic is compacted and must know that every record has a key.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple
 
 from goqueue.broker.batch_checks import check_acks, check_keys, check_limits, check_timestamp, header_of, keyless
@@ -15,7 +16,7 @@ from goqueue.broker.batch_lanes import NORMAL, BatchLane, lane_of, lane_of_batch
 from goqueue.broker.deduplication import Deduplication, Remembered, Sifted, Thinned
 from goqueue.broker.partitions import Partition, Partitions
 from goqueue.broker.placement import Share, place_records, split_share
-from goqueue.broker.stages import AfterAppend, HoldBack, PublishStage, Remaining
+from goqueue.broker.stages import AfterAppend, HeldAt, HoldBack, PublishStage, Remaining
 from goqueue.clock import Clock
 from goqueue.codec.batch import TRANSACTIONAL, BatchHeader, check_batch, encode_batch, stamped
 from goqueue.errors import (
@@ -35,6 +36,8 @@ class Pending(NamedTuple):
 
     appended: Appended
     durable: Awaitable[None] | None
+    # Records that are held back instead, by their position in the batch.
+    slots: Mapping[int, HeldAt] = MappingProxyType({})
 
 
 class Published(NamedTuple):
@@ -46,6 +49,8 @@ class Published(NamedTuple):
     error: GoQueueError | None = None
     # It was stored before, by an earlier attempt of the same producer: the offset is that one's.
     duplicate: bool = False
+    # It is held back until then: partition and offset are its slot, and it has no timestamp yet.
+    due_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,16 +102,17 @@ class PublishService:
         lane: BatchLane | None = None,
         sifted: bool = False,
         is_due: bool = False,
+        dues: Sequence[int | None] | None = None,
     ) -> Pending:
         """Check and write one closed batch, and say what is left to wait for.
 
-        `is_due`: its records are for now, whatever their headers say.
+        `is_due`: its records are for now, whatever their headers say. `dues` says for when each of them is.
         Who knows the records' `lane` says so; else they are looked at if the topic wants that, or are normal.
         Where repeats are `sifted` out already, they are not looked for again.
         """
         place = self._partitions.get(topic, partition)
         try:
-            return self._append(place, batch, acks, lane, internal=internal, sifted=sifted, is_due=is_due)
+            return self._append(place, batch, acks, lane, internal=internal, sifted=sifted, is_due=is_due, dues=dues)
         except GoQueueError as error:
             place.traffic.failures[wire_of(error).code] += 1
             raise
@@ -121,6 +127,7 @@ class PublishService:
         internal: bool,
         sifted: bool,
         is_due: bool,
+        dues: Sequence[int | None] | None,
     ) -> Pending:
         if place.internal and not internal:
             raise InternalTopic(place.topic_name)
@@ -133,14 +140,15 @@ class PublishService:
             self._check_transactional(header)
         for stage in self._stages:
             stage.check(place, header, batch, now_ms)
-        if place.opens_batches:
+        if place.opens_batches or dues is not None:
             if lane is None and place.config.priority_headers:
                 lane = lane_of_batch(batch)
             batch = _opened(place, batch, now_ms)
-            if place.config.delay_headers and self.hold_back is not None and not is_due:
-                rest = self.hold_back(place, batch, now_ms)
+            if (place.config.delay_headers or dues is not None) and self.hold_back is not None and not is_due:
+                rest = self.hold_back(place, batch, now_ms, dues)
                 if rest is not None:
-                    return self._append_rest(place, rest, acks, now_ms)
+                    has_lanes = lane is not None or place.config.priority_headers
+                    return self._append_rest(place, rest, acks, now_ms, has_lanes=has_lanes)
         writer = place.writer
         appended = self._write(place, header, batch, lane, now_ms, sifted=sifted)
         if not appended.duplicate:
@@ -178,9 +186,9 @@ class PublishService:
                 remembered = Remembered(place.id, offset, one.timestamp_ms, now_ms)
                 self._deduplication.remember(place.topic_id, one.headers, remembered)
 
-    def _append_rest(self, place: Partition, rest: Remaining, acks: Acks, now_ms: int) -> Pending:
+    def _append_rest(self, place: Partition, rest: Remaining, acks: Acks, now_ms: int, *, has_lanes: bool) -> Pending:
         """Write what is left of a batch; its reply waits until the records taken out of it are safe, too."""
-        lane = lane_of(rest.records) if rest.records and place.config.priority_headers else NORMAL
+        lane = lane_of(rest.records) if rest.records and has_lanes else NORMAL
         writer = place.writer
         appended = writer.append(rest.batch, now_ms=now_ms, priority=lane.priority, flags=lane.flags, thinned=True)
         if not appended.duplicate:
@@ -189,7 +197,7 @@ class PublishService:
             for hook in self._after_append:
                 hook(place.topic_name, place.id, appended.base_offset, appended.last_offset)
         written = writer.reached(appended.last_offset + 1, acks) if acks else None
-        return Pending(appended, _both(written, rest.durable) if acks else None)
+        return Pending(appended, _both(written, rest.durable) if acks else None, rest.slots)
 
     def _check_transactional(self, header: BatchHeader) -> None:
         if not self._transactions:
@@ -209,9 +217,11 @@ class PublishService:
         producer_epoch: int = -1,
         sequence: int = -1,
         transactional: bool = False,
+        dues: Sequence[int | None] | None = None,
     ) -> list[Published]:
         """Write records, one batch per partition, and wait until they are as safe as asked.
 
+        With `dues`, which only a transaction may say, some are held back once it is committed.
         What concerns the whole request is raised; what became of each record is in the list,
         in the order sent. An idempotent producer's records are all taken or all refused.
         """
@@ -229,7 +239,7 @@ class PublishService:
             taken = sifted.fresh
         for share in self._shares(first, records, taken, partition, sender):
             try:
-                pending = self._append_share(topic, share, records, sender, acks, now_ms, results)
+                pending = self._append_share(topic, share, records, sender, acks, now_ms, results, dues)
             except GoQueueError as error:
                 _fail(share, error, results)
                 continue
@@ -337,6 +347,7 @@ class PublishService:
         acks: Acks,
         now_ms: int,
         results: dict[int, Published],
+        dues: Sequence[int | None] | None,
     ) -> Pending:
         chosen = [records[position] for position in share.positions]
         batch = encode_batch(
@@ -348,7 +359,8 @@ class PublishService:
             now_ms=now_ms,
         )
         sifted = not sender.is_idempotent
-        pending = self.append(topic, share.partition, batch, acks=acks, lane=lane_of(chosen), sifted=sifted)
+        said = None if dues is None else [dues[position] for position in share.positions]
+        pending = self.append(topic, share.partition, batch, acks=acks, lane=lane_of(chosen), sifted=sifted, dues=said)
         appended = pending.appended
         place = self._partitions.get(topic, share.partition)
         has_window = place.config.dedup_window_ms and sifted
@@ -359,6 +371,10 @@ class PublishService:
             if has_window:
                 remembered = Remembered(share.partition, offset, stamp_ms, now_ms)
                 self._deduplication.remember(place.topic_id, records[position].headers, remembered)
+        for at, held in pending.slots.items():
+            results[share.positions[at]] = Published(
+                held.partition, held.offset, -1, duplicate=appended.duplicate, due_ms=held.due_ms
+            )
         return pending
 
 

@@ -6,8 +6,8 @@ sees the batch closed. Stages run in the order in which the node lists them.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from goqueue.errors import DiskFull
 from goqueue.ports import Buffer, Files
@@ -24,6 +24,14 @@ class PublishStage(Protocol):
     def check(self, partition: Partition, header: BatchHeader, batch: Buffer, now_ms: int) -> None:
         """Raise to refuse the batch."""
         ...
+
+
+class HeldAt(NamedTuple):
+    """Where a record is held that is not for now: its slot, and when it is due."""
+
+    partition: int
+    offset: int
+    due_ms: int
 
 
 class Remaining(Protocol):
@@ -44,12 +52,19 @@ class Remaining(Protocol):
         """What to wait for before the batch's reply."""
         ...
 
+    @property
+    def slots(self) -> Mapping[int, HeldAt]:
+        """Where records are held, by position, as far as the sender is to be told."""
+        ...
+
 
 class HoldBack(Protocol):
     """Takes records out of a batch that are not for now. What it takes is stored before it returns."""
 
-    def __call__(self, partition: Partition, batch: Buffer, now_ms: int, /) -> Remaining | None:
-        """None if all of them are for now; raise to refuse the batch."""
+    def __call__(
+        self, partition: Partition, batch: Buffer, now_ms: int, dues: Sequence[int | None] | None, /
+    ) -> Remaining | None:
+        """None if all of them are for now; raise to refuse the batch. Without `dues` its records say when they are."""
         ...
 
 

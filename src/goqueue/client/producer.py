@@ -114,13 +114,16 @@ class Producer:
 
         `priority` is a lane by number (0 to 4) or name (critical, high, normal, low, background).
         `delay` (90, timedelta, "1h30m") or `deliver_at` (a datetime or RFC 3339) holds it back: what is answered
-        then is its slot.
+        then is its slot. In a transaction it is scheduled when that is committed.
         `deduplication_id` makes a repeat within the topic's window an answer with the first one's place.
         """
         if self._closed:
             raise ProducerClosed("the producer is closed")
-        if self._session is not None and self._session.transaction_id is None:
-            raise ClientError("this producer sends in transactions: `async with producer.transaction():`")
+        if self._session is not None:
+            if self._session.transaction_id is None:
+                raise ClientError("this producer sends in transactions: `async with producer.transaction():`")
+            if deduplication_id is not None:
+                raise ClientError("a message of a transaction is known by its sequence: leave deduplication_id out")
         key_bytes = None if key is None else to_bytes(key, "key")
         value_bytes = to_bytes(value, "value")
         pairs = NO_HEADERS if headers is None else header_bytes(headers)
@@ -128,18 +131,14 @@ class Producer:
         if partitioner is None or self._unanswered >= self._options.buffer_records_max:
             partitioner = await self._enter(topic)
         message = encode_message(value_bytes, key_bytes, pairs)
-        message.timestamp, message.priority = timestamp_ms, priority
-        if delay is not None or deliver_at is not None:
-            if self._session is not None:
-                raise ClientError("a delayed message cannot be part of a transaction: send it with another producer")
+        message.timestamp, message.priority, message.deduplication_id = timestamp_ms, priority, deduplication_id
+        is_delayed = delay is not None or deliver_at is not None
+        if is_delayed:
             times = when(delay, deliver_at)
             message.delay, message.deliverAt = times.get("delay"), times.get("deliverAt")
+        if self._session is None and (is_delayed or deduplication_id is not None):
             message.partition = partition
-            target = TopicPartition(topic, _HELD_BACK)
-        elif deduplication_id is not None:
-            message.deduplication_id = deduplication_id
-            message.partition = partition
-            target = TopicPartition(topic, _ANY_PARTITION)
+            target = TopicPartition(topic, _HELD_BACK if is_delayed else _ANY_PARTITION)
         else:
             target = TopicPartition(topic, partitioner.choose(key_bytes) if partition is None else partition)
         loop = asyncio.get_running_loop()

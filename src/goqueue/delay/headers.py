@@ -3,20 +3,24 @@
 `goqueue-deliver-at` is a time (milliseconds since 1970, or RFC 3339), `goqueue-delay-ms` a number of
 milliseconds. What is left of the batch keeps its header, sequence and offset range, as compaction would leave
 it. A retried batch schedules nothing twice: of every idempotent producer it is stored how far it has come.
+What is part of a transaction is staged; see `staging`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import NamedTuple
 
 from goqueue.broker.partitions import Partition
+from goqueue.broker.stages import HeldAt
 from goqueue.codec.batch import BatchHeader, check_batch, decode_records, encode_sparse_batch
 from goqueue.delay.index import OriginKey
 from goqueue.delay.records import Origin
 from goqueue.delay.service import DUE_MS_MAX, DelayService, DelayShard, Held
-from goqueue.errors import GoQueueError, InvalidRecord, NotLeader
+from goqueue.delay.staging import Staging
+from goqueue.errors import InvalidRecord, NotLeader
 from goqueue.ports import Buffer
 from goqueue.records import Header, NewRecord, Record
 
@@ -33,25 +37,29 @@ class Remainder(NamedTuple):
     batch: bytes
     records: Sequence[Record]
     durable: Awaitable[None] | None
+    # Of records that a transaction delays, by position, their slots.
+    slots: Mapping[int, HeldAt] = MappingProxyType({})
 
 
 class HeaderDelay:
-    """Called for every batch to a topic with goqueue.delay.headers=true."""
+    """Called for every batch to a topic with goqueue.delay.headers=true, and for those whose times are said."""
 
-    def __init__(self, service: DelayService) -> None:
+    def __init__(self, service: DelayService, staging: Staging) -> None:
         self._service = service
+        self._staging = staging
 
-    def __call__(self, place: Partition, batch: Buffer, now_ms: int) -> Remainder | None:
-        """Hold back what is for later; None if nothing is."""
+    def __call__(
+        self, place: Partition, batch: Buffer, now_ms: int, dues: Sequence[int | None] | None = None
+    ) -> Remainder | None:
+        """Hold back what is for later; None if nothing is. Without `dues` the headers say when."""
         header = check_batch(batch)
         records = decode_records(batch)
-        dues = [due_of(record.headers, now_ms) for record in records]
+        if dues is None:
+            dues = [due_of(record.headers, now_ms) for record in records]
+        if header.is_transactional:
+            return self._stage(place, header, records, dues, now_ms)
         if all(due_ms is None or due_ms <= now_ms for due_ms in dues):
             return None
-        if header.is_transactional:
-            raise InvalidRecord(
-                "a delayed record cannot be part of a transaction", hint=f"leave out {DELIVER_AT_HEADER}"
-            )
         # Refused before anything is held back: a batch that is not the producer's next one may come again later.
         place.log.check_producer(header)
         shard = self._service.shard_at_work(place.topic_name)
@@ -65,16 +73,21 @@ class HeaderDelay:
         ]
         return Remainder(encode_sparse_batch(header, stay), stay, self._hold(shard, place, header, held))
 
+    def _stage(
+        self, place: Partition, header: BatchHeader, records: Sequence[Record], dues: Sequence[int | None], now_ms: int
+    ) -> Remainder | None:
+        staged = self._staging.stage(place, header, records, dues, now_ms)
+        if staged is None:
+            return None
+        stay = [record for at, record in enumerate(records) if at not in staged.slots]
+        return Remainder(encode_sparse_batch(header, stay), stay, staged.durable, staged.slots)
+
     def _hold(
         self, shard: DelayShard, place: Partition, header: BatchHeader, held: Sequence[Held]
     ) -> Awaitable[None] | None:
         if _is_scheduled(shard, place, header):
             return shard.store.durable(shard.store.next_slot)
-        outcomes, durable = self._service.hold_now(shard, place.topic_name, held)
-        for outcome in outcomes:
-            if isinstance(outcome, GoQueueError):
-                raise outcome
-        return durable
+        return self._service.hold_now(shard, place.topic_name, held, all_or_none=True)[1]
 
 
 def due_of(headers: Sequence[Header], now_ms: int) -> int | None:

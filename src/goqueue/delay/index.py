@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from goqueue.delay.records import VALUES, Change, Fire, FireKey, Schedule, ScheduleKey, Slot, SlotKey, SlotState
+import msgspec
 
-_VERSION = 1
+from goqueue.delay.records import VALUES, Change, Fire, FireKey, Origin, Schedule, ScheduleKey, Slot, SlotKey, SlotState
+from goqueue.delay.staged import StagedSlot
+
+_VERSION = 2
 # Kilobytes of pages that one connection keeps in memory, whatever the size of the file.
 _CACHE_KIB = 8192
 _PENDING = SlotState.PENDING.value
@@ -31,6 +34,8 @@ CREATE TABLE fires (slot INTEGER PRIMARY KEY, value BLOB);
 CREATE TABLE schedules (name TEXT PRIMARY KEY, value BLOB);
 CREATE TABLE origins (topic_id BLOB, partition INTEGER, producer_id INTEGER, epoch INTEGER, sequence INTEGER,
                       seen_ms INTEGER, PRIMARY KEY (topic_id, partition, producer_id)) WITHOUT ROWID;
+CREATE TABLE staged (slot INTEGER PRIMARY KEY, place INTEGER, due INTEGER, topic TEXT, topic_id BLOB,
+                     partition INTEGER, producer_id INTEGER, epoch INTEGER, sequence INTEGER);
 """
 _PUT = "INSERT INTO slots VALUES (?, ?, ?, ?, ?) ON CONFLICT (slot) DO UPDATE SET place = excluded.place, due = excluded.due, topic = excluded.topic, state = excluded.state"  # noqa: E501
 _LIST = "SELECT slot, place, due, name, state FROM slots JOIN topics ON topic = number"
@@ -137,6 +142,11 @@ class DueIndex:
         rows = self._writer.execute("SELECT * FROM origins").fetchall()
         return {OriginKey(*row[:3]): OriginMark(*row[3:]) for row in rows}
 
+    def staged(self) -> list[StagedSlot]:
+        """Slots of open transactions, in the order in which they were staged."""
+        rows: list[Any] = self._writer.execute("SELECT * FROM staged ORDER BY slot").fetchall()
+        return [StagedSlot(row[0], row[1], row[2], row[3], row[4], Origin(*row[5:])) for row in rows]
+
     def forget_origins(self, before_ms: int) -> None:
         """Drop producers that were silent since then."""
         with self._writer:
@@ -171,8 +181,12 @@ class DueIndex:
     def _apply(self, change: Change, puts: list[tuple[int, int, int, int, int]], drops: list[tuple[int]]) -> None:
         key, value = change.key, change.value
         if isinstance(key, SlotKey):
-            if isinstance(value, Slot):
+            if isinstance(value, Slot) and value.state == SlotState.STAGED:
+                self._stage(change.offset, key.slot, value)
+            elif isinstance(value, Slot):
                 puts.append((key.slot, change.offset, value.due_ms, self._topic(value.topic), value.state))
+                if change.offset != key.slot:
+                    self._writer.execute("DELETE FROM staged WHERE slot = ?", (key.slot,))
                 # A slot that was changed later says nothing new about where it came from.
                 if value.origin is not None and change.offset == key.slot:
                     self._mark_origin(value)
@@ -189,6 +203,8 @@ class DueIndex:
             puts.clear()
         if drops:
             self._writer.executemany("DELETE FROM slots WHERE slot = ?", drops)
+            if self._writer.execute("SELECT EXISTS (SELECT 1 FROM staged)").fetchone()[0]:
+                self._writer.executemany("DELETE FROM staged WHERE slot = ?", drops)
             drops.clear()
 
     def _put_or_drop(self, table: str, column: str, key: int | str, value: object) -> None:
@@ -197,6 +213,14 @@ class DueIndex:
         else:
             data = VALUES.encode(value)  # type: ignore[arg-type]
             self._writer.execute(f"INSERT OR REPLACE INTO {table} VALUES (?, ?)", (key, data))  # noqa: S608
+
+    def _stage(self, offset: int, number: int, slot: Slot) -> None:
+        origin = slot.origin
+        if origin is not None:
+            self._writer.execute(
+                "INSERT OR REPLACE INTO staged VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (number, offset, slot.due_ms, slot.topic, slot.topic_id, *msgspec.structs.astuple(origin)),
+            )
 
     def _mark_origin(self, slot: Slot) -> None:
         origin = slot.origin

@@ -23,6 +23,8 @@ class SlotState(IntEnum):
     CANCELLED = 2
     # Due, but its topic does not take it: kept until somebody decides.
     EXPIRED = 3
+    # Part of an open transaction: it is nobody's until that is committed.
+    STAGED = 4
 
 
 class Stored(msgspec.Struct, array_like=True, gc=False, frozen=True):
@@ -48,7 +50,10 @@ class ScheduleKey(Stored, frozen=True):
 
 
 class Origin(Stored, frozen=True):
-    """The idempotent Kafka producer's batch that a slot came with."""
+    """The idempotent producer's batch that a slot came with.
+
+    Of a staged slot `last_sequence` is that of its own record: each must be recognised by itself.
+    """
 
     partition: int
     producer_id: int

@@ -55,6 +55,8 @@ class Held(NamedTuple):
     due_ms: int
     partition: int | None = None
     origin: Origin | None = None
+    # Part of an open transaction: stored, and scheduled when that is committed.
+    is_staged: bool = False
 
 
 class Delayed(NamedTuple):
@@ -154,9 +156,12 @@ class DelayService:
         return outcomes
 
     def hold_now(
-        self, shard: DelayShard, topic: str, messages: Sequence[Held]
+        self, shard: DelayShard, topic: str, messages: Sequence[Held], *, all_or_none: bool = False
     ) -> tuple[list[SlotId | GoQueueError], Awaitable[None] | None]:
-        """The same without waiting: nothing may be promised before the second result is awaited."""
+        """The same without waiting: nothing may be promised before the second result is awaited.
+
+        With `all_or_none` the first message that is refused raises, and none is held.
+        """
         found = self._topics.get(topic)
         if found.internal:
             raise InternalTopic(topic)
@@ -168,13 +173,24 @@ class DelayService:
             key, value, headers, _ = held.record
             partition = -1 if held.partition is None else held.partition
             slot = Slot(
-                held.due_ms, topic, found.topic_id.bytes, partition, key, value, headers, now_ms, origin=held.origin
+                held.due_ms,
+                topic,
+                found.topic_id.bytes,
+                partition,
+                key,
+                value,
+                headers,
+                now_ms,
+                SlotState.STAGED.value if held.is_staged else SlotState.PENDING.value,
+                origin=held.origin,
             )
             try:
                 if partition >= len(found.partitions):
                     raise PartitionNotFound(topic, partition)
                 check_takes(config, slot)
             except GoQueueError as error:
+                if all_or_none:
+                    raise
                 outcomes.append(error)
             else:
                 # Its offset is filled in below, once it is known.
@@ -182,7 +198,7 @@ class DelayService:
                 taken.append(slot)
         offsets = iter(self._write_slots(shard.store, taken))
         outcomes = [SlotId(one.partition, next(offsets)) if isinstance(one, SlotId) else one for one in outcomes]
-        self._scheduled[topic] += len(taken)
+        self._scheduled[topic] += sum(slot.state == SlotState.PENDING for slot in taken)
         shard.driver.wake()
         return outcomes, shard.store.durable(shard.store.next_slot)
 
@@ -206,8 +222,14 @@ class DelayService:
         pairs: list[Pair] = [(SlotKey(first + number), slot) for number, slot in enumerate(slots)]
         store.write(pairs)
         for slot in slots:
-            store.pending[slot.topic] += 1
+            store.pending[slot.topic] += slot.state == SlotState.PENDING
         return range(first, first + len(slots))
+
+    def released(self, shard: DelayShard, topics: Sequence[str]) -> None:
+        """Staged messages of these topics are pending from now on, and may be due."""
+        shard.store.pending.update(topics)
+        self._scheduled.update(topics)
+        shard.driver.wake()
 
     # --- looking ------------------------------------------------------------------------
 
@@ -304,6 +326,10 @@ class DelayService:
             for task in self._shards.values()
             if task.done() and not task.cancelled() and task.exception() is None
         ]
+
+    def has_shards(self) -> bool:
+        """Whether anything was ever held back on this node."""
+        return self._topics.find(DELAYED) is not None
 
     async def all_shards(self) -> Sequence[DelayShard]:
         """Every shard that has a log, loaded."""

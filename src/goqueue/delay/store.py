@@ -30,6 +30,7 @@ from goqueue.delay.records import (
     decode,
     encode,
 )
+from goqueue.delay.staged import StagedSlot, StagedSlots
 from goqueue.delay.wheel import TimerWheel
 from goqueue.errors import GoQueueError, ShuttingDown, StorageError
 from goqueue.ports import Offload
@@ -74,6 +75,7 @@ class Store:
         self.expired: Counter[str] = Counter()
         self.schedules: dict[str, Schedule] = {}
         self.origins: dict[OriginKey, OriginMark] = {}
+        self.staged = StagedSlots()
         # Batches that were on their way when the last life ended.
         self.left_over: list[Fire] = []
         self.wheel = TimerWheel(clock.now_ms())
@@ -116,9 +118,10 @@ class Store:
             await self._offload(lambda: self._replay(index, end))
         horizon_ms = self._clock.now_ms() - _ORIGIN_MEMORY_MS
         await self._offload(lambda: index.forget_origins(horizon_ms))
-        counts, self.left_over, self.schedules, self.origins = await self._offload(
-            lambda: (index.counts(), index.fires(), index.schedules(), index.origins())
+        counts, self.left_over, self.schedules, self.origins, staged = await self._offload(
+            lambda: (index.counts(), index.fires(), index.schedules(), index.origins(), index.staged())
         )
+        self.staged = StagedSlots(staged)
         for topic, (pending, expired) in counts.items():
             self.pending[topic], self.expired[topic] = pending, expired
         for fire in self.left_over:
@@ -184,7 +187,13 @@ class Store:
         key, value = change.key, change.value
         if isinstance(key, SlotKey):
             row = None
-            if isinstance(value, Slot):
+            if isinstance(value, Slot) and value.state == SlotState.STAGED and value.origin is not None:
+                self.staged.put(
+                    StagedSlot(key.slot, change.offset, value.due_ms, value.topic, value.topic_id, value.origin)
+                )
+            elif self.staged:
+                self.staged.drop(key.slot)
+            if isinstance(value, Slot) and value.state != SlotState.STAGED:
                 row = Row(key.slot, change.offset, value.due_ms, value.topic, value.state)
                 if value.origin is not None and change.offset == key.slot:
                     origin = value.origin

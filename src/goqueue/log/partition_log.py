@@ -173,6 +173,11 @@ class PartitionLog:
         if header.producer_id >= 0:
             self._state.producers.check(header)
 
+    def is_of_ended_transaction(self, header: BatchHeader) -> bool:
+        """Whether a transactional batch is a repeat of one whose transaction has ended; refuses as `check_producer`."""
+        stored = self._state.producers.check(header)
+        return stored is not None and not self._state.producers.is_open_at(header.producer_id, stored.first_offset)
+
     def append_frames(self, data: Buffer) -> int:
         """Write frames as the leader has them; returns the new end."""
         return appends.append_frames(self._state, data)

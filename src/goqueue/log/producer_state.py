@@ -147,6 +147,11 @@ class ProducerState:
                     self._first_unstable = base_offset
         return None
 
+    def is_open_at(self, producer_id: int, offset: int) -> bool:
+        """Whether what the producer wrote at this offset is part of a transaction that has not ended."""
+        first = self._open.get(producer_id)
+        return first is not None and offset >= first
+
     def first_open_offset(self) -> int | None:
         """Where the oldest transaction without a marker begins."""
         return self._first_open

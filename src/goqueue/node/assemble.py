@@ -26,6 +26,8 @@ from goqueue.config import Config
 from goqueue.delay.feature import feature as delay_feature
 from goqueue.delay.headers import HeaderDelay
 from goqueue.delay.schedules import ScheduleService
+from goqueue.delay.service import DELAYED
+from goqueue.delay.staging import Staging
 from goqueue.delivery.feature import feature as delivery_feature
 from goqueue.delivery.records import QueueId
 from goqueue.delivery.redrive import Redrives
@@ -171,21 +173,6 @@ async def _wire(
     )
     stack.push_async_callback(delivery.close)
     groups.attach(delivery)
-    transactions = await transaction_feature(
-        config=config.transactions,
-        open_transactions=open_transactions,
-        topics=topics,
-        partitions=partitions,
-        producer_ids=producer_ids,
-        group_place=groups.place_of,
-        enders={CONSUMER_OFFSETS: groups.end_transaction, DELIVERY_STATE: delivery.end_transaction},
-        files=files,
-        offload=work_offload,
-        clock=clock,
-        on_failure=partial(_report_shard, "transaction"),
-        on_retry=_report_marker,
-    )
-    stack.push_async_callback(transactions.close)
     delay = delay_feature(
         config=config.delay,
         topics=topics,
@@ -199,7 +186,34 @@ async def _wire(
         on_trouble=_report_delay,
     )
     stack.push_async_callback(delay.close)
-    publish.hold_back = HeaderDelay(delay)
+    staging = Staging(
+        delay,
+        lambda transaction, shard: open_transactions.check_member(
+            transaction.producer_id, transaction.producer_epoch, TopicPartition(DELAYED, shard)
+        ),
+    )
+    publish.hold_back = HeaderDelay(delay, staging)
+    transactions = await transaction_feature(
+        config=config.transactions,
+        open_transactions=open_transactions,
+        topics=topics,
+        partitions=partitions,
+        producer_ids=producer_ids,
+        group_place=groups.place_of,
+        # Whoever may send delayed records may do so at once: the partition that holds them takes part beforehand.
+        companion_of=lambda place: staging.place_of(place.topic) if topics.config(place.topic).delay_headers else None,
+        enders={
+            CONSUMER_OFFSETS: groups.end_transaction,
+            DELIVERY_STATE: delivery.end_transaction,
+            DELAYED: staging.end_transaction,
+        },
+        files=files,
+        offload=work_offload,
+        clock=clock,
+        on_failure=partial(_report_shard, "transaction"),
+        on_retry=_report_marker,
+    )
+    stack.push_async_callback(transactions.close)
     redrives = Redrives(delivery, topics, queries, publish, clock)
     stack.push_async_callback(redrives.close)
     housekeeping = Housekeeping(
@@ -239,6 +253,7 @@ async def _wire(
         producer_ids=producer_ids,
         transactions=transactions,
         delay=delay,
+        staging=staging,
         schedules=ScheduleService(delay, topics, config=config.delay, clock=clock),
         groups=groups,
         delivery=delivery,

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from goqueue.config import Config
     from goqueue.delay.schedules import ScheduleService
     from goqueue.delay.service import DelayService
+    from goqueue.delay.staging import Staging
     from goqueue.delivery.redrive import Redrives
     from goqueue.delivery.service import DeliveryService
     from goqueue.groups.eager import EagerGroups
@@ -63,6 +64,7 @@ class Services:
     producer_ids: ProducerIds
     transactions: TransactionService
     delay: DelayService
+    staging: Staging
     schedules: ScheduleService
     groups: GroupService
     delivery: DeliveryService

@@ -22,11 +22,16 @@ class Admission:
     """Adds partitions to transactions on the first batch for them."""
 
     def __init__(
-        self, open_transactions: OpenTransactions, submit: Submit, may_add: Callable[[TopicPartition], bool]
+        self,
+        open_transactions: OpenTransactions,
+        submit: Submit,
+        may_add: Callable[[TopicPartition], bool],
+        with_companions: Callable[[Collection[TopicPartition]], frozenset[TopicPartition]],
     ) -> None:
         self._open = open_transactions
         self._submit = submit
         self._may_add = may_add
+        self._with_companions = with_companions
         # By producer id, the newest note on its way.
         self._gates: dict[int, asyncio.Task[None]] = {}
 
@@ -35,6 +40,7 @@ class Admission:
         producer: Producer,
         places: Collection[TopicPartition],
         *,
+        shards: Collection[TopicPartition] = (),
         implicit: bool = False,
         number: int | None = None,
     ) -> asyncio.Future[None] | None:
@@ -42,7 +48,7 @@ class Admission:
 
         Participants add partitions by writing to them; others only if they are `implicit`. Whoever
         may not is let through: the partition itself refuses the batch, and says why. With `number`
-        partitions are added to that transaction only, and none begins.
+        partitions are added to that transaction only, and none begins. `shards` are of internal topics.
         """
         known = self._open.get(producer.producer_id)
         if known is None or known.epoch != producer.epoch:
@@ -50,9 +56,10 @@ class Admission:
         if not implicit and not isinstance(known.name, Participant):
             return None
         gate = self._gates.get(producer.producer_id)
-        missing = frozenset(place for place in places if place not in known.partitions and self._may_add(place))
-        if missing:
-            command = AddPartitions(known.name, producer, missing, number)
+        missing = {place for place in places if place not in known.partitions and self._may_add(place)}
+        wanted = self._with_companions(missing).union(shards).difference(known.partitions)
+        if wanted:
+            command = AddPartitions(known.name, producer, wanted, number)
             adding = self._add(command, gate)
             gate = self._gates[producer.producer_id] = asyncio.get_running_loop().create_task(adding)
             gate.add_done_callback(lambda done: self._forget(producer.producer_id, done))

@@ -16,7 +16,7 @@ from goqueue.ports import Files, Offload
 from goqueue.transactions.machine import TransactionMachine
 from goqueue.transactions.markers import EndInShard, Markers, OnRetry
 from goqueue.transactions.open_transactions import OpenTransactions
-from goqueue.transactions.service import TRANSACTION_STATE, GroupPlace, TransactionService
+from goqueue.transactions.service import TRANSACTION_STATE, CompanionOf, GroupPlace, TransactionService
 from goqueue.transactions.statistics import TransactionStatistics
 
 # Small segments: only sealed ones are compacted, and replay reads what is not.
@@ -33,6 +33,7 @@ async def feature(
     partitions: Partitions,
     producer_ids: ProducerIds,
     group_place: GroupPlace,
+    companion_of: CompanionOf,
     enders: Mapping[str, EndInShard],
     files: Files,
     offload: Offload,
@@ -72,6 +73,7 @@ async def feature(
         statistics=statistics,
         config=config,
         group_place=group_place,
+        companion_of=companion_of,
         clock=clock,
     )
     await service.start([place.partition for place in partitions.on_disk() if place.topic == TRANSACTION_STATE])

@@ -64,6 +64,8 @@ HOLD_SECONDS_MAX = 5.0
 
 # The partition of the groups' topic in which a group's offsets lie.
 GroupPlace = Callable[[str], TopicPartition]
+# The partition of an internal topic that takes part wherever this one does; None if there is none.
+CompanionOf = Callable[[TopicPartition], TopicPartition | None]
 
 
 class TransactionService:
@@ -80,6 +82,7 @@ class TransactionService:
         statistics: TransactionStatistics,
         config: TransactionsConfig,
         group_place: GroupPlace,
+        companion_of: CompanionOf,
         clock: Clock,
     ) -> None:
         self._coordinator = coordinator
@@ -90,8 +93,11 @@ class TransactionService:
         self.statistics = statistics
         self._config = config
         self._group_place = group_place
+        self._companion_of = companion_of
         self._sessions = ProducerSessions(clock, config.session_timeout_ms, self._end_session)
-        self._admission = Admission(open_transactions, self._submit, lambda place: self._refusal(place) is None)
+        self._admission = Admission(
+            open_transactions, self._submit, lambda place: self._refusal(place) is None, self._with_companions
+        )
 
     async def start(self, shards: Sequence[int]) -> None:
         """Load the shards that have a log: open transactions must be known before anybody writes to them.
@@ -137,7 +143,8 @@ class TransactionService:
         if refused:
             untried = NotAttempted("another partition of the request was refused")
             return {place: refused.get(place, untried) for place in partitions}
-        await self._submit(transactional_id, AddPartitions(transactional_id, producer, frozenset(partitions), number))
+        places = self._with_companions(partitions)
+        await self._submit(transactional_id, AddPartitions(transactional_id, producer, places, number))
         return {}
 
     async def add_group(
@@ -212,11 +219,12 @@ class TransactionService:
         producer: Producer,
         places: Collection[TopicPartition],
         *,
+        shards: Collection[TopicPartition] = (),
         implicit: bool = False,
         number: int | None = None,
     ) -> asyncio.Future[None] | None:
         """What batches of a transaction that adds partitions by itself must wait for; see `Admission`."""
-        return self._admission.admit(producer, places, implicit=implicit, number=number)
+        return self._admission.admit(producer, places, shards=shards, implicit=implicit, number=number)
 
     def check_is(self, described: Described, producer: Producer) -> None:
         """Refuse a producer that is not, or no longer, the one of the id."""
@@ -314,6 +322,10 @@ class TransactionService:
     def _check_exists(self, transactional_id: str) -> None:
         if self._topics.find(TRANSACTION_STATE) is None:
             raise TransactionalIdNotFound(transactional_id)
+
+    def _with_companions(self, places: Collection[TopicPartition]) -> frozenset[TopicPartition]:
+        companions = {self._companion_of(place) for place in places}
+        return frozenset(places).union(place for place in companions if place is not None)
 
     def _refusal(self, place: TopicPartition) -> GoQueueError | None:
         topic = self._topics.find(place.topic)

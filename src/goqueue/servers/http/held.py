@@ -33,12 +33,6 @@ async def hold(
 
     A message whose time has come already is left out: it is published like any other.
     """
-    if body.producer_id is not None:
-        raise InvalidRequest(
-            "a message under a producer's sequence cannot be delayed: its sequence would have a gap until it is due",
-            field="delay",
-            hint="leave out producer_id, producer_epoch and sequence",
-        )
     now_ms = services.clock.now_ms()
     results: dict[int, PublishResult] = {}
     held: dict[int, Held] = {}
@@ -71,18 +65,55 @@ async def hold(
     return results
 
 
+def dues_in_transaction(
+    services: Services, body: Publish, messages: Sequence[MessageIn | Publish]
+) -> list[int | None] | None:
+    """For when each message of a transaction is; None if all are for now."""
+    if not has_delay(messages, body):
+        return None
+    now_ms = services.clock.now_ms()
+    dues: list[int | None] = []
+    for index, message in enumerate(messages):
+        try:
+            dues.append(_due(body, message, now_ms))
+        except InvalidRequest as error:
+            if isinstance(message, MessageIn):
+                error.field = f"messages[{index}].{error.field}"
+            raise
+    return dues
+
+
+def refuse_sequence() -> InvalidRequest:
+    """Why a producer with sequences cannot delay messages, unless it has a transaction."""
+    return InvalidRequest(
+        "a message under a producer's sequence can be delayed within a transaction only: "
+        "elsewhere it is recognised by nothing when it is sent again",
+        field="delay",
+        hint="leave out producer_id, producer_epoch and sequence, or begin a transaction",
+    )
+
+
 def failure(error: GoQueueError) -> PublishResult:
     """The result of a message that was refused."""
     return PublishResult(error=detail_of(error), status=wire_of(error).http)
 
 
 def _held(body: Publish, message: MessageIn | Publish, make_record: MakeRecord, index: int, now_ms: int) -> Held | None:
+    due_ms = _due(body, message, now_ms)
+    if due_ms is None or due_ms <= now_ms:
+        return None
+    partition = message.partition if message.partition is not None else body.partition
+    return Held(make_record(index), due_ms, partition)
+
+
+def _due(body: Publish, message: MessageIn | Publish, now_ms: int) -> int | None:
+    """When a message is due; refuses what cannot be held back."""
     delay, deliver_at = message.delay, message.deliverAt
     if delay is None and deliver_at is None:
         delay, deliver_at = body.delay, body.deliverAt
     due_ms = due_of(delay, deliver_at, now_ms)
     if due_ms is None or due_ms <= now_ms:
-        return None
+        return due_ms
     if message.timestamp is not None:
         raise InvalidRequest(
             "a delayed message is stamped when it is delivered",
@@ -95,5 +126,4 @@ def _held(body: Publish, message: MessageIn | Publish, make_record: MakeRecord, 
             field="deduplication_id",
             hint="leave the id out, and cancel the first message instead of sending a second",
         )
-    partition = message.partition if message.partition is not None else body.partition
-    return Held(make_record(index), due_ms, partition)
+    return due_ms

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
-from goqueue.servers.http.types import Body, OffsetNumber, Reply, Text
+from goqueue.servers.http.types import DURATION_HINT, Body, OffsetNumber, Reply, Text
 
 ProducerId = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Epoch = Annotated[int, Meta(ge=0, le=32_767)]
@@ -71,14 +71,22 @@ class PublishInTransaction(Body):
     key: Text | None = None
     headers: dict[str, Text | None] | None = None
     encoding: Literal["base64", "text"] = "text"
+    # Either says that it is for later: if the transaction is committed, the message comes then, and not before.
+    delay: Annotated[str, Meta(max_length=32, extra=DURATION_HINT)] | None = None
+    deliverAt: Annotated[str, Meta(max_length=64)] | None = None  # noqa: N815 - the name on the wire
 
 
 class PublishedInTransaction(Reply):
-    """Where the message lies; it is seen once the transaction is committed."""
+    """Where the message lies; it is seen once the transaction is committed.
+
+    Of a delayed one, partition and offset are its slot, under which it can be cancelled from then on.
+    """
 
     partition: int
     offset: int
     duplicate: bool
+    delayed: bool = False
+    deliverAt: str | UnsetType = UNSET  # noqa: N815 - the name on the wire
 
 
 class Begun(Reply):

@@ -11,9 +11,10 @@ from goqueue.broker.publish import Published as Outcome
 from goqueue.errors import GoQueueError, InvalidRequest, wire_of
 from goqueue.records import Acks, NewRecord, TopicPartition
 from goqueue.servers.http.adapter import detail_of
-from goqueue.servers.http.held import has_delay, hold
+from goqueue.servers.http.held import dues_in_transaction, has_delay, hold, refuse_sequence
 from goqueue.servers.http.message_json import record_of
 from goqueue.servers.http.route import Answer, Call, Route
+from goqueue.servers.http.times import format_time
 from goqueue.servers.http.transaction_ids import number_of
 from goqueue.servers.http.types import InitProducer, MessageIn, ProducerIdentity, Publish, Published, PublishResult
 from goqueue.servers.services import Services
@@ -28,10 +29,10 @@ async def publish(services: Services, call: Call) -> Published | Answer:
     messages = _messages(body)
     await services.topics.ensure(topic)
     _check_deduplication(services, topic, body, messages)
-    if has_delay(messages, body):
-        return await _publish_some_later(services, topic, body, messages)
     if body.producer_id is not None:
         outcomes = await _publish_once(services, topic, body, messages, body.producer_id)
+    elif has_delay(messages, body):
+        return await _publish_some_later(services, topic, body, messages)
     else:
         outcomes = await _publish_plain(services, topic, body, messages)
     return _answer(outcomes, body.acks)
@@ -158,9 +159,15 @@ async def _publish_once(
     records = [_record(messages, index) for index in range(len(messages))]
     number = number_of(body.transaction_id, producer_id)
     is_transactional = number is not None or services.transactions.is_participant(producer_id)
+    dues = dues_in_transaction(services, body, messages)
+    if dues is not None and not is_transactional:
+        raise refuse_sequence()
     if is_transactional:
         producer = Producer(producer_id, body.producer_epoch)
-        await _join_transaction(services, producer, TopicPartition(topic, chosen), number)
+        shards = [] if dues is None else [services.staging.place_of(topic)]
+        if dues is not None:
+            await services.staging.load(topic)
+        await _join_transaction(services, producer, TopicPartition(topic, chosen), shards, number)
     return await services.publish.publish_records(
         topic,
         records,
@@ -170,13 +177,16 @@ async def _publish_once(
         producer_epoch=body.producer_epoch,
         sequence=body.sequence,
         transactional=is_transactional,
+        dues=dues,
     )
 
 
-async def _join_transaction(services: Services, producer: Producer, place: TopicPartition, number: int | None) -> None:
-    """Make the partition part of a participant's transaction, or of the one that was begun under this number."""
+async def _join_transaction(
+    services: Services, producer: Producer, place: TopicPartition, shards: Sequence[TopicPartition], number: int | None
+) -> None:
+    """Make these part of a participant's transaction, or of the one that was begun under this number."""
     transactions = services.transactions
-    gate = transactions.admit(producer, [place], implicit=number is not None, number=number)
+    gate = transactions.admit(producer, [place], shards=shards, implicit=number is not None, number=number)
     if gate is not None:
         await asyncio.shield(gate)
     if number is not None:
@@ -199,7 +209,7 @@ def _answer(outcomes: list[Outcome], acks: str) -> Published | Answer:
     failed = [outcome.error for outcome in outcomes if outcome.error is not None]
     if not failed:
         duplicate = any(outcome.duplicate for outcome in outcomes)
-        if duplicate:
+        if duplicate or any(outcome.due_ms is not None for outcome in outcomes):
             stored = [_result(outcome) for outcome in outcomes]
         else:
             stored = [PublishResult(partition=o.partition, offset=o.offset, timestamp=o.timestamp_ms) for o in outcomes]
@@ -213,6 +223,14 @@ def _answer(outcomes: list[Outcome], acks: str) -> Published | Answer:
 
 def _result(outcome: Outcome) -> PublishResult:
     error: GoQueueError | None = outcome.error
+    if outcome.due_ms is not None:
+        return PublishResult(
+            partition=outcome.partition,
+            offset=outcome.offset,
+            duplicate=outcome.duplicate,
+            delayed=True,
+            deliverAt=format_time(outcome.due_ms),
+        )
     if error is None:
         return PublishResult(
             partition=outcome.partition,

@@ -13,6 +13,7 @@ from goqueue.records import Acks, TopicPartition
 from goqueue.servers.http.message_json import record_of
 from goqueue.servers.http.route import Call, Route
 from goqueue.servers.http.routes.groups import parse_offsets
+from goqueue.servers.http.times import due_of, format_time
 from goqueue.servers.http.transaction_ids import number_of, transaction_id
 from goqueue.servers.http.transaction_types import (
     AddPartition,
@@ -70,6 +71,10 @@ async def publish(services: Services, call: Call) -> PublishedInTransaction:
     number = number_of(body.transaction_id, body.producer_id)
     name = transactions.id_of(body.producer_id)
     await _add(services, name, producer, TopicPartition(body.topic, partition), number)
+    due_ms = due_of(body.delay, body.deliverAt, services.clock.now_ms())
+    if due_ms is not None:
+        await services.staging.load(body.topic)
+        await _add(services, name, producer, services.staging.place_of(body.topic), number, is_shard=True)
     batch = encode_batch(
         [record],
         producer_id=body.producer_id,
@@ -80,10 +85,19 @@ async def publish(services: Services, call: Call) -> PublishedInTransaction:
     )
     if number is not None:
         transactions.check_number(producer, number)
-    pending = services.publish.append(body.topic, partition, batch, acks=Acks.ALL)
+    dues = None if due_ms is None else [due_ms]
+    pending = services.publish.append(body.topic, partition, batch, acks=Acks.ALL, dues=dues)
     if pending.durable is not None:
         await pending.durable
     appended = pending.appended
+    if (held := pending.slots.get(0)) is not None:
+        return PublishedInTransaction(
+            partition=held.partition,
+            offset=held.offset,
+            duplicate=appended.duplicate,
+            delayed=True,
+            deliverAt=format_time(held.due_ms),
+        )
     return PublishedInTransaction(partition=partition, offset=appended.base_offset, duplicate=appended.duplicate)
 
 
@@ -197,12 +211,23 @@ async def _end(services: Services, body: OfTransaction, *, commit: bool) -> None
     services.transactions.heard(body.transactional_id, producer)
 
 
-async def _add(services: Services, name: str, producer: Producer, place: TopicPartition, number: int | None) -> None:
+async def _add(
+    services: Services,
+    name: str,
+    producer: Producer,
+    place: TopicPartition,
+    number: int | None,
+    *,
+    is_shard: bool = False,
+) -> None:
     """Only to a transaction that was begun: over HTTP a producer says when."""
     described = await _described(services, name, producer)
     if place in described.partitions and number in {None, described.number}:
         return
     number = described.number if number is None else number
+    if is_shard:
+        await services.transactions.add_shard(name, producer, place, number=number)
+        return
     for error in (await services.transactions.add_partitions(name, producer, [place], number=number)).values():
         raise error
 
