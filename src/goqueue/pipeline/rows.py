@@ -61,8 +61,6 @@ class RowWriter:
         headers = _header_lists(columns, count)
         partitions = target.choose(columns["key"], columns.get("partition"))
         problems = _problems(target, columns, headers, partitions)
-        if self._options.is_exactly_once:
-            _check_no_delay(columns, problems)
         if problems:
             self._refuse(problems, topic, columns)
             keep = np.array([number for number in range(count) if number not in problems], np.int64)
@@ -208,17 +206,6 @@ def _problems(
             elif name == "delay" and value is not None and value < 0:
                 found[number] = f"a delay of {value} ms is negative"
     return dict(sorted(found.items()))
-
-
-def _check_no_delay(columns: dict[str, pa.Array], found: dict[int, str]) -> None:
-    """What is staged in a transaction cannot be held back on its own."""
-    for name in ("delay", "deliverAt"):
-        column = columns.get(name)
-        if column is not None and column.null_count < len(column):
-            for number in np.nonzero(np.asarray(column.is_valid()))[0].tolist():
-                found.setdefault(
-                    number, f"a row with {name} cannot be written exactly once: set guarantee to at-least-once"
-                )
 
 
 def _check_priorities(column: Any, found: dict[int, str]) -> None:

@@ -171,14 +171,16 @@ def test_at_least_once_needs_no_commit(broker, topic):
     assert [row[4] for row in truth(broker.kafka, name)] == [b"a", b"b"]
 
 
-def test_rows_with_a_delay_come_when_they_are_due_and_are_refused_in_a_transaction(broker, topic):
+@pytest.mark.parametrize("guarantee", ["exactly-once", "at-least-once"])
+def test_rows_with_a_delay_come_when_they_are_due(broker, topic, guarantee):
     name = topic(1, goqueue_delay_headers="true")
-    columns = {"delay": [None, 1500]}
-
-    with pytest.raises(RowRefused, match="a row with delay cannot be written exactly once"):
-        write_rows(sink(broker, name), name, 0, batches([b"now", b"later"], **columns))
+    options = sink(broker, name, guarantee=guarantee)
     started = time.monotonic()
-    write_rows(sink(broker, name, guarantee="at-least-once"), name, 0, batches([b"now", b"later"], **columns))
+
+    written = write_rows(options, name, 0, batches([b"now", b"later"], delay=[None, 1500]))
+    if guarantee == "exactly-once":
+        assert truth(broker.kafka, name) == []
+        publish(options, [written], 0)
 
     seen: list[bytes | None] = []
     while len(seen) < 2:
