@@ -15,7 +15,7 @@ from statistics import median
 from typing import Any
 
 from tests.bench.measure import Bar, at_least, at_most, table, told
-from tests.bench.transactions_load import PARTITIONS, consume, latencies, produce, run
+from tests.bench.transactions_load import PARTITIONS, compare, consume, latencies, produce, run
 from tests.e2e.http import Http
 from tests.e2e.process import BrokerProcess
 
@@ -32,7 +32,7 @@ def bench(*, seconds: float, rounds: int, commits: int) -> list[Bar]:
             return [
                 *throughput(broker, seconds, rounds),
                 *commit_latency(broker, commits),
-                *reading(broker, seconds, rounds),
+                *reading(broker, 2 * seconds, rounds - rounds // 3),
             ]
         finally:
             broker.stop()
@@ -40,37 +40,44 @@ def bench(*, seconds: float, rounds: int, commits: int) -> list[Bar]:
 
 def throughput(broker: BrokerProcess, seconds: float, rounds: int) -> list[Bar]:
     """Commits against flushes, every 100 ms and every 1,000 messages."""
-    by_time, by_count, rates, ends = [], [], [], []
-    for number in range(rounds):
-        pace: dict[str, Any]
-        for pace, ratios in (({"every_ms": FLUSH_MS}, by_time), ({"every_messages": MESSAGES}, by_count)):
-            name = f"{next(iter(pace))}-{number}"
-            order = [False, True] if number % 2 == 0 else [True, False]
-            rate = {}
-            for transactional in order:
-                topic = f"{name}-{transactional}".lower()
-                new_topic(broker, topic)
-                done = run(
-                    produce,
-                    address=broker.kafka,
-                    topic=topic,
-                    size=SIZE,
-                    seconds=seconds,
-                    transactional=transactional,
-                    **pace,
-                )
-                verified(broker, topic, done["count"])
-                rate[transactional] = done["count"] / done["seconds"]
-                if transactional and ratios is by_time:
-                    rates.append(rate[True])
-                    ends.append(done["ends"] / done["seconds"])
-            ratios.append(rate[True] / rate[False])
+    timed = compared(broker, "timed", seconds, rounds, every_ms=FLUSH_MS)
+    counted = compared(broker, "counted", seconds, rounds // 2, every_messages=MESSAGES)
     return [
-        at_least("commits every 100 ms, share of flushes every 100 ms", median(by_time), 0.7),
-        told("messages of 100 B in it, per second", median(rates), digits=0),
-        told("commits in it, per second", median(ends)),
-        told("commits every 1,000 messages, share of flushes every 1,000", median(by_count)),
+        at_least("commits every 100 ms, share of flushes every 100 ms", share(timed), 0.7),
+        told("messages of 100 B with commits, per second", median(timed["rates"]["commit"]), digits=0),
+        told("messages of 100 B with flushes, per second", median(timed["rates"]["flush"]), digits=0),
+        told("commits in it, per second", median(timed["ends"]["commit"])),
+        told("flushes in it, per second", median(timed["ends"]["flush"])),
+        told("commits every 1,000 messages, share of flushes every 1,000", share(counted)),
+        told("commits in it, per second", median(counted["ends"]["commit"])),
+        told("flushes in it, per second", median(counted["ends"]["flush"])),
     ]
+
+
+def compared(broker: BrokerProcess, name: str, seconds: float, rounds: int, **pace: int) -> dict[str, Any]:
+    """Rates of turns with flushes and with commits; everything that was acknowledged is read back."""
+    topics = {"flush": f"{name}-flush", "commit": f"{name}-commit"}
+    for topic in topics.values():
+        new_topic(broker, topic)
+    done = run(
+        compare,
+        address=broker.kafka,
+        plain=topics["flush"],
+        transactional=topics["commit"],
+        size=SIZE,
+        seconds=seconds,
+        rounds=rounds,
+        **pace,
+    )
+    for kind, topic in topics.items():
+        verified(broker, topic, done["counts"][kind])
+    return done
+
+
+def share(done: dict[str, Any]) -> float:
+    """The middle of the ratios of turns that lay beside each other."""
+    rates = done["rates"]
+    return median(commit / flush for commit, flush in zip(rates["commit"], rates["flush"], strict=True))
 
 
 def commit_latency(broker: BrokerProcess, commits: int) -> list[Bar]:
@@ -91,10 +98,9 @@ def commit_latency(broker: BrokerProcess, commits: int) -> list[Bar]:
 def reading(broker: BrokerProcess, seconds: float, rounds: int) -> list[Bar]:
     """The same committed records, read both ways."""
     new_topic(broker, "read")
-    arguments: dict[str, Any] = {"address": broker.kafka, "topic": "read", "size": SIZE, "seconds": 2 * seconds}
-    written = run(produce, **arguments, every_ms=FLUSH_MS, transactional=True)["count"]
+    written = run(produce, address=broker.kafka, topic="read", size=SIZE, seconds=seconds, every_ms=FLUSH_MS)["count"]
     ratios = []
-    for number in range(2 * rounds + 1):
+    for number in range(rounds):
         rate = {}
         for committed in [False, True] if number % 2 == 0 else [True, False]:
             done = run(consume, address=broker.kafka, topic="read", count=written, committed=committed)
@@ -116,7 +122,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a smoke run of seconds")
     quick = parser.parse_args().quick
-    bars = bench(seconds=1, rounds=1, commits=100) if quick else bench(seconds=5, rounds=3, commits=1000)
+    bars = bench(seconds=0.3, rounds=2, commits=100) if quick else bench(seconds=0.6, rounds=11, commits=1000)
     print(table(bars))
     return 0 if quick or all(bar.met is not False for bar in bars) else 1
 

@@ -39,35 +39,47 @@ def produce(
     seconds: float,
     every_ms: int = 0,
     every_messages: int = 0,
-    transactional: bool = False,
 ) -> dict[str, Any]:
-    """Send as fast as the client can, and commit or flush so often; how many were acknowledged, in which time."""
-    producer = _producer(address, f"bench-{topic}" if transactional else None)
-    producer.list_topics(topic, timeout=10)
-    end = _Ends(producer, transactional=transactional)
-    value, count, since_end = b"x" * size, 0, 0
-    end.begin()
-    started = last_end = time.perf_counter()
-    while (now := time.perf_counter()) - started < seconds:
-        if (every_ms and now - last_end >= every_ms / 1000) or (every_messages and since_end >= every_messages):
-            end.end()
-            end.begin()
-            last_end, since_end = time.perf_counter(), 0
-        for _ in range(AT_ONCE):
-            while True:
-                try:
-                    producer.produce(topic, value, partition=count % PARTITIONS)
-                    break
-                except BufferError:
-                    producer.poll(0.01)
-            count += 1
-        since_end += AT_ONCE
-        producer.poll(0)
-    end.end()
-    taken = time.perf_counter() - started
-    if len(producer):
-        raise RuntimeError(f"{len(producer)} messages were not acknowledged")
-    return {"count": count, "seconds": taken, "ends": end.count}
+    """Send as fast as the client can for a while, in transactions; how many were committed."""
+    producer = _Sender(address, topic, size, transactional=True)
+    taken = producer.send(seconds, every_ms=every_ms, every_messages=every_messages)
+    return {"count": producer.count, "seconds": taken}
+
+
+def compare(
+    address: str,
+    plain: str,
+    transactional: str,
+    size: int,
+    seconds: float,
+    rounds: int,
+    every_ms: int = 0,
+    every_messages: int = 0,
+) -> dict[str, Any]:
+    """The same client with flushes and with commits, in turns of some seconds; rates of each turn, and the counts.
+
+    Both live in one process, and every turn of one has a turn of the other beside it: this machine's speed
+    changes by a factor of two within a minute. Messages count when their flush or commit is answered.
+    """
+    senders = {
+        "flush": _Sender(address, plain, size, transactional=False),
+        "commit": _Sender(address, transactional, size, transactional=True),
+    }
+    pace = {"every_ms": every_ms, "every_messages": every_messages}
+    for sender in senders.values():
+        # Connections, topics and the first segments are made here.
+        sender.send(0.5, **pace)
+    rates: dict[str, list[float]] = {"flush": [], "commit": []}
+    ends: dict[str, list[float]] = {"flush": [], "commit": []}
+    for number in range(rounds):
+        for name in ("flush", "commit") if number % 2 == 0 else ("commit", "flush"):
+            sender = senders[name]
+            count, ended = sender.count, sender.ends
+            taken = sender.send(seconds, **pace)
+            rates[name].append((sender.count - count) / taken)
+            ends[name].append((sender.ends - ended) / taken)
+    counts = {name: sender.count for name, sender in senders.items()}
+    return {"rates": rates, "ends": ends, "counts": counts}
 
 
 def latencies(address: str, topic: str, rounds: int) -> dict[str, Any]:
@@ -108,7 +120,8 @@ def consume(address: str, topic: str, count: int, committed: bool) -> dict[str, 
     consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
     got = 0
     while got < count:
-        messages = consumer.consume(10_000, timeout=10)
+        # No more than are there: it would wait for the rest of them until the timeout.
+        messages = consumer.consume(min(10_000, count - got), timeout=10)
         if not messages:
             raise RuntimeError(f"only {got} of {count} messages came")
         got += sum(message.error() is None for message in messages)
@@ -117,26 +130,53 @@ def consume(address: str, topic: str, count: int, committed: bool) -> dict[str, 
     return {"count": got, "seconds": seconds}
 
 
-class _Ends:
-    """What happens at each end: a commit, or a flush."""
+class _Sender:
+    """A producer that flushes or commits so often; `count` messages were acknowledged at `ends` such points."""
 
-    def __init__(self, producer: Producer, *, transactional: bool) -> None:
-        self._producer = producer
+    def __init__(self, address: str, topic: str, size: int, *, transactional: bool) -> None:
+        self._producer = _producer(address, f"bench-{topic}" if transactional else None)
+        self._producer.list_topics(topic, timeout=10)
+        self._topic = topic
+        self._value = b"x" * size
         self._transactional = transactional
         self.count = 0
+        self.ends = 0
         if transactional:
-            producer.init_transactions(SECONDS_MAX)
+            self._producer.init_transactions(SECONDS_MAX)
 
-    def begin(self) -> None:
+    def send(self, seconds: float, *, every_ms: int = 0, every_messages: int = 0) -> float:
+        """Send for a while; returns the seconds that it took until all was acknowledged."""
+        producer, sent = self._producer, 0
+        self._begin()
+        started = last_end = time.perf_counter()
+        while (now := time.perf_counter()) - started < seconds:
+            if (every_ms and now - last_end >= every_ms / 1000) or (every_messages and sent >= every_messages):
+                self._end(sent)
+                self._begin()
+                last_end, sent = time.perf_counter(), 0
+            for number in range(AT_ONCE):
+                while True:
+                    try:
+                        producer.produce(self._topic, self._value, partition=number % PARTITIONS)
+                        break
+                    except BufferError:
+                        producer.poll(0.01)
+            sent += AT_ONCE
+            producer.poll(0)
+        self._end(sent)
+        return time.perf_counter() - started
+
+    def _begin(self) -> None:
         if self._transactional:
             self._producer.begin_transaction()
 
-    def end(self) -> None:
-        self.count += 1
+    def _end(self, sent: int) -> None:
         if self._transactional:
             self._producer.commit_transaction(SECONDS_MAX)
-        else:
-            self._producer.flush(SECONDS_MAX)
+        elif self._producer.flush(SECONDS_MAX):
+            raise RuntimeError(f"{len(self._producer)} messages were not acknowledged")
+        self.ends += 1
+        self.count += sent
 
 
 def _producer(address: str, transactional_id: str | None, *, linger: int = 5) -> Producer:
