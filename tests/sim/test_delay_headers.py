@@ -17,6 +17,7 @@ from goqueue.testing.sim_node import SimNode
 
 CONFIG = Config(delay=DelayConfig(state_partitions=1), durability=DurabilityConfig(flush_interval_ms=40))
 LATE = (("goqueue-delay-ms", b"500"),)
+Headers = tuple[tuple[str, bytes | None], ...]
 
 
 async def prepare(services: Services) -> None:
@@ -24,8 +25,8 @@ async def prepare(services: Services) -> None:
         await services.topics.create(NewTopic("t", partitions=1, config={"goqueue.delay.headers": "true"}))
 
 
-def batch(services: Services, number: int, *, producer_id: int = 7) -> bytes:
-    records = [NewRecord(None, b"now %d" % number), NewRecord(None, b"late %d" % number, LATE)]
+def batch(services: Services, number: int, *, producer_id: int = 7, late: Headers = LATE) -> bytes:
+    records = [NewRecord(None, b"now %d" % number), NewRecord(None, b"late %d" % number, late)]
     return encode_batch(
         records,
         producer_id=producer_id,
@@ -35,11 +36,11 @@ def batch(services: Services, number: int, *, producer_id: int = 7) -> bytes:
     )
 
 
-async def send(services: Services, number: int) -> bool:
+async def send(services: Services, number: int, late: Headers = LATE) -> bool:
     """Send until it is answered, as a client does; whether the broker knew the batch."""
     while True:
         try:
-            pending = services.publish.append("t", 0, batch(services, number), acks=Acks.ALL)
+            pending = services.publish.append("t", 0, batch(services, number, late=late), acks=Acks.ALL)
         except NotLeader:
             await asyncio.sleep(0.01)
             continue
@@ -91,6 +92,26 @@ def test_a_header_that_is_no_number_refuses_the_batch(value: bytes | None):
             services.publish.append("t", 0, bad, acks=Acks.ALL)
 
     assert SimNode(3, CONFIG).live(story)
+
+
+def test_a_batch_whose_time_has_come_when_it_is_sent_again_is_not_stored_twice():
+    """The slot survived the power cut and the batch did not; the client asks again when the slot is delivered."""
+
+    async def story(services: Services) -> None:
+        await prepare(services)
+        while services.delay.shard_at_work("t") is None:  # noqa: ASYNC110 - there is nothing to wait for
+            await asyncio.sleep(0.01)
+        late = (("goqueue-deliver-at", b"%d" % (services.clock.now_ms() + 300)),)
+        place = services.publish._partitions.get("t", 0)
+        rest = services.publish.hold_back(place, batch(services, 0, late=late), services.clock.now_ms(), None)
+        assert rest is not None
+        await asyncio.sleep(1)
+        assert await values(services) == [b"late 0"]
+        assert await send(services, 0, late) is False
+        await asyncio.sleep(1)
+        assert sorted(await values(services)) == [b"late 0", b"now 0"]
+
+    assert SimNode(4, CONFIG).live(story)
 
 
 @pytest.mark.parametrize("seed", range(30))

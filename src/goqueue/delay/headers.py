@@ -16,7 +16,7 @@ from typing import NamedTuple
 from goqueue.broker.partitions import Partition
 from goqueue.broker.stages import HeldAt
 from goqueue.codec.batch import BatchHeader, check_batch, decode_records, encode_sparse_batch
-from goqueue.delay.index import OriginKey
+from goqueue.delay.index import OriginKey, OriginMark
 from goqueue.delay.records import Origin
 from goqueue.delay.service import DUE_MS_MAX, DelayService, DelayShard, Held
 from goqueue.delay.staging import Staging
@@ -56,22 +56,34 @@ class HeaderDelay:
         records = decode_records(batch)
         if dues is None:
             dues = [due_of(record.headers, now_ms) for record in records]
+        if all(due_ms is None for due_ms in dues):
+            return None
         if header.is_transactional:
             return self._stage(place, header, records, dues, now_ms)
-        if all(due_ms is None or due_ms <= now_ms for due_ms in dues):
-            return None
         # Refused before anything is held back: a batch that is not the producer's next one may come again later.
         place.log.check_producer(header)
         shard = self._service.shard_at_work(place.topic_name)
         if shard is None:
             raise NotLeader("the delayed messages of this topic are still being loaded")
-        stay = [record for record, due_ms in zip(records, dues, strict=True) if due_ms is None or due_ms <= now_ms]
+        mark = _mark(shard, place, header)
+        if mark is not None:
+            # What was for later when the batch came first is held, even if its time has come meanwhile.
+            now_ms = mark.seen_ms
+            dues = [due_of(record.headers, now_ms) for record in records]
+        later = [due_ms is not None and due_ms > now_ms for due_ms in dues]
+        if not any(later):
+            return None
+        stay = [record for record, is_later in zip(records, later, strict=True) if not is_later]
+        rest = encode_sparse_batch(header, stay)
+        if mark is not None:
+            return Remainder(rest, stay, shard.store.durable(shard.store.next_slot))
         held = [
-            Held(NewRecord(record.key, record.value, record.headers), due_ms, place.id, _origin(place, header))
-            for record, due_ms in zip(records, dues, strict=True)
-            if due_ms is not None and due_ms > now_ms
+            Held(NewRecord(record.key, record.value, record.headers), due_ms or 0, place.id, _origin(place, header))
+            for record, due_ms, is_later in zip(records, dues, later, strict=True)
+            if is_later
         ]
-        return Remainder(encode_sparse_batch(header, stay), stay, self._hold(shard, place, header, held))
+        durable = self._service.hold_now(shard, place.topic_name, held, all_or_none=True)[1]
+        return Remainder(rest, stay, durable)
 
     def _stage(
         self, place: Partition, header: BatchHeader, records: Sequence[Record], dues: Sequence[int | None], now_ms: int
@@ -81,13 +93,6 @@ class HeaderDelay:
             return None
         stay = [record for at, record in enumerate(records) if at not in staged.slots]
         return Remainder(encode_sparse_batch(header, stay), stay, staged.durable, staged.slots)
-
-    def _hold(
-        self, shard: DelayShard, place: Partition, header: BatchHeader, held: Sequence[Held]
-    ) -> Awaitable[None] | None:
-        if _is_scheduled(shard, place, header):
-            return shard.store.durable(shard.store.next_slot)
-        return self._service.hold_now(shard, place.topic_name, held, all_or_none=True)[1]
 
 
 def due_of(headers: Sequence[Header], now_ms: int) -> int | None:
@@ -129,11 +134,12 @@ def _origin(place: Partition, header: BatchHeader) -> Origin | None:
     return Origin(place.id, header.producer_id, header.producer_epoch, header.last_sequence)
 
 
-def _is_scheduled(shard: DelayShard, place: Partition, header: BatchHeader) -> bool:
-    """Whether an earlier attempt of this batch has had its delayed records stored."""
+def _mark(shard: DelayShard, place: Partition, header: BatchHeader) -> OriginMark | None:
+    """How far its producer has come, if an earlier attempt of this batch has had its delayed records stored."""
     if header.producer_id < 0 or header.base_sequence < 0:
-        return False
+        return None
     mark = shard.store.origins.get(OriginKey(place.topic_id.bytes, place.id, header.producer_id))
     if mark is None or mark.epoch != header.producer_epoch:
-        return False
-    return ((mark.sequence - header.last_sequence) & _SEQUENCE_MASK) < _BEHIND_MAX
+        return None
+    is_behind = ((mark.sequence - header.last_sequence) & _SEQUENCE_MASK) < _BEHIND_MAX
+    return mark if is_behind else None
