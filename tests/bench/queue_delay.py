@@ -23,7 +23,7 @@ from tests.bench.measure import Bar, at_least, at_most, told
 
 from goqueue.broker.topics import NewTopic
 from goqueue.config import BrokerConfig, Config, ListenersConfig
-from goqueue.delay.service import Held
+from goqueue.delay.values import Held
 from goqueue.node.assemble import assemble
 from goqueue.records import NewRecord, TopicPartition
 from goqueue.servers.services import Services

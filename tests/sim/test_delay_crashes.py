@@ -15,7 +15,7 @@ import pytest
 from goqueue.broker.topics import NewTopic
 from goqueue.config import BrokerConfig, Config, DelayConfig, DurabilityConfig, LogConfig
 from goqueue.delay.schedules import NewSchedule
-from goqueue.delay.service import Held, SlotId
+from goqueue.delay.values import Held, SlotId
 from goqueue.errors import DelayedMessageFiring, DelayedMessageNotFound, ScheduleExists
 from goqueue.records import NewRecord, Record, TopicPartition
 from goqueue.servers.services import Services

@@ -11,7 +11,7 @@ from goqueue.broker.publish import Pending
 from goqueue.broker.topics import NewTopic
 from goqueue.codec.batch import encode_batch
 from goqueue.config import Config, DelayConfig, DurabilityConfig
-from goqueue.delay.service import SlotId
+from goqueue.delay.values import SlotId
 from goqueue.errors import DelayedMessageNotFound, InvalidRecord
 from goqueue.records import Acks, NewRecord, TopicPartition
 from goqueue.servers.services import Services

@@ -18,8 +18,9 @@ from goqueue.broker.stages import HeldAt
 from goqueue.codec.batch import BatchHeader, check_batch, decode_records, encode_sparse_batch
 from goqueue.delay.index import OriginKey, OriginMark
 from goqueue.delay.records import Origin
-from goqueue.delay.service import DUE_MS_MAX, DelayService, DelayShard, Held
+from goqueue.delay.service import DelayService, DelayShard
 from goqueue.delay.staging import Staging
+from goqueue.delay.values import DUE_MS_MAX, Held
 from goqueue.errors import InvalidRecord, NotLeader
 from goqueue.ports import Buffer
 from goqueue.records import Header, NewRecord, Record

@@ -14,9 +14,10 @@ from goqueue.config import DelayConfig
 from goqueue.delay.occurrences import next_runs_ms
 from goqueue.delay.records import Schedule, ScheduleKey, Slot, SlotKey
 from goqueue.delay.runs import NO_SLOT, first_pairs
-from goqueue.delay.service import DELAYED, DelayService, DelayShard, SlotId
+from goqueue.delay.service import DELAYED, DelayService, DelayShard
 from goqueue.delay.store import Pair
 from goqueue.delay.targets import check_takes
+from goqueue.delay.values import SlotId
 from goqueue.errors import (
     InternalTopic,
     InvalidRequest,

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import mmh3
@@ -19,10 +18,10 @@ from goqueue.clock import Clock
 from goqueue.config import DelayConfig
 from goqueue.delay.driver import Driver
 from goqueue.delay.index import Row
-from goqueue.delay.records import Origin, Slot, SlotKey, SlotState
+from goqueue.delay.records import Slot, SlotKey, SlotState
 from goqueue.delay.store import BATCH_BYTES_MAX, BATCH_RECORDS_MAX, Pair, Store
 from goqueue.delay.targets import check_takes, size_of
-from goqueue.delay.wheel import WheelStats
+from goqueue.delay.values import DUE_MS_MAX, Delayed, DelayedWhole, DelayStats, Held, SlotId
 from goqueue.errors import (
     CoordinatorUnavailable,
     DelayedMessageFiring,
@@ -33,63 +32,9 @@ from goqueue.errors import (
     ShuttingDown,
     TopicNotFound,
 )
-from goqueue.records import NewRecord
 
 DELAYED = "__delayed"
-# The end of the year 9999: what RFC 3339 can say.
-DUE_MS_MAX = 253_402_300_799_999
 _RELOAD_PAUSE_MS = 1000
-
-
-class SlotId(NamedTuple):
-    """The name of a delayed message: a partition of `__delayed`, and an offset in it."""
-
-    partition: int
-    offset: int
-
-
-class Held(NamedTuple):
-    """A message to hold back. `partition` None leaves the choice to its key, or to the turn."""
-
-    record: NewRecord
-    due_ms: int
-    partition: int | None = None
-    origin: Origin | None = None
-    # Part of an open transaction: stored, and scheduled when that is committed.
-    is_staged: bool = False
-
-
-class Delayed(NamedTuple):
-    """A delayed message as it stands."""
-
-    id: SlotId
-    topic: str
-    due_ms: int
-    state: SlotState
-
-
-class DelayedWhole(NamedTuple):
-    """The same with the message itself."""
-
-    delayed: Delayed
-    slot: Slot
-
-
-@dataclass(slots=True)
-class DelayStats:
-    """Counters since the start, and what is there now."""
-
-    scheduled: dict[str, int] = field(default_factory=dict)
-    delivered: dict[str, int] = field(default_factory=dict)
-    cancelled: dict[str, int] = field(default_factory=dict)
-    expired_since: dict[str, int] = field(default_factory=dict)
-    pending: dict[str, int] = field(default_factory=dict)
-    expired: dict[str, int] = field(default_factory=dict)
-    late_ms_max: int = 0
-    late_ms_total: int = 0
-    late_total: int = 0
-    wheels: list[WheelStats] = field(default_factory=list)
-    schedules: int = 0
 
 
 class DelayShard(NamedTuple):

@@ -18,15 +18,17 @@ from goqueue.codec.batch import BatchHeader
 from goqueue.coordinator.shard import Transaction
 from goqueue.delay.index import Row
 from goqueue.delay.records import Origin, Slot, SlotKey, SlotState
-from goqueue.delay.service import DELAYED, DelayService, DelayShard, Held, SlotId
+from goqueue.delay.service import DELAYED, DelayService, DelayShard
 from goqueue.delay.staged import StagedSlot
-from goqueue.delay.store import Pair
+from goqueue.delay.store import BATCH_BYTES_MAX, Pair
+from goqueue.delay.targets import slices
+from goqueue.delay.values import Held, SlotId
 from goqueue.errors import InvalidRecord, InvalidTransactionState, NotLeader
 from goqueue.records import NewRecord, Record, TopicPartition
 
 _SEQUENCE_MASK = 0x7FFF_FFFF
-# Slots that are read and written at once when a transaction ends.
-_END_SLOTS_MAX = 500
+# Slots that are in memory at once when a transaction ends: each may be as large as a message.
+_END_SLOTS_MAX = 100
 
 # (transaction, shard): refuses if the shard is not part of that transaction, or it is not open.
 CheckTransaction = Callable[[Transaction, int], None]
@@ -61,8 +63,6 @@ class Staging:
 
         A record that was staged by an earlier attempt stays so, even if its time has come meanwhile.
         """
-        if all(due_ms is None for due_ms in dues):
-            return None
         shard = self._service.shard_at_work(place.topic_name)
         if shard is None:
             raise NotLeader("the delayed messages of this topic are still being loaded")
@@ -110,9 +110,13 @@ class Staging:
     async def _schedule(self, shard: DelayShard, staged: Sequence[StagedSlot]) -> None:
         store = shard.store
         whole = await store.read([Row(one.slot, one.place, 0, one.topic) for one in staged])
-        pairs: list[Pair] = [(SlotKey(one.slot), _pending(whole.get(one.slot))) for one in staged]
-        store.write(pairs)
-        self._service.released(shard, [slot.topic for slot in whole.values()])
+        for part in slices(list(whole.items()), BATCH_BYTES_MAX):
+            store.write([(SlotKey(slot), _pending(one)) for slot, one in part])
+            self._service.released(shard, [one.topic for _, one in part])
+        # One that is not in the log any more would be staged for ever.
+        gone: list[Pair] = [(SlotKey(one.slot), None) for one in staged if one.slot not in whole]
+        if gone:
+            store.write(gone)
 
     def _check_member(self, header: BatchHeader, shard: DelayShard) -> None:
         transaction = Transaction(header.producer_id, header.producer_epoch)
@@ -131,5 +135,5 @@ def _origin(place: Partition, header: BatchHeader, record: Record) -> Origin:
     return Origin(place.id, header.producer_id, header.producer_epoch, sequence)
 
 
-def _pending(slot: Slot | None) -> Slot | None:
-    return None if slot is None else msgspec.structs.replace(slot, state=SlotState.PENDING.value, origin=None)
+def _pending(slot: Slot) -> Slot:
+    return msgspec.structs.replace(slot, state=SlotState.PENDING.value, origin=None)

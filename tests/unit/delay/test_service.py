@@ -10,7 +10,7 @@ import pytest
 from goqueue.broker.topics import NewTopic
 from goqueue.config import Config, DelayConfig
 from goqueue.delay.records import SlotState
-from goqueue.delay.service import Held, SlotId
+from goqueue.delay.values import Held, SlotId
 from goqueue.errors import DelayedMessageFiring, DelayedMessageNotFound, MessageTooLarge, PartitionNotFound
 from goqueue.records import NewRecord, Record, TopicPartition
 from goqueue.servers.services import Services

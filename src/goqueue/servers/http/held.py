@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from goqueue.delay.service import Held, SlotId
+from goqueue.delay.values import Held, SlotId
 from goqueue.errors import GoQueueError, InvalidRequest, wire_of
 from goqueue.records import NewRecord
 from goqueue.servers.http.adapter import detail_of

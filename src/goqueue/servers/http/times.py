@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from goqueue.delay.service import DUE_MS_MAX
+from goqueue.delay.values import DUE_MS_MAX
 from goqueue.errors import InvalidRequest
 from goqueue.servers.http.durations import parse_duration_ms
 

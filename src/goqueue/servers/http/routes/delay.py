@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import UNSET
 
 from goqueue.delay.schedules import Described, NewSchedule
-from goqueue.delay.service import DUE_MS_MAX, Delayed, SlotId
+from goqueue.delay.values import DUE_MS_MAX, Delayed, SlotId
 from goqueue.delay.wheel import TICK_MS
 from goqueue.errors import InvalidRequest
 from goqueue.records import Record
