@@ -52,6 +52,10 @@ class File(Protocol):
         """Make every byte appended so far survive a power cut (fdatasync)."""
         ...
 
+    def finish(self) -> None:
+        """Give back what is kept for appends on the disk: none is to come soon."""
+        ...
+
     def close(self) -> None:
         """Release the handle. A second close does no harm."""
         ...

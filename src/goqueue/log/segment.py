@@ -98,6 +98,8 @@ class Segment(PinnedFiles):
 
     def seal(self) -> SegmentFiles:
         """Take no more appends: the files are the cache's from now on. They are returned pinned."""
+        with suppress(OSError):
+            self.hold().log.finish()
         files = self.hand_over()
         self.lanes = None
         self.aborted = None

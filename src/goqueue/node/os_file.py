@@ -7,23 +7,28 @@ import errno
 import os
 from collections.abc import Sequence
 
+from goqueue.node.disk_room import give_back, reserve
 from goqueue.ports import Buffer, ColdRead
 
 FILE_MODE = 0o600
 # What Linux accepts in one call; POSIX promises only 16.
 _IOV_MAX = os.sysconf("SC_IOV_MAX") if "SC_IOV_MAX" in os.sysconf_names else 16
+# Files that grow by appends of this size get room ahead of them, this much at a time.
+_LARGE_BYTES = 64 * 1024
+_ROOM_BYTES = 4 * 1024 * 1024
 _RWF_NOWAIT: int | None = getattr(os, "RWF_NOWAIT", None)
 
 
 class OsFile:
     """The `File` port on a descriptor."""
 
-    __slots__ = ("_cut_due", "_descriptor", "_nowait", "_size")
+    __slots__ = ("_cut_due", "_descriptor", "_nowait", "_room_end", "_size")
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._size = os.fstat(descriptor).st_size
         self._cut_due = False
+        self._room_end = 0
         self._nowait = _RWF_NOWAIT
 
     def size(self) -> int:
@@ -44,6 +49,9 @@ class OsFile:
                 self._cut_back()
             raise
         self._size = start + written
+        if written >= _LARGE_BYTES and self._size + written > self._room_end:
+            self._room_end = self._size + _ROOM_BYTES
+            reserve(self._descriptor, self._size, _ROOM_BYTES)
         return start
 
     def pread(self, size: int, position: int, *, nowait: bool = False) -> bytes | bytearray:
@@ -68,8 +76,16 @@ class OsFile:
         """Make every byte appended so far survive a power cut (fdatasync)."""
         os.fdatasync(self._descriptor)
 
+    def finish(self) -> None:
+        """Give back the room that was kept for appends: none is to come soon."""
+        if self._room_end > self._size and self._descriptor >= 0:
+            give_back(self._descriptor, self._size)
+        self._room_end = 0
+
     def close(self) -> None:
         """Release the handle. A second close does no harm."""
+        with contextlib.suppress(OSError):
+            self.finish()
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)

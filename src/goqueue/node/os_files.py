@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from goqueue.errors import DataDirectoryInUse
+from goqueue.node.disk_room import LIBC
 from goqueue.node.os_file import FILE_MODE, OsFile, write_all
 from goqueue.ports import Buffer
 
@@ -97,7 +98,7 @@ class OsFiles:
 
     def sync_all(self) -> None:
         """Make every byte of every file survive a power cut (syncfs)."""
-        if _LIBC.syncfs(self._root_descriptor) != 0:
+        if LIBC.syncfs(self._root_descriptor) != 0:
             code = ctypes.get_errno()
             raise OSError(code, os.strerror(code), self.root)
 
@@ -173,6 +174,3 @@ def _sync_directory(path: str) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-_LIBC = ctypes.CDLL(None, use_errno=True)

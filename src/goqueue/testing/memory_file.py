@@ -62,6 +62,9 @@ class MemoryFile:
         self._power.run_sync_hook(self._path)
         self._power.store("sync", self._path, self._inode.sync, self._inode.lose_pending_writes)
 
+    def finish(self) -> None:
+        """Nothing is kept for appends here."""
+
     def close(self) -> None:
         """Release the handle. A second close does no harm."""
         self._closed = True

@@ -241,3 +241,50 @@ def test_parts_are_split_where_the_system_wants_it(files: OsFiles, monkeypatch: 
     assert sizes == [4, 4, 2]
     assert file.pread(100, 0) == b"x" * 10
     file.close()
+
+
+def allocated(path: Path) -> int:
+    return path.stat().st_blocks * 512
+
+
+def test_large_appends_keep_room_ahead_and_give_it_back_when_none_is_to_come(files: OsFiles, tmp_path: Path) -> None:
+    file, path = files.open("a.log", create=True), tmp_path / "data/a.log"
+    file.append([bytes(100_000)])
+    file.append([bytes(100_000)])
+    reserved = allocated(path)
+
+    file.finish()
+
+    assert path.stat().st_size == file.size() == 200_000
+    assert allocated(path) < 300_000
+    if reserved < 1_000_000:
+        pytest.skip("this file system reserves nothing")
+
+
+def test_small_appends_keep_no_room(files: OsFiles, tmp_path: Path) -> None:
+    file = files.open("a.log", create=True)
+    for _ in range(50):
+        file.append([bytes(1_000)])
+    file.sync()
+
+    assert allocated(tmp_path / "data/a.log") < 100_000
+
+
+def test_giving_room_back_leaves_what_another_handle_has_written(files: OsFiles, tmp_path: Path) -> None:
+    file = files.open("a.log", create=True)
+    file.append([bytes(100_000)])
+    files.open("a.log").append([b"more"])
+
+    file.close()
+
+    assert (tmp_path / "data/a.log").read_bytes() == bytes(100_000) + b"more"
+
+
+def test_a_file_can_be_cut_and_appended_to_where_room_was_kept(files: OsFiles, tmp_path: Path) -> None:
+    file = files.open("a.log", create=True)
+    file.append([b"x" * 100_000])
+    file.truncate(10)
+    file.append([b"y" * 100_000])
+    file.close()
+
+    assert (tmp_path / "data/a.log").read_bytes() == b"x" * 10 + b"y" * 100_000
