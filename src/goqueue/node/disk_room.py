@@ -9,7 +9,8 @@ from __future__ import annotations
 import ctypes
 import os
 
-LIBC = ctypes.CDLL(None, use_errno=True)
+from goqueue.node.libc import LIBC
+
 _KEEP_SIZE = 1
 _fallocate = getattr(LIBC, "fallocate", None)
 if _fallocate is not None:

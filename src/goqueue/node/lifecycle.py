@@ -16,6 +16,7 @@ import uvloop
 from goqueue.config import Config
 from goqueue.node.assemble import assemble
 from goqueue.node.banner import show_banner
+from goqueue.node.heap import keep_freed_memory
 from goqueue.node.node import Node
 from goqueue.node.ready_file import check_ready_file, ready_file
 
@@ -27,6 +28,7 @@ def run(config: Config, *, ready_file: str | None = None) -> None:
     check_ready_file(ready_file)
     _set_up_logging(config.broker.log_level)
     _raise_open_files_limit()
+    keep_freed_memory()
     uvloop.run(serve(assemble(config), ready_path=ready_file))
 
 
