@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from confluent_kafka import Consumer, TopicPartition
 from tests.bench.kafka_brokers import cpu_seconds, real_broker
@@ -80,40 +81,59 @@ def bench_rebalance(directory: str | None, *, is_quick: bool) -> list[Bar]:
     return bars
 
 
+class Joined(NamedTuple):
+    """What it took to let one more member in."""
+
+    seconds: float
+    cpu_ms: float
+    # Partitions that were taken from a member which has them again: paused for nothing.
+    paused: int
+    moved: int
+
+
+def let_one_more_join(address: str, protocol: str, heartbeat_ms: int, count: int, cpu: Callable[[], float]) -> Joined:
+    """Form a group of all but one of `count` members, and time how long the last one takes to get its share."""
+    with RawClient(address) as client:
+        client.create_topic(TOPIC, PARTITIONS)
+    members = [Member(address, "rebalance", protocol, heartbeat_ms) for _ in range(count)]
+    *first, last = members
+    for member in first:
+        member.start()
+    _wait_until_shared(first)
+    time.sleep(CLIENT_JOIN_INTERVAL_SECONDS + 2 * heartbeat_ms / 1000)
+    before = [set(member.owned) for member in first]
+    for member in first:
+        member.lost.clear()
+    cpu_before = cpu()
+    started = time.perf_counter()
+    last.start()
+    _wait_until_shared(members)
+    seconds = time.perf_counter() - started
+    cpu_ms = (cpu() - cpu_before) * 1000
+    paused = sum(len(member.lost & member.owned) for member in first)
+    moved = sum(len(had - member.owned) for had, member in zip(before, first, strict=True))
+    for member in members:
+        member.stop()
+    for member in members:
+        member.join(10)
+    return Joined(seconds, cpu_ms, paused, moved)
+
+
 def _measure(directory: str | None, protocol: str, heartbeat_ms: int, count: int) -> list[Bar]:
     settings = {"GOQUEUE_GROUPS_HEARTBEAT_INTERVAL_MS": str(heartbeat_ms)}
     with real_broker(directory, **settings) as broker:
-        with RawClient(broker.kafka) as client:
-            client.create_topic(TOPIC, PARTITIONS)
-        members = [Member(broker.kafka, "rebalance", protocol, heartbeat_ms) for _ in range(count)]
-        *first, last = members
-        for member in first:
-            member.start()
-        _wait_until_shared(first)
-        time.sleep(CLIENT_JOIN_INTERVAL_SECONDS + 2 * heartbeat_ms / 1000)
-        before = [set(member.owned) for member in first]
-        for member in first:
-            member.lost.clear()
-        cpu_before = cpu_seconds(broker.pid)
-        started = time.perf_counter()
-        last.start()
-        _wait_until_shared(members)
-        seconds = time.perf_counter() - started
-        cpu_ms = (cpu_seconds(broker.pid) - cpu_before) * 1000
-        # Paused for nothing: taken from a member that has it again.
-        paused = sum(len(member.lost & member.owned) for member in first)
-        moved = sum(len(had - member.owned) for had, member in zip(before, first, strict=True))
-        for member in members:
-            member.stop()
-        for member in members:
-            member.join(10)
+        joined = let_one_more_join(broker.kafka, protocol, heartbeat_ms, count, lambda: cpu_seconds(broker.pid))
     what = f"rebalance of {PARTITIONS} partitions to {count} members, {protocol}, heartbeat {heartbeat_ms} ms"
     limit_s = 1.0 if heartbeat_ms == HEARTBEAT_MS else 2 * heartbeat_ms / 1000 + 1
+    if protocol == "cooperative-sticky":
+        # Here a newcomer has to send JoinGroup twice, and librdkafka lets a second pass between the two,
+        # whatever broker it talks to: `make bench-peers` shows the same of Apache Kafka.
+        limit_s += CLIENT_JOIN_INTERVAL_SECONDS
     return [
-        at_most(what, seconds, limit_s, unit=" s"),
-        at_most("its processor time in the broker, heartbeats included", cpu_ms, 100, unit=" ms", digits=0),
-        at_most("partitions paused though they did not move", paused, 0, digits=0),
-        told("partitions that moved", moved, digits=0),
+        at_most(what, joined.seconds, limit_s, unit=" s"),
+        at_most("its processor time in the broker, heartbeats included", joined.cpu_ms, 100, unit=" ms", digits=0),
+        at_most("partitions paused though they did not move", joined.paused, 0, digits=0),
+        told("partitions that moved", joined.moved, digits=0),
     ]
 
 

@@ -29,7 +29,7 @@ class ApacheKafka:
     name = "Apache Kafka"
     load = "load_kafka"
     durability = "flush.messages=1, acks=all"
-    offers = frozenset({"latency", "durable", "fan-out", "partitions"})
+    offers = frozenset({"latency", "durable", "fan-out", "partitions", "rebalance"})
 
     def missing(self) -> str | None:
         if which("java") is None:

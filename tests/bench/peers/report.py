@@ -114,6 +114,7 @@ def bars(found: Finding) -> list[Bar]:
             ratio(f"{what} {size}, times Apache Kafka", size, OURS, KAFKA, figure, 1.0, None)
         ratio(f"CPU of {size}, times Apache Kafka", size, OURS, KAFKA, "cpu_s_per_million", None, 1.0)
     ratio("p99 at 5,000/s, times Apache Kafka", "latency at 5000/s", OURS, KAFKA, "p99_ms", None, 1.0)
+    ratio("rebalance by cooperative-sticky, times Apache Kafka", "rebalance", OURS, KAFKA, "rebalance_s", None, 1.0)
     ratio("start-up, Apache Kafka's time as a multiple of ours", "start-up", KAFKA, OURS, "start_s", 5.0, None)
     for peer in found.peers:
         name = peer["name"]

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from tests.bench.kafka_rebalance import HEARTBEAT_MS, MEMBERS, QUICK_MEMBERS, let_one_more_join
+from tests.bench.kafka_rebalance import TOPIC as REBALANCED
 from tests.bench.peers import common
 from tests.bench.peers.common import Wrong, expected_checksum
 from tests.bench.peers.peer_null import TOPIC as NULL_TOPIC
@@ -240,6 +242,19 @@ def fan_out(run: Run) -> None:
     run.take_turns(f"fan-out to {GROUPS} groups", run.servers(run.offering("fan-out")), work)
 
 
+def rebalance(run: Run) -> None:
+    """One more consumer joins a group by `cooperative-sticky`, heartbeats of 200 ms: until it has its share."""
+    members = QUICK_MEMBERS if run.scale is SMOKE else MEMBERS
+
+    def work(peer: Peer, server: Server) -> dict[str, float]:
+        joined = let_one_more_join(server.address, "cooperative-sticky", HEARTBEAT_MS, members, server.cpu_seconds)
+        _same(joined.paused, 0, "partitions paused though they did not move")
+        _caller(peer, server, REBALANCED)("delete")
+        return {"rebalance_s": joined.seconds, "cpu_ms": joined.cpu_ms}
+
+    run.take_turns("rebalance", run.servers(run.offering("rebalance")), work)
+
+
 def start_up(run: Run) -> None:
     """From the start of the process to its first answer, on an empty directory."""
     for number in range(run.scale.rounds):
@@ -352,6 +367,7 @@ def plan(scale: Scale) -> dict[str, Callable[[Run], None]]:
         "delay": delays,
         "priorities": priorities,
         "fan-out": fan_out,
+        "rebalance": rebalance,
         **{f"partitions-{many}": lambda run, many=many: partitions(run, many) for many in scale.partitions},
         **{f"log-{gib}GiB": lambda run, gib=gib: log_size(run, gib) for gib in scale.log_gib},
     }
