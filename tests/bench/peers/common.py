@@ -22,6 +22,8 @@ from crc32c import crc32c
 
 # Counts are multiples of this, so that the sum is known beforehand.
 DISTINCT = 1000
+# What a queue consumer takes at a time, with every client.
+QUEUE_BATCH = 500
 SECONDS_MAX = 600.0
 # No message for so long while some are missing: they are lost.
 QUIET_SECONDS_MAX = 20.0

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import aiohttp
-from tests.bench.peers.common import QUIET_SECONDS_MAX, Wrong, checksum, percentiles, stamp, stamped
+from tests.bench.peers.common import QUEUE_BATCH, QUIET_SECONDS_MAX, Wrong, checksum, percentiles, stamp, stamped
 
 from goqueue.client import connect
 
@@ -22,7 +22,7 @@ WEIGHTS = (50, 25, 15, 7, 3)
 
 
 def queue(address: str, topic: str, count: int) -> dict[str, Any]:
-    """A hundred at a time, acknowledged in one call."""
+    """Many at a time, acknowledged in one call."""
     return asyncio.run(_queue(address, topic, count))
 
 
@@ -44,7 +44,7 @@ async def _queue(address: str, topic: str, count: int) -> dict[str, Any]:
         options = {"client_id": f"bench-{number}", "auto_extend": False, "visibility_ms": 600_000}
         async with client.queue(topic, group=GROUP, **options) as receiver:
             while got < count:
-                messages = await receiver.receive(limit=BATCH, wait_ms=0)
+                messages = await receiver.receive(limit=QUEUE_BATCH, wait_ms=0)
                 if messages:
                     got += len(messages)
                     total += checksum([message.value or b"" for message in messages])

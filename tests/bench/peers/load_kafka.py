@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, ShareConsumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.bench.peers.common import (
     DISTINCT,
+    QUEUE_BATCH,
     QUIET_SECONDS_MAX,
     SECONDS_MAX,
     WARM_UP_SECONDS,
@@ -22,6 +23,8 @@ from tests.bench.peers.common import (
     stamp,
     stamped,
 )
+
+SHARE_GROUP = "work"
 
 
 def create(address: str, topic: str, partitions: int, durable: bool) -> dict[str, Any]:
@@ -96,6 +99,50 @@ def consume(address: str, topic: str, partitions: int, count: int, skip: int = 0
     ended = time.monotonic()
     consumer.close()
     return {"count": got, "seconds": ended - started, "checksum": total, "started": started, "ended": ended}
+
+
+def queue(address: str, topic: str, count: int) -> dict[str, Any]:
+    """A share group (KIP-932): each message acknowledged, the answers of a poll sent together."""
+    consumer = ShareConsumer(
+        {
+            "bootstrap.servers": address,
+            "group.id": SHARE_GROUP,
+            "share.acknowledgement.mode": "explicit",
+            "max.poll.records": QUEUE_BATCH,
+            "log_level": 0,
+        }
+    )
+    consumer.subscribe([topic])
+    got = total = first = 0
+    started = 0.0
+    while got < count:
+        messages = list(consumer.poll(QUIET_SECONDS_MAX))
+        if not messages:
+            raise Wrong(f"{got} of {count} messages came")
+        for message in messages:
+            consumer.acknowledge(message)
+        total += checksum([message.value() for message in messages])
+        if any(consumer.commit_sync(QUIET_SECONDS_MAX).values()):
+            raise Wrong("a message could not be acknowledged")
+        got += len(messages)
+        if not first:
+            # Joining the group takes heartbeats, which the others have none of: the clock starts behind the first poll.
+            started, first = time.monotonic(), got
+    seconds = (time.monotonic() - started) * count / (count - first)
+    consumer.close()
+    return {"count": got, "seconds": seconds, "checksum": total, "left": _lag(address, topic, SHARE_GROUP)}
+
+
+def _lag(address: str, topic: str, group: str) -> int:
+    """What the group has not settled: a share group's position is its lowest open message."""
+    consumer = Consumer({"bootstrap.servers": address, "group.id": group, "log_level": 0})
+    try:
+        partitions = [TopicPartition(topic, one) for one in consumer.list_topics(topic).topics[topic].partitions]
+        return sum(
+            consumer.get_watermark_offsets(one)[1] - max(one.offset, 0) for one in consumer.committed(partitions)
+        )
+    finally:
+        consumer.close()
 
 
 def latency(address: str, topic: str, partitions: int, size: int, rate: int, seconds: float) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from nats.js import JetStreamContext
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy, RetentionPolicy, StorageType
 from tests.bench.peers.common import (
     DISTINCT,
+    QUEUE_BATCH,
     QUIET_SECONDS_MAX,
     WARM_UP_SECONDS,
     Wrong,
@@ -77,7 +78,7 @@ async def _queue(address: str, topic: str, count: int) -> dict[str, Any]:
         started = time.monotonic()
         got = total = 0
         while got < count:
-            messages = await puller.fetch(min(100, count - got), timeout=QUIET_SECONDS_MAX)
+            messages = await puller.fetch(min(QUEUE_BATCH, count - got), timeout=QUIET_SECONDS_MAX)
             for message in messages:
                 await message.ack()
             got += len(messages)
@@ -144,7 +145,7 @@ def consume(address: str, topic: str, partitions: int, count: int) -> dict[str, 
 
 
 def queue(address: str, topic: str, count: int) -> dict[str, Any]:
-    """A pull consumer with explicit acknowledgements, a hundred at a time."""
+    """A pull consumer with explicit acknowledgements, many at a time."""
     return asyncio.run(_queue(address, topic, count))
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pika
 from tests.bench.peers.common import (
     DISTINCT,
+    QUEUE_BATCH,
     QUIET_SECONDS_MAX,
     WARM_UP_SECONDS,
     Wrong,
@@ -151,14 +152,14 @@ def consume(address: str, topic: str, partitions: int, count: int) -> dict[str, 
 
 
 def queue(address: str, topic: str, count: int) -> dict[str, Any]:
-    """Acknowledged by the hundred."""
+    """Pushed to the consumer, acknowledged many at a time."""
     total = 0
 
     def add(values: list[bytes]) -> None:
         nonlocal total
         total += checksum(values)
 
-    seconds = read(address, topic, count, add, ack_every=100)
+    seconds = read(address, topic, count, add, ack_every=QUEUE_BATCH)
     with pika.BlockingConnection(parameters(address)) as connection:
         left = connection.channel().queue_declare(topic, passive=True).method.message_count
     return {"count": count, "seconds": seconds, "checksum": total, "left": left}

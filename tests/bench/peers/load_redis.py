@@ -8,6 +8,7 @@ from typing import Any
 from redis import Redis
 from tests.bench.peers.common import (
     DISTINCT,
+    QUEUE_BATCH,
     QUIET_SECONDS_MAX,
     WARM_UP_SECONDS,
     Wrong,
@@ -73,13 +74,13 @@ def consume(address: str, topic: str, partitions: int, count: int) -> dict[str, 
 
 
 def queue(address: str, topic: str, count: int) -> dict[str, Any]:
-    """XREADGROUP a hundred at a time, XACK them in one call."""
+    """XREADGROUP many at a time, XACK them in one call."""
     redis = connect(address)
     redis.xgroup_create(topic, GROUP, id="0")
     started = time.monotonic()
     got = total = 0
     while got < count:
-        answer = redis.xreadgroup(GROUP, "one", {topic: ">"}, count=100, block=int(QUIET_SECONDS_MAX * 1000))
+        answer = redis.xreadgroup(GROUP, "one", {topic: ">"}, count=QUEUE_BATCH, block=int(QUIET_SECONDS_MAX * 1000))
         entries = _entries(answer, got, count)
         if redis.xack(topic, GROUP, *[one for one, _ in entries]) != len(entries):
             raise Wrong("an entry could not be acknowledged")

@@ -29,7 +29,7 @@ class GoQueueKafka(_GoQueue):
 
     name = "GoQueue, Kafka wire"
     load = "load_kafka"
-    offers = frozenset({"latency", "durable", "fan-out", "partitions", "rebalance"})
+    offers = frozenset({"latency", "durable", "fan-out", "partitions", "queue", "rebalance"})
 
     @contextmanager
     def start(self, home: Path, *, durable: bool) -> Iterator[Server]:

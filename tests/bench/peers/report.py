@@ -120,7 +120,9 @@ def bars(found: Finding) -> list[Bar]:
         name = peer["name"]
         if "GoQueue" not in name and name != NULL:
             ratio(f"durable produce, times {name}", "durable", OURS, name, "produce_per_s", 1.0, None)
-            ratio(f"receive and ack, times {name}", "receive and ack", OURS_HTTP, name, "receive_ack_per_s", 1.0, None)
+            for ours in (OURS, OURS_HTTP):
+                what = f"receive and ack, {ours}, times {name}"
+                ratio(what, "receive and ack", ours, name, "receive_ack_per_s", 1.0, None)
     off = found.median("priority shares", OURS_HTTP, "share_points_off")
     if off is not None:
         rows.append(at_most("priority shares, distance from the weights", off, 2.0, unit=" points"))

@@ -175,7 +175,7 @@ def latency(run: Run, rate: int) -> None:
 
 
 def queue(run: Run) -> None:
-    """Receive a hundred at a time and acknowledge each; 100 B, one consumer."""
+    """Receive up to 500 at a time and acknowledge each; 100 B, one consumer."""
     size, count = 100, run.scale.slow_messages
 
     def work(peer: Peer, server: Server) -> dict[str, float]:
