@@ -16,8 +16,8 @@ PREAMBLE = """\
 
 GoQueue speaks Kafka's protocol, so point any Kafka client at it. This page is written from the handlers that answer
 (`python -m goqueue.servers.kafka.compatibility`) and tested to be current. The end-to-end suite in `tests/e2e` drives
-these APIs with confluent-kafka (librdkafka), aiokafka, kafka-python and kcat; versions that none of them speaks are
-tested with raw requests.
+these APIs with confluent-kafka (librdkafka), aiokafka, kafka-python and kcat, its slow part also with Apache Kafka's
+Java client; versions that none of them speaks are tested with raw requests.
 
 - Message format 2 only: older formats are answered UNSUPPORTED_FOR_MESSAGE_FORMAT.
 - Clients read internal topics (`__*`) and cannot write, change or delete them.
