@@ -25,6 +25,7 @@ from goqueue.broker.topics import NewTopic
 from goqueue.config import BrokerConfig, Config, ListenersConfig
 from goqueue.delay.values import Held
 from goqueue.node.assemble import assemble
+from goqueue.node.lifecycle import keep_for_good
 from goqueue.records import NewRecord, TopicPartition
 from goqueue.servers.services import Services
 
@@ -109,6 +110,7 @@ async def _live(story: Story, directory: str) -> dict[str, float]:
     started = time.monotonic()
     node = assemble(config)
     running = await node.start()
+    keep_for_good()
     figures = await story(running.services)
     figures["seconds"] = time.monotonic() - started
     await node.stop()

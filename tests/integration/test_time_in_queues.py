@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from goqueue.delay.store import Store
 from goqueue.testing import EmbeddedBroker
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -49,6 +50,30 @@ def test_a_delayed_message_comes_when_its_time_has_come(broker):
     broker.clock.advance(seconds=1)
 
     assert values(broker) == [b"later"]
+
+
+def test_a_year_passes_in_a_moment_and_what_is_held_back_meanwhile_comes_in_time(broker):
+    publish(broker, value="next year", delay="8760h")
+    looks = 0
+    load_more = Store.load_more
+
+    async def counted(store: Store) -> None:
+        nonlocal looks
+        looks += 1
+        await load_more(store)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Store, "load_more", counted)
+        broker.clock.advance(days=180)
+        publish(broker, value="soon", delay="5ms")
+        broker.clock.advance(ms=20)
+        assert values(broker) == [b"soon"]
+        broker.clock.advance(days=186)
+
+    # By then the retention has taken the other.
+    assert values(broker) == [b"next year"]
+    # It is looked for once it is near, and not all the year.
+    assert looks < 10
 
 
 def test_messages_delayed_by_a_week_and_by_a_moment_come_each_at_its_time(broker):

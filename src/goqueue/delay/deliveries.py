@@ -54,11 +54,11 @@ class DeliveryStats:
     def note(self, topic: str, slots: Sequence[Slot], now_ms: int) -> None:
         """These slots have entered their topic."""
         self.delivered[topic] = self.delivered.get(topic, 0) + len(slots)
-        for slot in slots:
-            late_ms = max(0, now_ms - slot.due_ms)
-            self.late_ms_total += late_ms
-            self.late_ms_max = max(self.late_ms_max, late_ms)
-            self.late_total += late_ms > LATE_MS
+        late = [now_ms - slot.due_ms for slot in slots if slot.due_ms < now_ms]
+        if late:
+            self.late_ms_total += sum(late)
+            self.late_ms_max = max(self.late_ms_max, *late)
+            self.late_total += sum(late_ms > LATE_MS for late_ms in late)
 
 
 class Deliveries:

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterator, Sequence
-from itertools import islice
 from typing import Any, NamedTuple
 
-from goqueue.broker.partitioner import partition_for_key
+from goqueue.broker.partitioner import RoundRobin, partition_for_key
 from goqueue.broker.partitions import Partitions
 from goqueue.broker.producer_ids import ProducerIds
 from goqueue.broker.publish import PublishService
@@ -30,18 +29,29 @@ from goqueue.delay.wheel import TICK_MS
 from goqueue.errors import GoQueueError, PartitionNotFound, ShuttingDown, TopicNotFound
 from goqueue.metadata.topic_config import TopicConfig
 
-# Slots that one round takes; more are taken by the next, right after it.
-_ROUND_MAX = 5_000
+# Slots that are read together: what is due together lies in many batches, and each is opened once for all of them.
+_READ_MAX = 20_000
+# Slots that are fired at one stroke, which nobody else on the loop gets in between.
+_FIRE_MAX = 2_000
 # Fired slots that may wait for their topics; beyond it no more are fired.
 _FIRING_MAX = 40_000
 _FAR_MS = 2**62
+
+
+class _Goal(NamedTuple):
+    """A topic as it is during one round, looked up once for all of its slots."""
+
+    topic_id: bytes
+    config: TopicConfig
+    keys: list[TargetKey]
+    turns: RoundRobin
 
 
 class _Round(NamedTuple):
     """What one round found out about its slots, before anything is stored."""
 
     due: dict[tuple[TargetKey, int], list[tuple[int, Slot]]]
-    configs: dict[str, TopicConfig]
+    goals: dict[str, _Goal]
     refused: list[tuple[int, Slot, str]]
     # Slots that are settled without a delivery: their records are gone, or their run is skipped.
     dropped: list[int]
@@ -124,7 +134,7 @@ class Driver:
         if self._clock.now_ms() >= self._retry_at_ms:
             store.collect(self._clock.now_ms() + self._config.fire_lead_ms)
             while store.ready and len(store.firing) < _FIRING_MAX:
-                await self._fire(list(islice(store.ready.values(), _ROUND_MAX)))
+                await self._fire_ready()
         if store.load_at_ms() <= self._clock.now_ms():
             self._load_wanted.set()
 
@@ -183,28 +193,27 @@ class Driver:
         self.deliveries.add(batches)
         store.left_over = []
 
-    async def _fire(self, rows: Sequence[Row]) -> None:
-        """Store where these slots go, and hand them on once that is durable."""
+    async def _fire_ready(self) -> None:
+        """Fire the first of those that are due, in their order."""
         store = self._store
-        for row in rows:
-            del store.ready[row.slot]
-            store.firing[row.slot] = row
+        rows: Sequence[Row] = store.take_ready(_READ_MAX)
         try:
-            whole = await store.read(rows)
+            count, whole = await store.read_some(rows)
+            store.put_back(rows[count:])
+            rows = rows[:count]
             if self._producer_id < 0:
                 self._producer_id = await self._producer_ids.allocate()
-            found = self._sort_out(rows, whole)
-            batches = self._store_fires(found)
+            while rows:
+                batches = self._store_fires(self._sort_out(rows[:_FIRE_MAX], whole))
+                # Stored, so that a failure from here on is no reason to fire them again.
+                rows = rows[_FIRE_MAX:]
+                unsafe = store.durable(store.next_slot)
+                if unsafe is not None:
+                    await unsafe
+                self.deliveries.add(batches)
         except BaseException:
-            for row in rows:
-                if store.firing.pop(row.slot, None) is not None:
-                    store.ready[row.slot] = row
+            store.put_back(rows)
             raise
-        end = store.next_slot
-        unsafe = store.durable(end)
-        if unsafe is not None:
-            await unsafe
-        self.deliveries.add(batches)
 
     def _sort_out(self, rows: Sequence[Row], whole: dict[int, Slot]) -> _Round:
         now_ms = self._clock.now_ms()
@@ -233,23 +242,26 @@ class Driver:
 
     def _target_of(self, slot: Slot, found: _Round) -> TargetKey:
         """Where a slot goes, or why its topic cannot take it."""
-        topic = self._partitions.topic(slot.topic)
-        if topic.topic_id.bytes != slot.topic_id:
+        goal = found.goals.get(slot.topic)
+        if goal is None:
+            goal = found.goals[slot.topic] = self._goal(slot.topic)
+        if goal.topic_id != slot.topic_id:
             raise TopicNotFound(slot.topic)
-        config = found.configs.get(slot.topic)
-        if config is None:
-            config = found.configs[slot.topic] = self._partitions.config(topic)
-        check_takes(config, slot)
-        count = len(topic.partitions)
+        check_takes(goal.config, slot)
+        count = len(goal.keys)
         if slot.partition >= count:
             raise PartitionNotFound(slot.topic, slot.partition)
         if slot.partition >= 0:
-            partition = slot.partition
-        elif slot.key is None:
-            partition = self._partitions.turns(topic).take(count)
-        else:
-            partition = partition_for_key(slot.key, count, config.partitioner)
-        return TargetKey(slot.topic, slot.topic_id, partition)
+            return goal.keys[slot.partition]
+        if slot.key is None:
+            return goal.keys[goal.turns.take(count)]
+        return goal.keys[partition_for_key(slot.key, count, goal.config.partitioner)]
+
+    def _goal(self, name: str) -> _Goal:
+        topic = self._partitions.topic(name)
+        topic_id = topic.topic_id.bytes
+        keys = [TargetKey(name, topic_id, partition) for partition in range(len(topic.partitions))]
+        return _Goal(topic_id, self._partitions.config(topic), keys, self._partitions.turns(topic))
 
     def _store_fires(self, found: _Round) -> list[Prepared]:
         store = self._store
@@ -260,7 +272,7 @@ class Driver:
             if target.producer_id < 0:
                 target.producer_id = self._producer_id
             before.setdefault(key, (target, target.next_sequence))
-            batches += self._batches(target, due_ms, slots, found.configs[key.topic].max_message_bytes)
+            batches += self._batches(target, due_ms, slots, found.goals[key.topic].config.max_message_bytes)
         pairs = [*self._run_pairs(found), *fire_pairs(batches)]
         pairs += [(SlotKey(slot), None) for slot in found.dropped]
         for slot, _, _ in found.refused:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import sqlite3
+from collections.abc import Mapping
 from types import MappingProxyType
 
 from goqueue.broker.partitions import Partition, Partitions
@@ -16,7 +17,7 @@ from goqueue.delay.deliveries import OnTrouble
 from goqueue.delay.driver import Driver
 from goqueue.delay.index import DueIndex
 from goqueue.delay.service import DELAYED, DelayService, DelayShard
-from goqueue.delay.store import Store
+from goqueue.delay.store import OpenIndex, Store
 from goqueue.ports import Files, Offload
 
 _INDEX_DIRECTORY = "delay"
@@ -53,7 +54,7 @@ def feature(
 
     async def open_shard(number: int) -> DelayShard:
         partition = await topic(number)
-        store = Store(partition, _opener(files, index_root), config=config, clock=clock, offload=offload)
+        store = Store(partition, _opener(files, index_root, on_trouble), config=config, clock=clock, offload=offload)
         await store.load()
         driver = Driver(
             store,
@@ -79,8 +80,8 @@ def feature(
     return service
 
 
-def _opener(files: Files, root: str | None) -> Callable[[Partition], DueIndex]:
-    def open_index(partition: Partition) -> DueIndex:
+def _opener(files: Files, root: str | None, on_trouble: OnTrouble) -> OpenIndex:
+    def open_index(partition: Partition, damage: sqlite3.DatabaseError | None) -> DueIndex:
         path = None
         if root is not None:
             files.make_dirs(_INDEX_DIRECTORY)
@@ -90,6 +91,8 @@ def _opener(files: Files, root: str | None) -> Callable[[Partition], DueIndex]:
             partition.log.topic_id,
             end_offset_max=partition.log.end_offset,
             remove=lambda one: files.remove(one.removeprefix(f"{root}/")),
+            on_rebuild=on_trouble,
+            damage=damage,
         )
 
     return open_index

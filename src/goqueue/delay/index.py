@@ -41,6 +41,8 @@ _PUT = "INSERT INTO slots VALUES (?, ?, ?, ?, ?) ON CONFLICT (slot) DO UPDATE SE
 _LIST = "SELECT slot, place, due, name, state FROM slots JOIN topics ON topic = number"
 
 Remove = Callable[[str], None]
+# (what is the matter with the file, what showed it): it is made anew.
+OnRebuild = Callable[[str, BaseException], None]
 
 
 class Row(NamedTuple):
@@ -76,12 +78,24 @@ class DueIndex:
     connection of its own, so that it can be asked meanwhile.
     """
 
-    def __init__(self, path: str | None, topic_id: UUID, *, end_offset_max: int, remove: Remove) -> None:
-        """`end_offset_max` is where the log ends: an index that knows more is of another life of the log."""
+    def __init__(
+        self,
+        path: str | None,
+        topic_id: UUID,
+        *,
+        end_offset_max: int,
+        remove: Remove,
+        on_rebuild: OnRebuild,
+        damage: sqlite3.DatabaseError | None = None,
+    ) -> None:
+        """`end_offset_max` is where the log ends: an index that knows more is of another life of the log.
+
+        `damage` is what came to light while the file was read: it is not tried again.
+        """
         self._path = path
         self._end_offset_max = end_offset_max
         self._topic_id = topic_id
-        self._writer, self.end_offset = self._open(remove)
+        self._writer, self.end_offset = self._open(remove, on_rebuild, damage)
         self._topics: dict[str, int] = {name: number for number, name in self._writer.execute("SELECT * FROM topics")}
         # In memory there is only one connection, and only one thread that uses it.
         self._reader = self._writer if path is None else _connect(path)
@@ -111,6 +125,14 @@ class DueIndex:
             (*after, until_ms, limit),
         )
         return [Row(*row) for row in rows]
+
+    def next_due_ms(self, after_ms: int) -> int | None:
+        """When the first pending slot later than that is due."""
+        found = self._writer.execute(
+            f"SELECT due FROM slots WHERE state = {_PENDING} AND due > ? ORDER BY due LIMIT 1",  # noqa: S608 - our own number
+            (after_ms,),
+        ).fetchone()
+        return None if found is None else int(found[0])
 
     def of_topic(self, topic: str, *, due_before_ms: int, limit: int, skip: int) -> list[Row]:
         """A topic's slots by time, those that expired included."""
@@ -157,20 +179,37 @@ class DueIndex:
         self._reader.close()
         self._writer.close()
 
-    def _open(self, remove: Remove) -> tuple[sqlite3.Connection, int]:
+    def _open(
+        self, remove: Remove, on_rebuild: OnRebuild, damage: sqlite3.DatabaseError | None
+    ) -> tuple[sqlite3.Connection, int]:
         path = self._path
         if path is None:
             return self._create(_connect(":memory:"))
         try:
-            writer = _connect(path)
-            stamp = writer.execute("SELECT version, topic_id, end_offset FROM stamp").fetchone()
-            if stamp is not None and stamp[:2] == (_VERSION, self._topic_id.bytes) and stamp[2] <= self._end_offset_max:
-                return writer, stamp[2]
-        except sqlite3.DatabaseError:
-            pass
+            if damage is not None:
+                raise damage
+            return self._open_file(path)
+        except sqlite3.DatabaseError as problem:
+            on_rebuild(f"the index of delayed messages {path} is not ours or damaged: it is built anew", problem)
         for suffix in ("", "-wal", "-shm", "-journal"):
             remove(path + suffix)
         return self._create(_connect(path))
+
+    def _open_file(self, path: str) -> tuple[sqlite3.Connection, int]:
+        """The file's connection and how far it has come; raises if it is not an index of this log."""
+        writer = _connect(path)
+        try:
+            if writer.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,):
+                return self._create(writer)
+            stamp = writer.execute("SELECT version, topic_id, end_offset FROM stamp").fetchone()
+            if stamp is None or stamp[:2] != (_VERSION, self._topic_id.bytes):
+                raise sqlite3.DatabaseError("it belongs to another log or another version")
+            if stamp[2] > self._end_offset_max:
+                raise sqlite3.DatabaseError(f"it knows offset {stamp[2]}, the log ends at {self._end_offset_max}")
+        except BaseException:
+            writer.close()
+            raise
+        return writer, stamp[2]
 
     def _create(self, writer: sqlite3.Connection) -> tuple[sqlite3.Connection, int]:
         with writer:
@@ -254,8 +293,12 @@ class DueIndex:
 
 def _connect(path: str) -> sqlite3.Connection:
     connection = sqlite3.connect(path, check_same_thread=False)
-    # The log is what is durable; this only must not tear.
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = NORMAL")
-    connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+    try:
+        # The log is what is durable; this only must not tear.
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+    except BaseException:
+        connection.close()
+        raise
     return connection

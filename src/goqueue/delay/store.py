@@ -11,6 +11,7 @@ import asyncio
 import sqlite3
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
 from goqueue.broker.partitions import Partition
@@ -38,17 +39,22 @@ from goqueue.records import Acks
 
 T = TypeVar("T")
 Pair = tuple[Stored, Stored | None]
+# Opens a partition's index; told of damage, it makes a new one.
+OpenIndex = Callable[[Partition, sqlite3.DatabaseError | None], DueIndex]
 
 _READ_BYTES = 1024 * 1024
 # What one batch of the log may hold, so that reading one slot back stays cheap.
 BATCH_RECORDS_MAX = 500
 BATCH_BYTES_MAX = 1024 * 1024
+# Whole slots that are read for one round hold this much at most, unless a single one is larger.
+_WHOLE_BYTES_MAX = 16 * 1024 * 1024
 # Changes that may wait for the index before writers wait too.
 _UNINDEXED_MAX = 50_000
 # The index takes changes in together, unless somebody waits for it.
 _INDEX_PAUSE_SECONDS = 0.05
 _ORIGIN_MEMORY_MS = 7 * 24 * 3600 * 1000
 _LAST_SLOT = 2**63 - 1
+_NEVER_MS = 2**62
 
 
 class Place(NamedTuple):
@@ -64,7 +70,7 @@ class Store:
     def __init__(
         self,
         partition: Partition,
-        open_index: Callable[[Partition], DueIndex],
+        open_index: OpenIndex,
         *,
         config: DelayConfig,
         clock: Clock,
@@ -101,6 +107,8 @@ class Store:
         self._asked: set[asyncio.Future[Any]] = set()
         self._loaded = Place(-1, -1)
         self._loading_to_ms: int | None = None
+        # Nothing behind `_loaded` is due before this; a slot that is cancelled makes it too early, which does no harm.
+        self._far_ms = _NEVER_MS
         # Slots that changed while rows were being loaded: what was read of them may be old.
         self._touched: set[int] = set()
 
@@ -113,7 +121,16 @@ class Store:
         unsafe = self._writer.reached(end, Acks.ALL)
         if unsafe is not None:
             await unsafe
-        index = self._index = await self._offload(lambda: self._open_index(self._place))
+        try:
+            await self._load_index(end, None)
+        except sqlite3.DatabaseError as damage:
+            # It opened well, but not all of it can be read. The log has everything that it had.
+            if self._index is not None:
+                await self._offload(self._index.close)
+            await self._load_index(end, damage)
+
+    async def _load_index(self, end: int, damage: sqlite3.DatabaseError | None) -> None:
+        index = self._index = await self._offload(lambda: self._open_index(self._place, damage))
         while index.end_offset < end:
             await self._offload(lambda: self._replay(index, end))
         horizon_ms = self._clock.now_ms() - _ORIGIN_MEMORY_MS
@@ -124,11 +141,9 @@ class Store:
         self.staged = StagedSlots(staged)
         for topic, (pending, expired) in counts.items():
             self.pending[topic], self.expired[topic] = pending, expired
-        for fire in self.left_over:
-            for slot in fire.slots:
-                row = self.find(slot)
-                if row is not None:
-                    self.firing[slot] = row
+        self.firing = {
+            slot: row for fire in self.left_over for slot in fire.slots if (row := self.find(slot)) is not None
+        }
 
     async def close(self) -> None:
         """Let the index take in what is written, so that the next start replays nothing."""
@@ -218,15 +233,28 @@ class Store:
         self.ready.pop(slot, None)
         if self.near.pop(slot, None) is not None:
             self.wheel.cancel(slot)
-        if row is not None and row.state == SlotState.PENDING and self._is_near(row):
-            self._add_near(row)
-            if len(self.near) > 2 * self._config.near_max and self._loading_to_ms is None:
-                self._trim()
+        if row is None or row.state != SlotState.PENDING:
+            return
+        if not self._is_near(row):
+            self._far_ms = min(self._far_ms, row.due_ms)
+            return
+        self._add_near(row)
+        if len(self.near) > 2 * self._config.near_max and self._loading_to_ms is None:
+            self._trim()
 
     def _is_near(self, row: Row) -> bool:
-        return (row.due_ms, row.slot) <= self._loaded or (
-            self._loading_to_ms is not None and row.due_ms <= self._loading_to_ms
-        )
+        if (row.due_ms, row.slot) <= self._loaded:
+            return True
+        if self._loading_to_ms is not None:
+            return row.due_ms <= self._loading_to_ms
+        if self._loaded.slot != _LAST_SLOT:
+            return False
+        # Time has passed since the last look at the disk, and it is known to hold nothing before `_far_ms`.
+        reach_ms = min(self._clock.now_ms() + self._config.near_ms, self._far_ms - 1)
+        if row.due_ms > reach_ms:
+            return False
+        self._loaded = Place(reach_ms, _LAST_SLOT)
+        return True
 
     def _add_near(self, row: Row) -> None:
         if not self.wheel:
@@ -264,24 +292,43 @@ class Store:
 
     async def read(self, rows: Sequence[Row]) -> dict[int, Slot]:
         """The slots of rows, whole. One that is not in the log any more is left out."""
-        return await self._ask(lambda: self._read(rows))
+        found: dict[int, Slot] = {}
+        while rows:
+            count, some = await self.read_some(rows)
+            found |= some
+            rows = rows[count:]
+        return found
 
-    def _read(self, rows: Sequence[Row]) -> dict[int, Slot]:
+    async def read_some(self, rows: Sequence[Row]) -> tuple[int, dict[int, Slot]]:
+        """The same for as many of the first rows as may be in memory together, and how many these are."""
+        count = len(rows)
+        while True:
+            # Those of one time lie wherever they were written, so a share of them is no share of the batches.
+            some = rows[:count]
+            found = await self._ask(lambda some=some: self._read(some))  # type: ignore[misc]
+            if found is not None:
+                return count, found
+            count = -(-count // 4)
+
+    def _read(self, rows: Sequence[Row]) -> dict[int, Slot] | None:
+        """The slots of rows; None if they are too large together."""
         wanted = {row.place: row.slot for row in rows}
         found: dict[int, Slot] = {}
+        size = 0
         end, seen_to = self._log.end_offset, -1
         for place in sorted(wanted):
             if place < seen_to or place < self._log.start_offset:
                 continue
             read = self._log.read_batches(place, max_bytes=1, upper=end)
             for batch in read.batches:
-                for record in decode_records(batch):
-                    slot = wanted.get(record.offset)
-                    if slot is None:
-                        continue
+                for record in decode_records(batch, only=wanted):
+                    slot = wanted[record.offset]
                     change = decode(record.offset, record.key, record.value)
                     if change.key == SlotKey(slot) and isinstance(change.value, Slot):
                         found[slot] = change.value
+                        size += len(record.value or b"")
+                if size > _WHOLE_BYTES_MAX and len(rows) > 1:
+                    return None
             seen_to = read.next_offset
         return found
 
@@ -296,15 +343,31 @@ class Store:
 
         self.wheel.advance(due_to_ms, fire)
 
+    def take_ready(self, count: int) -> list[Row]:
+        """Take the first of those that are due: from now on nothing can stop them."""
+        rows = list(islice(self.ready.values(), count))
+        for row in rows:
+            del self.ready[row.slot]
+            self.firing[row.slot] = row
+        return rows
+
+    def put_back(self, rows: Sequence[Row]) -> None:
+        """Let rows that were taken wait again, before all others."""
+        back = {row.slot: row for row in rows if self.firing.pop(row.slot, None) is not None}
+        self.ready = {**back, **self.ready}
+
     def load_at_ms(self) -> int:
         """When more must be loaded, lest something become due on the disk alone."""
         if self._loading_to_ms is not None:
-            return 2**62
+            return _NEVER_MS
         if self._loaded.slot != _LAST_SLOT:
             # A load stopped at its limit: go on once half of that is used up.
             room = len(self.near) + len(self.ready) <= self._config.near_max // 2
-            return self._loaded.due_ms - self._config.near_ms if room else 2**62
-        return self._loaded.due_ms - self._config.near_ms // 2
+            return self._loaded.due_ms - self._config.near_ms if room else _NEVER_MS
+        if self._far_ms == _NEVER_MS:
+            return _NEVER_MS
+        # Not before something on the disk is near: a long wait is not a row of looks at the same disk.
+        return max(self._loaded.due_ms - self._config.near_ms // 2, self._far_ms - self._config.near_ms)
 
     async def load_more(self) -> None:
         """Bring the next stretch of the near future into memory."""
@@ -312,10 +375,13 @@ class Store:
             return
         until_ms = self._clock.now_ms() + self._config.near_ms
         self._loading_to_ms = until_ms
+        # What is written from here on is counted anew; what was written before, the index knows.
+        far_before_ms, self._far_ms = self._far_ms, _NEVER_MS
         try:
             await self.indexed()
             index, after, limit = self._opened(), self._loaded, self._config.near_max
-            rows = await self._ask(lambda: index.due(after, until_ms, limit))
+            rows, far_ms = await self._ask(lambda: (index.due(after, until_ms, limit), index.next_due_ms(until_ms)))
+            far_before_ms = _NEVER_MS if far_ms is None else far_ms
             for row in rows:
                 known = self.find(row.slot) if row.slot in self._touched else row
                 if known is None or known.state != SlotState.PENDING:
@@ -325,6 +391,7 @@ class Store:
                 self._add_near(known)
             self._loaded = Place(until_ms, _LAST_SLOT) if len(rows) < limit else Place(rows[-1].due_ms, rows[-1].slot)
         finally:
+            self._far_ms = min(self._far_ms, far_before_ms)
             self._loading_to_ms = None
             self._touched.clear()
 

@@ -40,13 +40,17 @@ async def serve(node: Node, *, ready_path: str | None) -> None:
     try:
         with ready_file(ready_path, running):
             show_banner(running, sys.stdout)
-            # What is there by now stays for good: the collector need not look at it again and again.
-            gc.collect()
-            gc.freeze()
-            gc.enable()
+            keep_for_good()
             await stopping.wait()
     finally:
         await node.stop()
+
+
+def keep_for_good() -> None:
+    """What is there by now stays: the collector need not stop everything again and again to look at it."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 def _stop_on_signals(stopping: asyncio.Event) -> None:

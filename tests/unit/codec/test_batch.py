@@ -37,6 +37,13 @@ def test_records_come_back_as_they_went_in(records: list[NewRecord], codec: Code
     assert (header.base_timestamp_ms, header.max_timestamp_ms) == (stamps[0], max(stamps))
 
 
+@given(records=st.lists(new_records, min_size=1, max_size=12), only=st.sets(st.integers(0, 12)))
+@settings(deadline=None)
+def test_some_records_can_be_taken_out_of_a_batch(records: list[NewRecord], only: set[int]) -> None:
+    batch = encode_batch(records, now_ms=NOW_MS)
+    assert decode_records(batch, only=only) == [one for one in decode_records(batch) if one.offset in only]
+
+
 def test_producer_sequence_and_transaction_are_in_the_header() -> None:
     batch = encode_batch(
         [NewRecord(b"k", b"v")] * 4,

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import sqlite3
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from goqueue.broker.topics import NewTopic
-from goqueue.config import Config, DelayConfig
-from goqueue.delay.records import SlotState
+from goqueue.config import BrokerConfig, Config, DelayConfig, ListenersConfig
+from goqueue.delay.index import Row
+from goqueue.delay.records import Slot, SlotState
 from goqueue.delay.values import Held, SlotId
 from goqueue.errors import DelayedMessageFiring, DelayedMessageNotFound, MessageTooLarge, PartitionNotFound
+from goqueue.node.assemble import assemble
 from goqueue.records import NewRecord, Record, TopicPartition
 from goqueue.servers.services import Services
 from goqueue.testing.sim_node import SimNode
@@ -176,6 +181,79 @@ def test_more_than_fits_into_memory_fires_in_order_and_completely():
         assert services.delay.stats().pending["orders"] == 0
 
     live(node(near_max=1000), story)
+
+
+def test_large_messages_that_are_due_together_are_read_a_few_at_a_time_and_come_in_order():
+    async def story(services: Services) -> None:
+        await make_topic(services)
+        due_ms = services.clock.now_ms() + 1_000
+        large = [Held(NewRecord(b"k", b"%03d" % number + bytes(900_000)), due_ms + number) for number in range(30)]
+        for one in large:
+            await services.delay.hold("orders", [one])
+        most = 0
+        [shard] = services.delay.loaded()
+        read_some = shard.store.read_some
+
+        async def watched(rows: Sequence[Row]) -> tuple[int, dict[int, Slot]]:
+            nonlocal most
+            count, found = await read_some(rows)
+            most = max(most, len(found))
+            return count, found
+
+        shard.store.read_some = watched  # type: ignore[method-assign]
+        # A busy node: all of them are due before it looks.
+        services.clock.jump(ms=5_000)  # type: ignore[attr-defined]
+        shard.driver.wake()
+        await asyncio.sleep(10)
+        found = [record.value[:3] for record in await delivered(services) if record.value is not None]
+        assert found == [b"%03d" % number for number in range(30)]
+        assert 1 <= most <= 18
+
+    live(node(), story)
+
+
+@pytest.mark.parametrize("harm", ["noise", "another log", "a torn page", "no database of ours"])
+async def test_an_index_that_is_damaged_or_foreign_is_built_anew_and_that_is_logged(
+    harm: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    config = Config(
+        broker=BrokerConfig(data_dir=str(tmp_path)),
+        listeners=ListenersConfig(kafka="127.0.0.1:0", http="127.0.0.1:0"),
+        delay=DelayConfig(state_partitions=1),
+    )
+    first = assemble(config)
+    services = (await first.start()).services
+    await make_topic(services)
+    slots = await hold(services, *(f"{number:04}" for number in range(1_000)), delay_ms=HOUR_MS)
+    await services.delay.cancel("orders", slots[0])
+    await first.stop()
+    [index] = (tmp_path / "delay").glob("*.due")
+    spoil(index, harm)
+    second = assemble(config)
+    services = (await second.start()).services
+
+    listed = await services.delay.list("orders", limit=2_000)
+
+    assert [one.id for one in listed] == slots[1:]
+    assert services.delay.stats().pending["orders"] == 999
+    assert "is built anew" in caplog.text
+    await second.stop()
+
+
+def spoil(index: Path, harm: str) -> None:
+    if harm == "noise":
+        index.write_bytes(b"noise" * 1_000)
+    elif harm == "a torn page":
+        page = bytes(4096)
+        whole = index.read_bytes()
+        # The first page with the tables' names stays: it opens, and then it cannot be read.
+        index.write_bytes(whole[:4096] + page * (len(whole) // 4096 - 1))
+    else:
+        with closing(sqlite3.connect(index)) as connection, connection:
+            if harm == "another log":
+                connection.execute("UPDATE stamp SET topic_id = ?", (bytes(16),))
+            else:
+                connection.executescript("DROP TABLE stamp; CREATE TABLE cookies (name TEXT)")
 
 
 def test_a_topic_that_is_gone_does_not_lose_its_messages():
