@@ -1,8 +1,8 @@
 """When a recurring message runs: cron expressions in a time zone, and what becomes of runs that were missed.
 
-Five fields, or six with the seconds first, as Debian's cron reads them. Across a change of the
-clocks cron's own rules hold: a run at an hour that does not exist comes right after it, and a
-daily run at an hour that comes twice happens once.
+Five fields, or six with the seconds first, as Debian's cron reads them, or a name such as
+`@daily`. Across a change of the clocks cron's own rules hold: a run at an hour that does not
+exist comes right after it, and a daily run at an hour that comes twice happens once.
 """
 
 from __future__ import annotations
@@ -16,6 +16,15 @@ from goqueue.errors import InvalidRequest
 
 # Runs that were due while the node was down: one late run for all of them, every one of them, or none.
 MISSED_POLICIES = ("once", "all", "skip")
+_NAMED = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
 # A run that is later than this was missed.
 MISSED_AFTER_MS = 60_000
 
@@ -26,12 +35,12 @@ def next_run_ms(cron: str, timezone: str, after_ms: int) -> int | None:
     start = datetime.fromtimestamp(after_ms / 1000, tz=UTC).astimezone(zone)
     try:
         # The library counts from whole seconds; what it yields always lies after its start.
-        found = next(CronSim(cron, start.replace(microsecond=0)), None)
+        found = next(CronSim(_NAMED.get(cron.strip().lower(), cron), start.replace(microsecond=0)), None)
     except CronSimError as problem:
         raise InvalidRequest(
             f"{cron!r} is not a cron expression: {problem}",
             field="cron",
-            hint="write minute hour day month weekday, such as '0 9 * * MON-FRI'",
+            hint="write minute hour day month weekday, such as '0 9 * * MON-FRI', or @daily",
         ) from problem
     except OverflowError:
         return None
