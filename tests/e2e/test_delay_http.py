@@ -165,6 +165,13 @@ def test_a_recurring_message_comes_every_second_and_once_per_second_over_a_kill(
     assert http.get("/schedules") == {"schedules": [], "count": 0}
 
 
+def test_a_delay_without_a_unit_is_refused_with_what_was_meant(http: Http) -> None:
+    status, error = http.refused("POST", "/topics/later/messages", {"value": "v", "delay": "5"})
+
+    assert (status, error["field"]) == (400, "delay")
+    assert error["hint"] == "write 5s for seconds, 5ms for milliseconds"
+
+
 SCHEDULE = {"name": "s", "cron": "0 9 * * MON-FRI", "topic": "t", "value": "v"}
 
 
@@ -175,6 +182,8 @@ SCHEDULE = {"name": "s", "cron": "0 9 * * MON-FRI", "topic": "t", "value": "v"}
         ({"cron": "0 0 30 2 *"}, "cron"),
         ({"timezone": "Mars/Olympus"}, "timezone"),
         ({"missed": "sometimes"}, "missed"),
+        ({"cron": "@reboot"}, "cron"),
+        ({"topic": "no/slashes"}, "topic"),
     ],
 )
 def test_a_schedule_that_cannot_be_is_refused_by_field(http: Http, change: dict[str, Any], field: str) -> None:

@@ -59,7 +59,7 @@ def test_a_priority_that_does_not_exist_is_answered_with_those_that_do(priority)
 
 def test_a_type_may_bring_a_hint_of_its_own():
     assert problem(Publish, '{"value": "x", "delay": 5}').hint == "write it as 250ms, 5s or 2m"
-    assert problem(CreateTopic, '{"name": "two words"}').hint == "use A-Z a-z 0-9 . _ -"
+    assert problem(CreateTopic, '{"name": "two words"}').hint == "use 1 to 245 of A-Z a-z 0-9 . _ -"
 
 
 def test_the_message_alone_says_which_field_it_is():

@@ -16,6 +16,7 @@ from goqueue.errors import (
     InvalidReplicaAssignment,
     InvalidReplicationFactor,
     InvalidRequest,
+    InvalidTopicName,
     TopicExists,
     TopicIdNotFound,
     TopicNotFound,
@@ -183,9 +184,14 @@ class TopicService:
         topic = self.find(name)
         if topic is not None:
             return topic
-        parse_user_topic_name(name)
+        try:
+            parse_user_topic_name(name)
+        except InvalidTopicName as refused:
+            # Whoever names a topic in passing has a field of that name; only who creates one has a `name`.
+            refused.field = "topic"
+            raise
         if not self._broker.auto_create_topics:
-            raise TopicNotFound(name)
+            raise TopicNotFound(name, hint="create it first, or switch on broker.auto_create_topics")
         return await self._made_once(name, lambda: self.create(NewTopic(name)))
 
     async def ensure_as(self, new: NewTopic) -> Topic:

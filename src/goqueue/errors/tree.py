@@ -33,7 +33,7 @@ class InvalidTopicName(InvalidRequest):
         super().__init__(
             f"topic name {shown} is not allowed",
             field="name",
-            hint="use 1 to 249 of A-Z a-z 0-9 . _ -, but not '.' or '..'",
+            hint="use 1 to 245 of A-Z a-z 0-9 . _ -, but not '.' or '..'",
         )
 
 
@@ -138,11 +138,11 @@ class NotFound(GoQueueError):
 class TopicNotFound(NotFound):
     """No topic of that name."""
 
-    def __init__(self, topic: str) -> None:
+    def __init__(self, topic: str, *, hint: str = "check the name, or create it first") -> None:
         super().__init__(f"there is no topic {topic!r}")
         self.topic = topic
         self.field = "topic"
-        self.hint = "create it first, or switch on automatic creation"
+        self.hint = hint
 
 
 class TopicIdNotFound(NotFound):

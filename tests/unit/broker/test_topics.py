@@ -295,6 +295,21 @@ async def test_a_topic_is_made_once_however_many_clients_name_it_first() -> None
     assert await stack.topics.ensure("orders") is topics[0]
 
 
+@pytest.mark.parametrize("is_on", [True, False])
+async def test_automatic_creation_is_named_as_a_remedy_only_where_it_is_off(is_on: bool) -> None:
+    stack = Stack(config=Config(broker=BrokerConfig(auto_create_topics=is_on)))
+    with pytest.raises(TopicNotFound) as missing:
+        stack.topics.get("orders") if is_on else await stack.topics.ensure("orders")
+    assert ("auto_create_topics" in str(missing.value.hint)) is not is_on
+
+
+async def test_a_bad_name_is_called_a_topic_by_who_names_one_in_passing_and_its_limit_is_told() -> None:
+    stack = Stack()
+    with pytest.raises(InvalidTopicName) as refused:
+        await stack.topics.ensure("no/slashes")
+    assert (refused.value.field, "1 to 245" in str(refused.value.hint)) == ("topic", True)
+
+
 async def test_naming_a_topic_while_it_is_being_created_waits_for_it() -> None:
     stack = Stack()
     explicit, first_use = await asyncio.gather(

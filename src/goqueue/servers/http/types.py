@@ -19,6 +19,7 @@ AcksName = Literal["none", "leader", "all"]
 # As an answer says it when a number was sent, or another letter.
 DURATION_HINT = {"hint": "write it as 250ms, 5s or 2m"}
 NAME_HINT = {"hint": "use A-Z a-z 0-9 . _ -"}
+TOPIC_NAME_HINT = {"hint": "use 1 to 245 of A-Z a-z 0-9 . _ -"}
 
 PriorityName = Literal["critical", "high", "normal", "low", "background"]
 # A lane by its name or its number, most urgent first.
@@ -60,7 +61,7 @@ class ErrorReply(Reply):
 class CreateTopic(Body):
     """A topic to be."""
 
-    name: Annotated[str, Meta(min_length=1, max_length=249, pattern=r"^[A-Za-z0-9._-]+$", extra=NAME_HINT)]
+    name: Annotated[str, Meta(min_length=1, max_length=249, pattern=r"^[A-Za-z0-9._-]+$", extra=TOPIC_NAME_HINT)]
     num_partitions: Annotated[int, Meta(ge=1, le=10_000)] | None = None
     replication_factor: Annotated[int, Meta(ge=1, le=32_767)] | None = None
     retention_hours: Annotated[int, Meta(ge=1, le=10_000_000)] | None = None
