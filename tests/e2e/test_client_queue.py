@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import subprocess
+import sys
 import time
 
 import pytest
@@ -198,3 +200,36 @@ def test_the_same_without_await(broker):
         assert client.reliability_stats()["ack_manager"]["acked_total"] >= 4
         with client.queue_consumer("sync-members", ["sync-queue"]) as member:
             assert len(member.receive(limit=2)) == 2
+
+
+async def test_what_is_no_message_is_refused_with_what_to_write(client, topic):
+    async with client.queue(topic, group=topic) as queue:
+        for settle in (queue.ack, queue.nack, queue.release):
+            with pytest.raises(TypeError, match=r"str is no message: .*queue\.ack\(message\)"):
+                await settle("text")
+        with pytest.raises(TypeError, match=r"queue\.ack\(\*messages\)"):
+            await queue.ack([])
+        with pytest.raises(TypeError, match="str is no message"):
+            queue.ack_soon("text")
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+async def test_to_receive_nothing_is_refused(client, topic, limit):
+    async with client.queue(topic, group=topic) as queue:
+        with pytest.raises(ValueError, match=f"limit is {limit}"):
+            await queue.receive(limit=limit)
+
+
+def test_a_program_that_never_closes_its_queue_ends_quietly(broker):
+    program = (
+        "from goqueue.client import sync\n"
+        f"client = sync.connect('http://{broker.http}')\n"
+        "client.create_topic('left-open')\n"
+        "queue = client.queue('left-open')\n"
+        "member = client.queue_consumer('left-open', ['left-open'])\n"
+        "print(queue.receive(wait_ms=1), member.receive(wait_ms=1))\n"
+    )
+
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "[] []\n", "")

@@ -103,7 +103,9 @@ class QueueConsumer:
 
     async def receive(self, *, limit: int | None = None, wait_ms: int | None = None) -> list[QueueMessage]:
         """Up to `limit` messages, waiting for the first; empty when none came in time."""
-        wanted = limit or self._options.receive_max
+        wanted = self._options.receive_max if limit is None else limit
+        if wanted < 1:
+            raise ValueError(f"limit is {wanted}: ask for one message at least")
         if self._buffer:
             return [self._buffer.popleft() for _ in range(min(wanted, len(self._buffer)))]
         return await self._take(wanted, self._options.wait_ms if wait_ms is None else wait_ms)
@@ -143,6 +145,7 @@ class QueueConsumer:
 
     async def extend(self, *messages: QueueMessage, visibility_ms: int) -> list[Settled]:
         """These need so much more time, from now on."""
+        _check_messages(messages)
         results = await self._settler.send(EXTEND, messages, visibility=_duration(visibility_ms))
         now_ms = _now_ms()
         for message in messages:
@@ -155,6 +158,7 @@ class QueueConsumer:
 
     def ack_soon(self, message: QueueMessage) -> asyncio.Future[Settled]:
         """Ack without waiting: it travels with others, and the future tells what became of it."""
+        _check_messages((message,))
         self._held.settled(message.receipt)
         return self._settler.put(ACK, message.receipt)
 
@@ -163,6 +167,7 @@ class QueueConsumer:
         await self._settler.flush()
 
     async def _settle(self, path: str, messages: tuple[QueueMessage, ...], **fields: Any) -> list[Settled]:
+        _check_messages(messages)
         given = {name: one for name, one in fields.items() if one is not None}
         for message in messages:
             self._held.settled(message.receipt)
@@ -243,6 +248,15 @@ class QueueConsumer:
                 self._held.settled(message.receipt)
             else:
                 self._held.extended(message.receipt, visibility_ms, _now_ms())
+
+
+def _check_messages(messages: Iterable[object]) -> None:
+    for one in messages:
+        if isinstance(one, QueueMessage):
+            continue
+        if isinstance(one, list | tuple):
+            raise TypeError(f"a {type(one).__name__} of messages is no message: write queue.ack(*messages)")
+        raise TypeError(f"{type(one).__name__} is no message: give what receive() returned, as in queue.ack(message)")
 
 
 def _duration(milliseconds: int | None) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import threading
+import weakref
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -34,6 +35,9 @@ class _Loop:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="goqueue-client", daemon=True)
         self._thread.start()
+        # Also when it is dropped, or the program ends: what still runs on it is ended, not torn off.
+        self.closing: list[Callable[[], Coroutine[Any, Any, None]]] = []
+        self._end = weakref.finalize(self, _end_loop, self._loop, self._thread, self.closing)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return self.submit(work).result()
@@ -46,10 +50,25 @@ class _Loop:
         return self._loop.is_closed()
 
     def close(self) -> None:
-        if not self.closed:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
+        self._end()
+
+
+def _end_loop(
+    loop: asyncio.AbstractEventLoop, thread: threading.Thread, closing: list[Callable[[], Coroutine[Any, Any, None]]]
+) -> None:
+    async def cancel_all() -> None:
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+        await asyncio.gather(*(close() for close in closing), return_exceptions=True)
+        loop.stop()
+
+    asyncio.run_coroutine_threadsafe(cancel_all(), loop)
+    # The collector may call from the loop's own thread: it can stop itself, but not wait for itself.
+    if threading.current_thread() is not thread:
+        thread.join()
+        loop.close()
 
 
 class Client:
@@ -58,6 +77,7 @@ class Client:
     def __init__(self, server: str, **options: Any) -> None:
         self._loop = _Loop()
         self._client = connection.connect(server, **options)
+        self._loop.closing.append(self._client.close)
         self.delayed = DelayedMessages(self._loop.run, self._client.delayed)
         self.schedules = Schedules(self._loop.run, self._client.schedules)
 
