@@ -1,33 +1,36 @@
 """Redrive: dead letters go back to where they came from, as a job with progress.
 
 The redrive is a queue group of its own on the dead-letter topic: what it has sent back is
-settled there, so running it again sends nothing twice. Letters that are not meant stay
-held until the job ends and are then given back. A crash between sending a letter and
-settling it sends that letter again, as any consumer's would.
+settled there, in the same transaction, so that no crash and no second run sends a letter twice.
+Letters that are not meant stay held until the job ends and are then given back.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from goqueue.broker.partitioner import partition_for_key
 from goqueue.broker.publish import PublishService
 from goqueue.broker.queries import PartitionQueries
 from goqueue.broker.topics import TopicService
 from goqueue.clock import Clock
 from goqueue.delivery.letters import Edits, Letter, LetterFilter, letter_of, way_back
+from goqueue.delivery.send_back import Outcome, Outgoing, SendBack, Transactions
 from goqueue.delivery.service import DeliveryService
 from goqueue.delivery.values import Action, Delivery, Receive, Settlement
-from goqueue.errors import Conflict, GoQueueError, InvalidRequest, NotFound, TopicNotFound
+from goqueue.errors import Conflict, GoQueueError, InvalidRequest, NotFound, TooBusy, TopicNotFound
 from goqueue.ids import DEAD_LETTER_SUFFIX
-from goqueue.records import Acks, TopicPartition
+from goqueue.records import TopicPartition
 
 REDRIVE_GROUP = "goqueue-redrive"
 _BATCH = 500
 _BATCH_AT_A_RATE = 50
 _VISIBILITY_MS = 3_600_000
+_SETTLED_WAIT_MS = 1000
 
 
 class RedriveState(StrEnum):
@@ -78,12 +81,14 @@ class Redrives:
         topics: TopicService,
         queries: PartitionQueries,
         publish: PublishService,
+        transactions: Transactions,
         clock: Clock,
     ) -> None:
         self._delivery = delivery
         self._topics = topics
         self._queries = queries
         self._publish = publish
+        self._transactions = transactions
         self._clock = clock
         self._jobs: dict[str, tuple[RedriveProgress, asyncio.Task[None]]] = {}
 
@@ -159,26 +164,38 @@ class Redrives:
         loop = asyncio.get_running_loop()
         begun = loop.time()
         turn = 0
+        way = SendBack(request.topic, self._delivery, self._publish, self._transactions)
+        await way.open()
+        # What a crash left with an earlier job would else be held until its visibility ends.
+        await self._delivery.release_all(REDRIVE_GROUP, places)
         while request.limit is None or progress.matched < request.limit:
             turn += 1
-            batch = await self._delivery.receive(
-                Receive(
-                    REDRIVE_GROUP,
-                    # A consumer may hold only so many; what is not meant is held by those of the turns before.
-                    f"redrive-{turn}",
-                    places,
-                    _BATCH if request.per_second is None else _BATCH_AT_A_RATE,
-                    visibility_ms=_VISIBILITY_MS,
-                )
+            receive = Receive(
+                REDRIVE_GROUP,
+                # A consumer may hold only so many; what is not meant is held by those of the turns before.
+                f"redrive-{turn}",
+                places,
+                _BATCH if request.per_second is None else _BATCH_AT_A_RATE,
+                visibility_ms=_VISIBILITY_MS,
             )
+            batch = await self._delivery.receive(receive)
+            if not batch and progress.scanned < progress.total:
+                # What was sent is settled a moment after its transaction, and counts as held until then.
+                batch = await self._delivery.receive(replace(receive, wait_ms=_SETTLED_WAIT_MS))
             if not batch:
+                await self._check_all_seen(progress, kept)
                 return
-            await self._sort(request, batch, progress, kept)
+            await self._sort(request, batch, progress, kept, way)
             if request.per_second is not None:
                 await asyncio.sleep(max(0.0, progress.redriven / request.per_second - (loop.time() - begun)))
 
     async def _sort(
-        self, request: RedriveRequest, batch: list[Delivery], progress: RedriveProgress, kept: list[Delivery]
+        self,
+        request: RedriveRequest,
+        batch: list[Delivery],
+        progress: RedriveProgress,
+        kept: list[Delivery],
+        way: SendBack,
     ) -> None:
         """Send back those that are meant; the others, and those that cannot be sent, are kept for later."""
         meant: list[tuple[Delivery, Letter]] = []
@@ -194,63 +211,64 @@ class Redrives:
         if request.dry_run:
             kept += [one for one, _ in meant]
             return
-        sent: list[Delivery] = []
+        if not meant:
+            return
+        sending = asyncio.ensure_future(way.send(self._by_target(request, meant)))
         try:
-            for (topic, partition), letters in self._by_target(request, meant).items():
-                sent += await self._send(request, topic, partition, letters, progress, kept)
-        finally:
-            # Even when it is cancelled here: what was sent must not be sent again.
-            await asyncio.shield(self._settle(sent, progress))
+            outcome = await asyncio.shield(sending)
+        except asyncio.CancelledError:
+            # What is in hand is finished first: it is sent and counted, or neither.
+            await asyncio.wait([sending])
+            if sending.exception() is None:
+                self._count(sending.result(), progress, kept)
+            raise
+        except GoQueueError:
+            kept += [one for one, _ in meant]
+            raise
+        self._count(outcome, progress, kept)
+
+    def _count(self, outcome: Outcome, progress: RedriveProgress, kept: list[Delivery]) -> None:
+        progress.redriven += len(outcome.sent)
+        progress.failed += len(outcome.refused)
+        for one, error in outcome.refused:
+            progress.error = str(error)
+            kept.append(one)
+
+    async def _check_all_seen(self, progress: RedriveProgress, kept: Sequence[Delivery]) -> None:
+        """Nothing comes any more: because all was seen, or because a group may hold no more in a partition."""
+        if progress.scanned >= progress.total:
+            return
+        for (topic, partition), count in Counter((one.topic, one.partition) for one in kept).items():
+            held_max = (await self._delivery.policy(REDRIVE_GROUP, topic)).outstanding_max
+            if count >= held_max:
+                raise TooBusy(
+                    f"stopped at {count} letters of partition {partition} that are not meant: "
+                    f"delivery.outstanding_max allows no more to be held"
+                )
 
     def _by_target(
         self, request: RedriveRequest, meant: Sequence[tuple[Delivery, Letter]]
-    ) -> dict[tuple[str, int | None], list[tuple[Delivery, Letter]]]:
-        targets: dict[tuple[str, int | None], list[tuple[Delivery, Letter]]] = {}
+    ) -> dict[TopicPartition, list[Outgoing]]:
+        now_ms = self._clock.now_ms()
+        targets: dict[TopicPartition, list[Outgoing]] = {}
         for one, letter in meant:
             topic = request.to or letter.history.get("topic") or request.topic
-            targets.setdefault((topic, self._partition(topic, letter)), []).append((one, letter))
+            at = TopicPartition(topic, self._partition(topic, letter))
+            targets.setdefault(at, []).append((one, way_back(letter, request.edits, now_ms)))
         return targets
 
-    def _partition(self, topic: str, letter: Letter) -> int | None:
-        """Back into its own partition; elsewhere its key decides."""
+    def _partition(self, topic: str, letter: Letter) -> int:
+        """Back into its own partition; elsewhere its key decides, or where it lies."""
         found = self._topics.find(topic)
+        if found is None:
+            return 0
+        count = len(found.partitions)
         number = letter.number("partition")
-        if found is None or number is None or topic != letter.history.get("topic"):
-            return None
-        return number if number < len(found.partitions) else None
-
-    async def _send(
-        self,
-        request: RedriveRequest,
-        topic: str,
-        partition: int | None,
-        letters: Sequence[tuple[Delivery, Letter]],
-        progress: RedriveProgress,
-        kept: list[Delivery],
-    ) -> list[Delivery]:
-        now_ms = self._clock.now_ms()
-        records = [way_back(letter, request.edits, now_ms) for _, letter in letters]
-        try:
-            results = await self._publish.publish_records(topic, records, acks=Acks.ALL, partition=partition)
-        except GoQueueError as error:
-            progress.failed += len(letters)
-            progress.error = str(error)
-            kept += [one for one, _ in letters]
-            return []
-        sent = []
-        for (one, _), result in zip(letters, results, strict=True):
-            if result.error is None:
-                sent.append(one)
-            else:
-                progress.failed += 1
-                progress.error = str(result.error)
-                kept.append(one)
-        return sent
-
-    async def _settle(self, sent: Sequence[Delivery], progress: RedriveProgress) -> None:
-        if sent:
-            await self._delivery.settle([Settlement(one.receipt, Action.ACK) for one in sent], durable=True)
-            progress.redriven += len(sent)
+        if number is not None and number < count and topic == letter.history.get("topic"):
+            return number
+        if letter.key is None:
+            return letter.partition % count
+        return partition_for_key(letter.key, count, self._topics.config(topic).partitioner)
 
     async def _give_back(self, kept: Sequence[Delivery]) -> None:
         for first in range(0, len(kept), _BATCH):

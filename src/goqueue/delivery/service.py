@@ -178,6 +178,17 @@ class DeliveryService:
                 await self._coordinator.submit_to(self._taker.shard_of(queue.id), ReleaseConsumer(queue.id, consumer))
                 self._queues.wake(queue.id)
 
+    async def release_all(self, group: str, places: Sequence[TopicPartition]) -> None:
+        """Give back what anybody of the group holds of these places."""
+        for place in places:
+            topic_id = self._partitions.get(place.topic, place.partition).topic_id
+            queue = await self._known(QueueId(group, topic_id, place.partition))
+            if queue is None:
+                continue
+            for consumer in list(queue.in_flight):
+                await self._coordinator.submit_to(self._taker.shard_of(queue.id), ReleaseConsumer(queue.id, consumer))
+            self._queues.wake(queue.id)
+
     # --- where groups stand --------------------------------------------------------------
 
     async def committed(self, group: str, places: Sequence[TopicPartition] | None) -> dict[TopicPartition, int]:

@@ -214,7 +214,7 @@ async def _wire(
         on_retry=_report_marker,
     )
     stack.push_async_callback(transactions.close)
-    redrives = Redrives(delivery, topics, queries, publish, clock)
+    redrives = Redrives(delivery, topics, queries, publish, transactions, clock)
     stack.push_async_callback(redrives.close)
     housekeeping = Housekeeping(
         partitions, clock=clock, offload=work_offload, log=config.log, durability=config.durability
