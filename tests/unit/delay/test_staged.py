@@ -22,7 +22,7 @@ def stored(slot: int, state: SlotState, *, offset: int | None = None) -> Change:
 
 
 def index() -> DueIndex:
-    return DueIndex(None, TOPIC_ID, end_offset_max=0, remove=lambda _: None)
+    return DueIndex(None, TOPIC_ID, end_offset_max=0, remove=lambda _: None, on_rebuild=lambda *_: None)
 
 
 def test_slots_are_found_by_producer_and_by_the_record_they_came_from() -> None:
