@@ -51,8 +51,8 @@ def test_help_imports_no_command() -> None:
     listing = "import sys; sys.argv = ['goqueue', '--help']; from goqueue.cli.main import main\ntry: main()\n"
     check = "except SystemExit: pass\nprint([m for m in sys.modules if m.startswith(('goqueue.', 'aiohttp', 'rich.'))])"
     result = subprocess.run([sys.executable, "-c", listing + check], capture_output=True, text=True, check=True)
-    errors = {"goqueue.errors", "goqueue.errors.tree", "goqueue.errors.wire"}
-    assert set(eval(result.stdout.splitlines()[-1])) == {"goqueue.cli", "goqueue.cli.main", *errors}
+    imported = {name for name in eval(result.stdout.splitlines()[-1]) if not name.startswith("goqueue.errors")}
+    assert imported == {"goqueue.cli", "goqueue.cli.main"}
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))

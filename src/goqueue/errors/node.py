@@ -1,0 +1,97 @@
+"""Errors of the node itself: its disk, its coordinators, its place in the cluster, its limits."""
+
+from __future__ import annotations
+
+from goqueue.errors.base import GoQueueError
+
+
+class StorageError(GoQueueError):
+    """The disk did not do what it was told."""
+
+
+class CorruptFrame(StorageError):
+    """Stored bytes that fail their checksum. Never served, never skipped in silence."""
+
+    def __init__(self, where: str, position: int, reason: str) -> None:
+        super().__init__(f"{where} is damaged at byte {position}: {reason}")
+        self.where = where
+        self.position = position
+        self.reason = reason
+        self.hint = "run 'goqueue log verify', then 'goqueue log repair' with the broker stopped"
+
+
+class DamagedIndex(StorageError):
+    """A derived file (index, snapshot) that fails its checksum: it is built again from the log."""
+
+    def __init__(self, where: str, reason: str) -> None:
+        super().__init__(f"{where} is damaged: {reason}")
+        self.where = where
+        self.reason = reason
+
+
+class LogPoisoned(StorageError):
+    """A sync failed earlier, so nothing more can be promised for this log until restart."""
+
+    def __init__(self, where: str, cause: str) -> None:
+        super().__init__(f"{where} takes no more writes since a sync failed: {cause}")
+        self.hint = "check the disk, then restart the broker"
+
+
+class DiskFull(StorageError):
+    """No space left. Reads go on; writes resume when there is room."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__(f"no space left on the disk of {where}")
+        self.hint = "free some space: writes resume by themselves"
+
+
+class DataDirectoryInUse(StorageError):
+    """Another process holds the data directory."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"data directory {path} is in use by another process")
+        self.hint = "stop that process, or choose another --data-dir"
+
+
+class CoordinatorLoading(GoQueueError):
+    """The coordinator is replaying its log; ask again."""
+
+
+class CoordinatorUnavailable(GoQueueError):
+    """The coordinator lost its log or its leadership; ask again."""
+
+
+class NotLeader(GoQueueError):
+    """This node does not lead the partition."""
+
+
+class FencedLeaderEpoch(GoQueueError):
+    """The caller's leader epoch is older than ours."""
+
+
+class UnknownLeaderEpoch(GoQueueError):
+    """The caller's leader epoch is newer than ours."""
+
+
+class NotEnoughReplicas(GoQueueError):
+    """Fewer in-sync replicas than `min.insync.replicas`."""
+
+
+class RequestTimedOut(GoQueueError):
+    """The wait asked for ended before the answer came."""
+
+
+class TooBusy(GoQueueError):
+    """A limit of the node was reached; nothing was done."""
+
+
+class ShuttingDown(GoQueueError):
+    """The node is stopping."""
+
+
+class ConfigError(GoQueueError):
+    """The settings the node was started with, all problems at once."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
