@@ -30,6 +30,7 @@ from goqueue.pipeline.declared.spec import (
     Window,
 )
 from goqueue.pipeline.declared.sql import BadSql, check_expression, columns_of, tables_of
+from goqueue.pipeline.errors import BadOption
 
 _TRIGGER = re.compile(r"^(available-now|once|\d+ ?(ms|s|m|h|seconds?|minutes?|hours?))$")
 
@@ -66,6 +67,17 @@ def streams_of(pipeline: Pipeline) -> set[str]:
     return streams
 
 
+def topics_of(pipeline: Pipeline) -> dict[str, str]:
+    """Every topic that is read or written, by its place in the file."""
+    named = {
+        f"sources.{name}.topic": source.topic for name, source in pipeline.sources.items() if source.topic is not UNSET
+    }
+    named |= {f"sinks.{name}.topic": sink.topic for name, sink in pipeline.sinks.items() if isinstance(sink, TopicSink)}
+    if pipeline.dead_letters is not UNSET:
+        named["dead_letters"] = pipeline.dead_letters
+    return named
+
+
 def _head(pipeline: Pipeline) -> Iterator[Problem]:
     if not _TRIGGER.match(pipeline.trigger):
         yield Problem("trigger", f"{pipeline.trigger!r} is no trigger", "write 500ms, 10s, 5m or available-now")
@@ -88,6 +100,8 @@ def _sources(pipeline: Pipeline, unread: Collection[str]) -> Iterator[Problem]:
             )
         if source.schema is not UNSET:
             yield from _sql(f"sources.{name}.schema", columns_of, source.schema)
+        if source.options and source.is_stream:
+            yield from _options(f"sources.{name}.options", source.options, is_sink=False)
     if not unread and not any(source.is_stream for source in pipeline.sources.values()):
         yield Problem("sources", "at least one source must be a topic", "use `goqueue jobs import` to bring files in")
 
@@ -100,9 +114,7 @@ def _steps(pipeline: Pipeline, folder: Path | None, known: set[str], places: Map
         if not problems:
             for read in step_reads(step):
                 if read not in known:
-                    yield Problem(
-                        path, f"reads {read!r}, which is no source or earlier step", f"there are {_names(known)}"
-                    )
+                    yield _nowhere(path, read, known)
         yield from _step_rules(pipeline, step, path, folder)
         known.add(name)
 
@@ -156,6 +168,8 @@ def _sinks(pipeline: Pipeline, known: set[str], places: Mapping[str, str]) -> It
                 yield _nowhere(path, read, known)
         if isinstance(sink, TopicSink):
             yield from _topic(f"{path}.topic", sink.topic)
+            if sink.options:
+                yield from _options(f"{path}.options", sink.options, is_sink=True)
 
 
 def _tests(pipeline: Pipeline, unread: Collection[str]) -> Iterator[Problem]:
@@ -180,6 +194,21 @@ def _sql(path: str, parse: Callable[[str], object], text: str) -> Iterator[Probl
         parse(text)
     except BadSql as error:
         yield Problem(path, f"not SQL: {error}")
+
+
+def _options(path: str, options: Mapping[str, str], *, is_sink: bool) -> Iterator[Problem]:
+    # Imported only if there are any: these modules take longer than all other checks.
+    from goqueue.pipeline.options import SERVERS, parse_source_options
+    from goqueue.pipeline.sink_options import parse_sink_options
+
+    given = {SERVERS: "127.0.0.1:9092", **options}
+    try:
+        if is_sink:
+            parse_sink_options({"topic": "any", **given})
+        else:
+            parse_source_options({"subscribe": "any", **given})
+    except BadOption as error:
+        yield Problem(path, str(error))
 
 
 def _topic(path: str, name: str) -> Iterator[Problem]:

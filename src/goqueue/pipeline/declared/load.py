@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,6 +11,7 @@ import msgspec
 import yaml
 from msgspec import UNSET
 
+from goqueue.errors import InvalidRequest
 from goqueue.forms import form_problem
 from goqueue.pipeline.declared.check import problems_of
 from goqueue.pipeline.declared.problems import PipelineInvalid, Problem
@@ -71,7 +72,7 @@ class _Reading:
         if not isinstance(raw, Mapping):
             self.problem("", "a pipeline is a mapping with name, sources, steps and sinks")
             return None
-        head = self.convert({key: value for key, value in raw.items() if key not in _LISTS}, Head, "")
+        head = self._head({key: value for key, value in raw.items() if key not in _LISTS})
         sources = self._sources(raw.get("sources"))
         steps = self._chain(raw.get("steps", []), last_source=next(reversed(sources), None))
         last = next(reversed(steps), next(reversed(sources), None))
@@ -79,14 +80,22 @@ class _Reading:
         cases = [self.convert(case, Case, f"tests[{at}]") for at, case in enumerate(raw.get("tests") or [])]
         for name in steps.keys() & sources.keys():
             self.problem(f"steps.{name}", "a source has this name already")
-        # With a head that is wrong the rest is checked under any name.
         return Pipeline(
-            **msgspec.structs.asdict(head or Head(name="unnamed", dead_letters="unknown")),
+            **msgspec.structs.asdict(head),
             sources=sources,
             steps=steps,
             sinks=sinks,
             tests=[case for case in cases if case is not None],
         )
+
+    def _head(self, raw: Mapping[str, Any]) -> Head:
+        head = self.convert(raw, Head, "")
+        if head is None:
+            # Its name is missing, or none: the rest is checked under any name.
+            known = len(self.problems)
+            head = self.convert({**raw, "name": "unnamed"}, Head, "")
+            del self.problems[known:]
+        return head or Head(name="unnamed", dead_letters="unknown")
 
     def _sources(self, raw: Any) -> dict[str, Source]:
         if not isinstance(raw, Mapping) or not raw:
@@ -168,19 +177,40 @@ class _Reading:
         return raw
 
     def convert(self, raw: Any, kind: type[T], path: str) -> T | None:
-        """One part of the file, or a problem with it."""
-        try:
-            return msgspec.convert(raw, kind, strict=True)
-        except msgspec.ValidationError as error:
-            refusal = form_problem(error, kind)
+        """One part of the file, without what is wrong in it; None if too little is left of it."""
+        left_out: set[str] = set()
+        while True:
+            try:
+                return msgspec.convert(raw, kind, strict=True)
+            except msgspec.ValidationError as error:
+                refusal = form_problem(error, kind)
             inner = refusal.field or ""
-            message = str(refusal).removeprefix(f"{inner}: ")
-            self.problem(_joined(path, inner), message, hint=refusal.hint)
-            return None
+            first = inner.split(".")[0].split("[")[0]
+            if first not in left_out and not _is_meant(first, self.problems):
+                self.problem(_joined(path, inner), _message(refusal, raw), hint=refusal.hint)
+            if not isinstance(raw, Mapping) or first not in raw:
+                return None
+            # What is left may have mistakes of its own.
+            left_out.add(first)
+            raw = {key: value for key, value in raw.items() if key != first}
 
     def problem(self, path: str, message: str, *, hint: str | None = None) -> None:
         """Remember what is wrong, and where."""
         self.problems.append(Problem(path, message, hint))
+
+
+def _is_meant(missing: str, told: Sequence[Problem]) -> bool:
+    """Whether the last problem is that what is missing here was misspelt."""
+    return bool(told) and told[-1].hint == f"did you mean {missing!r}?"
+
+
+def _message(refusal: InvalidRequest, raw: Any) -> str:
+    field = refusal.field or ""
+    message = str(refusal).removeprefix(f"{field}: ")
+    if "matching regex" in message and isinstance(raw, Mapping) and field in raw:
+        # The hint says it in words.
+        return f"{raw[field]!r} does not fit"
+    return message
 
 
 def _joined(path: str, inner: str) -> str:

@@ -18,7 +18,7 @@ class Problem:
     line: int | None = None
 
     def __str__(self) -> str:
-        where = f"line {self.line}, {self.path}" if self.line else self.path
+        where = ", ".join(part for part in (f"line {self.line}" if self.line else "", self.path) if part)
         tail = f" ({self.hint})" if self.hint else ""
         return f"{where}: {self.message}{tail}" if where else f"{self.message}{tail}"
 

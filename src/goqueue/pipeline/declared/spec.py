@@ -12,8 +12,20 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-Name = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", description="Letters, digits and underscores.")]
-Interval = Annotated[str, Meta(pattern=r"^\d+ ?(ms|s|m|h|d|milliseconds?|seconds?|minutes?|hours?|days?)$")]
+
+def _text(pattern: str, hint: str) -> Meta:
+    """Text of a form; the hint is for editors and for whoever wrote something else."""
+    return Meta(pattern=pattern, description=hint, extra={"hint": hint})
+
+
+Name = Annotated[str, _text(r"^[A-Za-z_][A-Za-z0-9_]*$", "use letters, digits and underscores")]
+Interval = Annotated[
+    str,
+    _text(
+        r"^\d+ ?(ms|s|m|h|d|milliseconds?|seconds?|minutes?|hours?|days?)$",
+        "write a length of time, as in 500ms, 10s, 5m, 1h or 2d",
+    ),
+]
 SourceFormat = Literal["parquet", "json", "csv", "orc", "text"]
 
 
@@ -119,7 +131,7 @@ class Join(Step, kw_only=True):
 class Python(Step, kw_only=True):
     """A function over Arrow: it gets an iterator of RecordBatch and yields RecordBatch."""
 
-    function: Annotated[str, Meta(pattern=r"^[\w.]+:\w+$", description="module:function")]
+    function: Annotated[str, _text(r"^[\w.]+:\w+$", "write module:function")]
     schema: str
 
 
@@ -176,7 +188,7 @@ class DeltaSink(Sink, kw_only=True):
 class IcebergSink(Sink, kw_only=True):
     """An Iceberg table in a catalog that pyiceberg knows."""
 
-    table: str
+    table: Annotated[str, _text(r"^[^.]+(\.[^.]+)+$", "write namespace.table, as in lake.events")]
     catalog: dict[str, str] = {}
 
 
@@ -211,7 +223,10 @@ class Case(Form, kw_only=True):
 class Head(Form, kw_only=True):
     """What stands at the top of the file."""
 
-    name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
+    name: Annotated[
+        str,
+        _text(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$", "use letters, digits, dots, underscores and dashes, 100 at most"),
+    ]
     broker: str = "127.0.0.1:9092"
     # ./checkpoints/{name} unless said otherwise
     checkpoint: str | UnsetType = UNSET

@@ -9,6 +9,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 _DIALECT = "spark"
+_SCHEMA_FORM = "write a schema as in: id BIGINT, paid BOOLEAN, at TIMESTAMP"
 
 
 class BadSql(ValueError):
@@ -33,11 +34,14 @@ def check_expression(text: str) -> None:
 @cache
 def columns_of(schema: str) -> tuple[str, ...]:
     """The columns of a schema such as `id BIGINT, paid BOOLEAN`."""
-    tree = _parsed(f"CREATE TABLE t ({schema})")
-    columns = tuple(column.name for column in tree.find_all(exp.ColumnDef) if isinstance(column.parent, exp.Schema))
-    if not columns or any(column.kind is None for column in tree.find_all(exp.ColumnDef)):
-        raise BadSql("write a schema as in: id BIGINT, paid BOOLEAN, at TIMESTAMP")
-    return columns
+    try:
+        tree = _parsed(f"CREATE TABLE t ({schema})")
+    except BadSql as error:
+        raise BadSql(f"{error}: {_SCHEMA_FORM}") from None
+    columns = tree.this.expressions if isinstance(tree.this, exp.Schema) else []
+    if not columns or not all(isinstance(column, exp.ColumnDef) and column.kind for column in columns):
+        raise BadSql(f"a column has no type: {_SCHEMA_FORM}")
+    return tuple(column.name for column in columns)
 
 
 def _parsed(text: str) -> exp.Expr:

@@ -91,7 +91,13 @@ def test_all_problems_are_told_at_once_with_their_lines() -> None:
         ("name: few,", "name: parsed,", "there is a step 'parsed' already"),
         ("SELECT p.id", "DROP TABLE x; SELECT p.id", "not SQL"),
         ('"id BIGINT, customer STRING"', '"id, customer"', "not SQL"),
-        ("name: orders\n", "name: ../orders\n", "name"),
+        ('"id BIGINT, customer STRING"', '"id BIGINT, customer"', "write a schema as in"),
+        ('"id BIGINT, customer STRING"', '"id BIGIT"', "near 'BIGIT': write a schema as in"),
+        ("name: orders\n", "name: ../orders\n", "'../orders' does not fit (use letters, digits, dots"),
+        ("name: orders\n", "", "'name' is missing"),
+        ("topic: {topic: orders.few, key: id}", "iceberg: {table: few}", "write namespace.table"),
+        ("key: id}", "key: id, options: {compresion: gzip}}", "option compresion"),
+        ("{topic: orders}", "{topic: orders, options: {transport: post}}", "option transport"),
         ("sinks:\n  - topic: {topic: orders.few, key: id}", "sinks: []", "name at least one sink"),
     ],
 )
@@ -99,6 +105,18 @@ def test_a_mistake_is_told_in_words(old: str, new: str, told: str) -> None:
     found = problems(changed(old, new))
 
     assert any(told in line for line in found), found
+
+
+def test_all_mistakes_in_one_part_are_told() -> None:
+    found = problems(changed("name: orders\n", "name: a b\ntriger: 1s\nbroker: localhost\n"))
+
+    assert [line.split(":")[0] for line in found] == ["line 2, name", "line 3, triger", "line 4, broker"]
+
+
+def test_a_misspelt_field_is_one_mistake() -> None:
+    (found,) = problems(changed("topic: {topic: orders.few, key: id}", "delta: {pth: ./few}"))
+
+    assert "sinks[0].delta.pth: there is no field 'pth' (did you mean 'path'?)" in found
 
 
 def test_whoever_refers_to_a_broken_part_is_not_blamed() -> None:
