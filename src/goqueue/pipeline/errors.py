@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from inspect import isgeneratorfunction
 from typing import Any, TypeVar
@@ -11,6 +13,8 @@ from typing import Any, TypeVar
 from goqueue.errors import GoQueueError
 
 F = TypeVar("F", bound=Callable[..., Any])
+# An error of ours inside what Spark tells: its type, and its message up to the end of the line.
+_OURS = re.compile(r"\bgoqueue(?:\.\w+)+: (.+)")
 
 
 class PipelineError(GoQueueError):
@@ -35,8 +39,37 @@ class DataLost(PipelineError):
         )
 
 
+class SparkFailed(PipelineError):
+    """Spark gave up; says with what, in one line."""
+
+
 class RowRefused(PipelineError):
     """A row that cannot become a message."""
+
+
+def told_by_spark(error: BaseException) -> str:
+    """What went wrong in one line, without Spark's stacks: our own words if there are any, else its first ones."""
+    text = str(error)
+    ours = _OURS.findall(text)
+    if ours:
+        return str(ours[-1])
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    told = [line for line in lines if not line.startswith(("at ", "File ", "Traceback", "JVM stacktrace", "..."))]
+    return (told or [type(error).__name__])[0][:500]
+
+
+@contextmanager
+def spark_in_one_line() -> Iterator[None]:
+    """What Spark raises inside becomes an error of ours."""
+    try:
+        yield
+    except GoQueueError:
+        raise
+    except Exception as error:
+        # Known by name: whoever only plans has not imported Spark.
+        if not type(error).__module__.startswith(("pyspark.", "py4j.")):
+            raise
+        raise SparkFailed(told_by_spark(error)) from None
 
 
 def in_one_line(function: F) -> F:

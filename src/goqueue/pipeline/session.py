@@ -8,12 +8,12 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from goqueue.pipeline.java import find_java
+from goqueue.pipeline.whole import is_alive
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -118,18 +118,9 @@ def _own_folder(root: Path) -> Path:
     """A folder for this process; folders of processes that are gone are removed."""
     root.mkdir(parents=True, exist_ok=True)
     for other in root.iterdir():
-        if other.name.isdigit() and int(other.name) != os.getpid() and not _is_alive(int(other.name)):
+        if other.name.isdigit() and int(other.name) != os.getpid() and not is_alive(int(other.name)):
             shutil.rmtree(other, ignore_errors=True)
     mine = root / str(os.getpid())
     mine.mkdir(exist_ok=True)
     atexit.register(shutil.rmtree, mine, ignore_errors=True)
     return mine
-
-
-def _is_alive(pid: int) -> bool:
-    with suppress(PermissionError):
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return False
-    return True

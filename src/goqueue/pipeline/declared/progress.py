@@ -70,11 +70,14 @@ def _lag(progress: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _offsets(text: Any) -> dict[str, dict[str, int]]:
-    """Offsets by topic and partition, as sources write them; empty if they are written otherwise."""
+    """Offsets by topic and partition, as sources write them; empty if they are written otherwise.
+
+    What stands beside the topics, such as the name of a group, is left out.
+    """
     try:
         value = json.loads(text) if isinstance(text, str) else text
     except ValueError:
         return {}
-    if not isinstance(value, dict) or not all(isinstance(one, dict) for one in value.values()):
+    if not isinstance(value, dict):
         return {}
-    return value
+    return {topic: partitions for topic, partitions in value.items() if isinstance(partitions, dict)}

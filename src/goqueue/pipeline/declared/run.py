@@ -19,6 +19,7 @@ from goqueue.pipeline.declared.build import Built, build, make_importable
 from goqueue.pipeline.declared.progress import QueryProgress, progress_of
 from goqueue.pipeline.declared.sinks import DEAD_LETTERS, group_of, start_dead_letters, start_sink
 from goqueue.pipeline.declared.spec import Parse, Pipeline, Source
+from goqueue.pipeline.errors import told_by_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,6 +43,7 @@ class _Sink:
     name: str
     start: Callable[[], StreamingQuery]
     query: StreamingQuery | None = None
+    is_done: bool = False
     restarts: int = 0
     failures_in_row: int = 0
     batches_seen: int = -1
@@ -67,15 +69,14 @@ class PipelineRun:
         """Start what should run, look at what does; True once every query has ended in order."""
         for sink in self._sinks:
             self._tend(sink)
-        return all(
-            sink.query is not None and not sink.query.isActive and sink.last_error is None for sink in self._sinks
-        )
+        return all(sink.is_done for sink in self._sinks)
 
     def stop(self) -> None:
         """End after the batches that are being written."""
         for sink in self._sinks:
-            if sink.query is not None and sink.query.isActive:
+            if sink.query is not None:
                 sink.query.stop()
+                sink.progress = progress_of(sink.query, sink.progress)
 
     def status(self) -> list[dict[str, Any]]:
         """How every sink fares, for people and programs."""
@@ -96,15 +97,19 @@ class PipelineRun:
             if self._now_ms() >= sink.resume_at_ms:
                 self._start(sink)
             return
+        # In this order: what is told of a query that has ended is all there is to tell.
+        is_active = sink.query.isActive
         sink.progress = progress_of(sink.query, sink.progress)
         if sink.progress.batch > sink.batches_seen:
             sink.batches_seen = sink.progress.batch
             sink.failures_in_row = 0
             sink.last_error = None
-        if sink.query.isActive:
+        if is_active:
             return
         error = sink.query.exception()
-        if error is not None:
+        if error is None:
+            sink.is_done = True
+        else:
             self._failed(sink, error)
 
     def _start(self, sink: _Sink) -> None:
@@ -114,7 +119,7 @@ class PipelineRun:
             self._failed(sink, error)
 
     def _failed(self, sink: _Sink, error: BaseException) -> None:
-        sink.last_error = first_line(error)
+        sink.last_error = told_by_spark(error)
         sink.failures_in_row += 1
         if sink.failures_in_row >= FAILURES_MAX:
             raise PipelineFailed(f"{sink.name} failed {sink.failures_in_row} times in a row: {sink.last_error}")
@@ -153,11 +158,3 @@ def _topic_options(pipeline: Pipeline, source: Source, group: str) -> Mapping[st
     if source.max_per_batch is not UNSET:
         options["maxOffsetsPerTrigger"] = str(source.max_per_batch)
     return options | source.options
-
-
-def first_line(error: BaseException) -> str:
-    """What went wrong, without Spark's stack: the last line that says something in words."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = [line for line in lines if not line.startswith(("at ", "File ", "Traceback", "JVM stacktrace", "..."))]
-    ours = [line for line in told if "goqueue." in line and "Error" in line]
-    return (ours or told or [type(error).__name__])[-1 if ours else 0][:500]

@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from goqueue.errors import InvalidRequest
 from goqueue.pipeline.declared.spec import Pipeline
+from goqueue.pipeline.whole import is_alive
 
 _STATUS, _STOP = "run.json", "stop"
 
@@ -20,7 +22,12 @@ class RunFiles:
         self._folder = Path(pipeline.checkpoint_path)
 
     def begin(self) -> None:
-        """A run begins: nobody has asked it to stop yet."""
+        """A run begins, unless another has not ended; nobody has asked it to stop yet."""
+        other = self.read()
+        if other is not None and other["running"] and other["pid"] != os.getpid():
+            raise InvalidRequest(
+                f"it runs already, as process {other['pid']}: end that one with `goqueue pipeline stop` first"
+            )
         self._folder.mkdir(parents=True, exist_ok=True)
         (self._folder / _STOP).unlink(missing_ok=True)
 
@@ -36,7 +43,7 @@ class RunFiles:
             status: dict[str, Any] = json.loads((self._folder / _STATUS).read_text())
         except (OSError, ValueError):
             return None
-        return {**status, "running": status.get("state") == "running" and _is_alive(int(status["pid"]))}
+        return {**status, "running": status.get("state") == "running" and is_alive(int(status["pid"]))}
 
     def ask_to_stop(self) -> None:
         """Leave word that the run shall end."""
@@ -46,13 +53,3 @@ class RunFiles:
     def is_asked_to_stop(self) -> bool:
         """Whether somebody left word."""
         return (self._folder / _STOP).exists()
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
