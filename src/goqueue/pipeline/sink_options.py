@@ -13,9 +13,19 @@ from goqueue.codec.compression import Codec
 from goqueue.errors import GoQueueError
 from goqueue.pipeline.columns import RECORD_COLUMNS
 from goqueue.pipeline.errors import BadOption
-from goqueue.pipeline.options import SERVERS, check_names, one_of, size
+from goqueue.pipeline.options import SERVERS, check_names, number, one_of, size
 
-SINK_OPTIONS = (SERVERS, "topic", "guarantee", "writer", "deadLetterTopic", "compression", "batchBytes", "path")
+SINK_OPTIONS = (
+    SERVERS,
+    "topic",
+    "guarantee",
+    "writer",
+    "epoch",
+    "deadLetterTopic",
+    "compression",
+    "batchBytes",
+    "path",
+)
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactly-once", "at-least-once"
 _TEXT = ("binary", "string")
 _WHOLE = ("int", "bigint", "smallint", "tinyint")
@@ -46,6 +56,8 @@ class SinkOptions:
     dead_letter_topic: str | None
     codec: int
     batch_bytes: int
+    # Of a batch write under a writer's name: an epoch is written once, and a later one drops what older ones staged.
+    epoch: int = 0
     kafka: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -81,6 +93,7 @@ def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
         dead_letter_topic=options.get("deadlettertopic"),
         codec=int(Codec[chosen.upper()]),
         batch_bytes=size(options, "batchBytes") or 256 * 1024,
+        epoch=number(options, "epoch") or 0,
         kafka=kafka,
     )
 

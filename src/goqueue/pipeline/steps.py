@@ -1,7 +1,7 @@
-"""Named steps of the sink, at which a test may stop the process that reaches them.
+"""Named steps of sinks and jobs, at which a test may stop the process that reaches them.
 
 `GOQUEUE_SPARK_STEPS=kill:staged:3:/tmp/x` kills the process that reaches the step `staged` of
-batch 3, once: the file is the mark that it was done. With `hold` in place of `kill` it waits there
+batch 3, or of `any` batch, once: the file is the mark that it was done. With `hold` in place of `kill` it waits there
 until `/tmp/x.go` exists, so that somebody else can be killed meanwhile. Several orders are
 separated by commas. Without the variable a step costs one lookup.
 """
@@ -21,7 +21,7 @@ def reached(step: str, epoch: int) -> None:
     """Tell that a step of an epoch was reached."""
     for order in filter(None, os.environ.get(VARIABLE, "").split(",")):
         act, wanted, number, mark = order.split(":", 3)
-        if wanted == step and int(number) == epoch:
+        if wanted == step and number in {str(epoch), "any"}:
             _obey(act, Path(mark))
 
 

@@ -3,7 +3,7 @@
 Exactly once rests on the broker's prepared transactions. A stream's writer is named by its
 query, and the epoch is the batch's number: a batch that runs again after its commit opens
 nothing and writes nothing, one that runs again before it takes the place of the first try.
-A batch write is a writer of its own with the single epoch 0.
+A batch write is a writer of its own with the single epoch 0, unless it is given a name and an epoch.
 """
 
 from __future__ import annotations
@@ -108,17 +108,17 @@ class BatchWriter(DataSourceArrowWriter):
     @in_one_line
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """One task's rows."""
-        return write_rows(self.options, self.name, 0, iterator)
+        return write_rows(self.options, self.name, self.options.epoch, iterator)
 
     @in_one_line
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """All tasks have staged."""
-        publish(self.options, messages, 0)
+        publish(self.options, messages, self.options.epoch)
 
     @in_one_line
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Some task failed."""
-        drop(self.options, messages, 0)
+        drop(self.options, messages, self.options.epoch)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):

@@ -71,7 +71,9 @@ def test_an_export_has_every_message_with_its_place_by_day(
         found += [(partition, row["offset"], row["value"]) for row in rows]
     assert sorted(found) == places(read(filled).collect())
     assert {file["path"].split("/")[2] for file in report.tables["Files"]} == {"day=2026-01-01", "day=2026-01-02"}
-    assert not list((tmp_path / "out").glob(".staging*"))
+    assert [path.name for path in tmp_path.glob("out*")] == ["out"]
+    with pytest.raises(InvalidRequest, match="not empty: export to a new folder"):
+        export(spark, {**options(broker), "subscribe": filled}, tmp_path / "out", catalog=catalog, show=silent)
     if lake is LakeFormat.DELTA:
         from deltalake import DeltaTable
 
@@ -120,10 +122,17 @@ def test_an_import_of_nothing_is_refused_in_words(spark: Any, broker: BrokerProc
         import_files(spark, str(tmp_path / "none.csv"), FileFormat.CSV, options(broker), "t")
 
 
-@pytest.mark.parametrize("speed", [None, 1_000_000.0])
+@pytest.mark.parametrize(("speed", "slices"), [(None, 1), (10.0, 3)])
 def test_a_replay_sends_a_range_of_time_in_its_old_order(
-    spark: Any, broker: BrokerProcess, read: Read, filled: str, topic: Callable[..., str], speed: float | None
+    spark: Any,
+    broker: BrokerProcess,
+    read: Read,
+    filled: str,
+    topic: Callable[..., str],
+    speed: float | None,
+    slices: int,
 ) -> None:
+    shown: list[tuple[int, int]] = []
     target = topic(2, **{"retention.ms": "-1"})
 
     report = replay(
@@ -134,11 +143,12 @@ def test_a_replay_sends_a_range_of_time_in_its_old_order(
         from_ms=START_MS + 90_000,
         to_ms=START_MS + DAY_MS + 96_000,
         speed=speed,
-        show=silent,
+        show=lambda done, total: shown.append((done, total)),
         sleep=lambda _seconds: None,
     )
 
     assert report.facts["messages"] == 46
+    assert shown[-1] == (slices, slices)
     sent = sorted(read(target).collect(), key=lambda row: (row.partition, row.offset))
     old = sorted(read(filled).collect(), key=lambda row: (row.partition, row.offset))
     wanted = [row for row in old if 50 <= int(bytes(row.value).split()[1]) < 96]

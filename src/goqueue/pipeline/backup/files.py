@@ -17,7 +17,8 @@ from pathlib import Path
 import mmh3
 
 from goqueue.codec.frame import FrameDamage, walk_frames
-from goqueue.pipeline.backup.manifest import BackupStore, LogFile, sync_folder
+from goqueue.pipeline.backup.manifest import BackupStore, LogFile
+from goqueue.pipeline.whole import fresh_name, sync_folder
 
 _NS_PER_MS = 1_000_000
 
@@ -166,7 +167,7 @@ def _store(store: BackupStore, hash_: str, source: Path, size: int) -> None:
 
 def _copy_bytes(source: Path, target: Path, size: int) -> None:
     """Copy inside the kernel, to a name that is taken only when all is there."""
-    fresh = target.with_name(f"{target.name}.{os.getpid()}.new")
+    fresh = fresh_name(target)
     with source.open("rb") as reader, fresh.open("wb") as writer:
         copied = 0
         while copied < size:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import os
 import re
 import time
 from collections import Counter
@@ -14,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 from goqueue.errors import GoQueueError, InvalidRequest
 from goqueue.pipeline.backup import plan
 from goqueue.pipeline.backup.files import Damaged, copy_file, hash_of, restore_file, verify_file
-from goqueue.pipeline.backup.manifest import BackupStore, LogFile, Manifest, write_durably
+from goqueue.pipeline.backup.manifest import BackupStore, LogFile, Manifest
 from goqueue.pipeline.jobs.report import Report
 from goqueue.pipeline.jobs.tasks import ShowProgress, run_tasks
+from goqueue.pipeline.steps import reached
+from goqueue.pipeline.whole import appearing, only_one, refuse_filled, sweep_fresh, write_durably
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -61,16 +62,19 @@ def backup(
     }
     if dry_run or spark is None:
         return report
-    copied = _checked(lambda: run_tasks(spark, "backup", partial(copy_file, target=str(target)), fresh, show))
-    stored = [_store_small(store, path, content) for path, content in checkpoints.items()]
-    manifest = Manifest(
-        name=report.facts["backup"],
-        taken_ms=int(taken.timestamp() * 1000),
-        files=sorted([*kept, *copied, *stored], key=lambda file: file.path),
-        broker=report.facts["broker"],
-        parent=parent.name if parent else None,
-    )
-    store.write(manifest)
+    with only_one(target, "backup"):
+        sweep_fresh(target)
+        copied = _checked(lambda: run_tasks(spark, "backup", partial(copy_file, target=str(target)), fresh, show))
+        stored = [_store_small(store, path, content) for path, content in checkpoints.items()]
+        manifest = Manifest(
+            name=report.facts["backup"],
+            taken_ms=int(taken.timestamp() * 1000),
+            files=sorted([*kept, *copied, *stored], key=lambda file: file.path),
+            broker=report.facts["broker"],
+            parent=parent.name if parent else None,
+        )
+        reached("backup-copied", 0)
+        store.write(manifest)
     return _finished(report, manifest, time.monotonic() - begun)
 
 
@@ -98,25 +102,19 @@ def restore(
     A restore that is killed leaves a directory beside the one asked for, never one that a broker would start on.
     """
     begun = time.monotonic()
-    if data_dir.exists() and any(data_dir.iterdir()):
-        raise InvalidRequest(f"{data_dir} is not empty: a restore never writes over data", field="data_dir")
+    refuse_filled(data_dir, "data_dir", "a restore never writes over data")
     manifest = BackupStore(target).read(name)
     report = Report("restore", is_dry_run=spark is None, facts={"backup": manifest.name, "until_ms": until_ms})
     if spark is None:
         return _finished(report, manifest, 0)
-    fresh = data_dir.with_name(f"{data_dir.name}.restoring-{os.getpid()}")
-    work = partial(restore_file, target=str(target), root=str(fresh), until_ms=until_ms)
-    laid = [file for file in _checked(lambda: run_tasks(spark, "restore", work, manifest.files, show)) if file]
-    if until_ms is None:
-        restored = Manifest(manifest.name, manifest.taken_ms, laid, manifest.broker).ends()
-        if restored != manifest.ends():
-            raise BackupFailed(f"the restored logs end elsewhere than the backup's: {fresh} was left to look at")
-    if data_dir.exists():
-        data_dir.rmdir()
-    fresh.rename(data_dir)
-    return _finished(
-        report, Manifest(manifest.name, manifest.taken_ms, laid, manifest.broker), time.monotonic() - begun
-    )
+    with appearing(data_dir, "restoring") as fresh:
+        work = partial(restore_file, target=str(target), root=str(fresh), until_ms=until_ms)
+        laid = [file for file in _checked(lambda: run_tasks(spark, "restore", work, manifest.files, show)) if file]
+        restored = Manifest(manifest.name, manifest.taken_ms, laid, manifest.broker)
+        if until_ms is None and restored.ends() != manifest.ends():
+            raise BackupFailed("the restored logs end elsewhere than the backup's")
+        reached("restore-laid", 0)
+    return _finished(report, restored, time.monotonic() - begun)
 
 
 def _checked(work: Callable[[], list[Any]]) -> list[Any]:
@@ -146,6 +144,7 @@ def _finished(report: Report, manifest: Manifest, seconds: float) -> Report:
     if seconds:
         report.facts["mb_per_second"] = round(size / 1e6 / seconds, 1)
     report.tables["Topics"] = rows
+    report.draw_bars("Bytes per topic", "topic", "bytes", rows)
     return report
 
 

@@ -9,13 +9,13 @@ same way. So a backup that was killed half-way is no backup, and its objects ser
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
 from goqueue.errors import GoQueueError
+from goqueue.pipeline.whole import write_durably
 
 FORMAT = 1
 
@@ -83,7 +83,7 @@ class BackupStore:
         """A backup by its name; the newest unless named."""
         names = self.names()
         if not names or (name is not None and name not in names):
-            told = f"there are {', '.join(names)}" if names else f"there is none in {self.target}"
+            told = f"there are {', '.join(names)}" if names else f"there is no backup in {self.target}"
             raise BackupNotFound(f"no backup {name!r}: {told}" if name else told)
         return msgspec.json.decode((self.target / "backups" / f"{name or names[-1]}.json").read_bytes(), type=Manifest)
 
@@ -93,23 +93,3 @@ class BackupStore:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_durably(path, msgspec.json.format(msgspec.json.encode(manifest)))
         return path
-
-
-def write_durably(path: Path, content: bytes) -> None:
-    """Write a file so that it is there whole or not at all."""
-    fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
-    with fresh.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)
-    sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder survive a power cut."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

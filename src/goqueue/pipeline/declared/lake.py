@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from goqueue.errors import ConfigError
+from goqueue.pipeline.steps import reached
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -39,6 +40,7 @@ def delta_writer(path: str, writer: str, partition_by: Sequence[str]) -> WriteBa
             partition_by=list(partition_by) or None,
             commit_properties=properties,
         )
+        reached("lake-written", batch)
 
     return write
 
@@ -58,6 +60,7 @@ def iceberg_writer(table: str, catalog: Mapping[str, str], writer: str) -> Write
         target = found.create_table_if_not_exists(table, schema=rows.schema)
         if _last_batch(target, writer) < batch:
             target.append(rows, snapshot_properties={_ICEBERG_WRITER: writer, _ICEBERG_BATCH: str(batch)})
+            reached("lake-written", batch)
 
     return write
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from goqueue.pipeline.jobs.charts import Chart
+from goqueue.pipeline.jobs.queries import messages_per, read_topic, rows_of
 from goqueue.pipeline.jobs.report import Report
 
 if TYPE_CHECKING:
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 def audit(spark: SparkSession, options: Mapping[str, str], topic: str) -> Report:
     """Gaps between offsets, batches sent twice, skewed keys, sizes and rates of one topic."""
     report = Report("audit", facts={"topic": topic})
-    _read(spark, options, topic, "frames").createOrReplaceTempView("audit_frames")
-    _read(spark, options, topic, "records").createOrReplaceTempView("audit_records")
+    read_topic(spark, options, topic, view="frames").createOrReplaceTempView("audit_frames")
+    read_topic(spark, options, topic, view="records").createOrReplaceTempView("audit_records")
     _sizes(spark, report)
     _gaps(spark, report)
     _duplicates(spark, report)
@@ -25,12 +25,8 @@ def audit(spark: SparkSession, options: Mapping[str, str], topic: str) -> Report
     return report
 
 
-def _read(spark: SparkSession, options: Mapping[str, str], topic: str, view: str) -> Any:
-    return spark.read.format("goqueue").options(**options).option("subscribe", topic).option("view", view).load()
-
-
 def _sizes(spark: SparkSession, report: Report) -> None:
-    rows = _rows(
+    rows = rows_of(
         spark,
         """SELECT partition, count(1) AS messages, min(offset) AS first_offset, max(offset) AS last_offset,
                   coalesce(sum(length(value)), 0) AS value_bytes,
@@ -41,13 +37,12 @@ def _sizes(spark: SparkSession, report: Report) -> None:
     report.facts["messages"] = sum(row["messages"] for row in rows)
     report.facts["value_bytes"] = sum(row["value_bytes"] for row in rows)
     report.tables["Partitions"] = rows
-    names = [str(row["partition"]) for row in rows]
-    report.charts.append(Chart("Messages per partition", names, [row["messages"] for row in rows]))
+    report.draw_bars("Messages per partition", "partition", "messages", rows)
 
 
 def _gaps(spark: SparkSession, report: Report) -> None:
     """Offsets that no batch covers. Compaction leaves such holes; on other topics they are a loss."""
-    rows = _rows(
+    rows = rows_of(
         spark,
         """SELECT partition, previous + 1 AS first_missing, offset - 1 AS last_missing FROM (
              SELECT partition, offset, lag(lastOffset) OVER (PARTITION BY partition ORDER BY offset) AS previous
@@ -63,7 +58,7 @@ def _gaps(spark: SparkSession, report: Report) -> None:
 
 def _duplicates(spark: SparkSession, report: Report) -> None:
     """Batches of one producer with the same sequence: an idempotent producer's retry that was stored twice."""
-    rows = _rows(
+    rows = rows_of(
         spark,
         """SELECT partition, producerId, producerEpoch, baseSequence, count(1) AS times, min(offset) AS first_offset
            FROM audit_frames WHERE producerId >= 0 AND baseSequence >= 0 AND NOT isControl
@@ -80,30 +75,21 @@ def _duplicates(spark: SparkSession, report: Report) -> None:
 
 
 def _keys(spark: SparkSession, report: Report) -> None:
-    rows = _rows(
+    rows = rows_of(
         spark,
         """SELECT CAST(key AS STRING) AS key, count(1) AS messages FROM audit_records WHERE key IS NOT NULL
             GROUP BY key ORDER BY messages DESC, key LIMIT 10""",
     )
-    (total,) = _rows(spark, "SELECT count(DISTINCT key) AS keys, count(key) AS keyed FROM audit_records")
+    (total,) = rows_of(spark, "SELECT count(DISTINCT key) AS keys, count(key) AS keyed FROM audit_records")
     report.facts |= {"distinct_keys": total["keys"], "messages_with_key": total["keyed"]}
     if rows and total["keyed"]:
         report.facts["share_of_the_most_frequent_key"] = round(rows[0]["messages"] / total["keyed"], 4)
     report.tables["Most frequent keys"] = rows
-    report.charts.append(Chart("Most frequent keys", [row["key"] for row in rows], [row["messages"] for row in rows]))
+    report.draw_bars("Most frequent keys", "key", "messages", rows)
 
 
 def _rates(spark: SparkSession, report: Report) -> None:
-    rows = _rows(
-        spark,
-        """SELECT date_format(window.start, 'MM-dd HH:mm') AS minute, count(1) AS messages
-           FROM audit_records GROUP BY window(timestamp, '1 minute') ORDER BY min(timestamp)""",
-    )
-    names, counts = [row["minute"] for row in rows], [row["messages"] for row in rows]
-    report.charts.append(Chart("Messages per minute", names, counts, kind="line"))
-    if counts:
-        report.facts["busiest_minute_messages"] = max(counts)
-
-
-def _rows(spark: SparkSession, query: str) -> list[dict[str, Any]]:
-    return [row.asDict() for row in spark.sql(query).collect()]
+    chart = messages_per(spark, "audit_records", "minute")
+    report.charts.append(chart)
+    if chart.values:
+        report.facts["busiest_minute_messages"] = max(chart.values)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from goqueue.pipeline.jobs.charts import Chart
+from goqueue.pipeline.jobs.queries import messages_per, read_topic, rows_of
 from goqueue.pipeline.jobs.report import Report
 
 if TYPE_CHECKING:
@@ -19,13 +19,12 @@ def dlq_report(spark: SparkSession, options: Mapping[str, str], topic: str) -> R
     """Errors grouped, with an example of each and their number over time."""
     from pyspark.sql import functions as sql
 
-    rows = spark.read.format("goqueue").options(**options).option("subscribe", topic)
     values = [sql.expr(f"element_at(filter(headers, h -> h.key = '{name}'), -1).value") for name in _REASONS]
     reason = sql.coalesce(sql.coalesce(*values).cast("string"), sql.lit("no reason given"))
-    letters = rows.option("includeHeaders", "true").load().withColumn("reason", reason)
+    letters = read_topic(spark, options, topic, includeHeaders="true").withColumn("reason", reason)
     letters.createOrReplaceTempView("dead_letters")
     report = Report("dlq-report", facts={"topic": topic})
-    grouped = _rows(
+    grouped = rows_of(
         spark,
         """SELECT reason, count(1) AS messages, min(timestamp) AS first, max(timestamp) AS last,
                    left(CAST(max_by(value, offset) AS STRING), 200) AS example,
@@ -34,17 +33,6 @@ def dlq_report(spark: SparkSession, options: Mapping[str, str], topic: str) -> R
     )
     report.facts |= {"messages": sum(row["messages"] for row in grouped), "reasons": len(grouped)}
     report.tables["Reasons"] = grouped
-    report.charts.append(Chart("By reason", [row["reason"] for row in grouped], [row["messages"] for row in grouped]))
-    trend = _rows(
-        spark,
-        """SELECT date_format(window.start, 'MM-dd HH:mm') AS hour, count(1) AS messages
-           FROM dead_letters GROUP BY window(timestamp, '1 hour') ORDER BY min(timestamp)""",
-    )
-    report.charts.append(
-        Chart("Per hour", [row["hour"] for row in trend], [row["messages"] for row in trend], kind="line")
-    )
+    report.draw_bars("By reason", "reason", "messages", grouped)
+    report.charts.append(messages_per(spark, "dead_letters", "hour"))
     return report
-
-
-def _rows(spark: SparkSession, query: str) -> list[dict[str, Any]]:
-    return [row.asDict() for row in spark.sql(query).collect()]

@@ -1,16 +1,15 @@
 """Export: topics as Parquet files, by topic, partition and day, with their offsets kept.
 
-A task reads its range of offsets and writes its files itself; no row enters the JVM. Files are
-written to a staging folder and moved once all tasks are done, so an export that was killed
-leaves nothing that a reader would take for data, and can be run again.
+A task reads its range of offsets and writes its files itself; no row enters the JVM. The folder
+is filled under another name and appears once all is in it, so an export that was killed leaves
+nothing that a reader would take for data, and can be run again.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import time
+from collections import Counter
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import partial
@@ -22,12 +21,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from goqueue.pipeline.batch_reader import BatchReader
-from goqueue.pipeline.jobs.lakes import commit_delta, commit_iceberg
+from goqueue.pipeline.jobs.lakes import add_to_iceberg, make_delta, mark_pending, sweep_pending
 from goqueue.pipeline.jobs.report import Report
 from goqueue.pipeline.jobs.tasks import ShowProgress, run_tasks
 from goqueue.pipeline.options import SourceOptions, parse_source_options
 from goqueue.pipeline.plan import Task
 from goqueue.pipeline.reading import read_task
+from goqueue.pipeline.steps import reached
+from goqueue.pipeline.whole import appearing, refuse_filled
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,6 +44,7 @@ class LakeFormat(StrEnum):
     ICEBERG = "iceberg"
 
 
+MANIFEST = "_manifest.json"
 _ROW_GROUP_ROWS = 128 * 1024
 
 
@@ -58,6 +60,9 @@ def export(
 ) -> Report:
     """Write what the source options select; without Spark it is only planned."""
     begun = time.monotonic()
+    if lake is LakeFormat.ICEBERG and spark is not None:
+        sweep_pending(to, table, catalog or {})
+    refuse_filled(to, "to", "export to a new folder")
     wanted = parse_source_options({name.lower(): value for name, value in options.items()})
     tasks = BatchReader(wanted, COLUMNS).partitions()
     report = Report("export", is_dry_run=spark is None)
@@ -68,14 +73,18 @@ def export(
     ]
     if spark is None:
         return report
-    staging = to / f".staging-{os.getpid()}"
-    staging.mkdir(parents=True)
-    try:
-        work = partial(_export_task, options=wanted, columns=_columns(lake), staging=str(staging))
+    with appearing(to, "exporting") as fresh:
+        work = partial(_export_task, options=wanted, columns=_columns(lake), folder=str(fresh))
         files = [file for written in run_tasks(spark, "export", work, tasks, show) for file in written]
-        _publish(files, staging, to, lake, table, catalog or {})
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
+        (fresh / MANIFEST).write_text(json.dumps(files, indent=2), encoding="utf-8")
+        if lake is LakeFormat.DELTA:
+            make_delta(fresh, files)
+        elif lake is LakeFormat.ICEBERG:
+            mark_pending(fresh)
+        reached("export-written", 0)
+    if lake is LakeFormat.ICEBERG:
+        reached("export-moved", 0)
+        add_to_iceberg(to, files, table, catalog or {})
     return _finished(report, files, time.monotonic() - begun)
 
 
@@ -84,7 +93,7 @@ def _columns(lake: LakeFormat) -> tuple[str, ...]:
     return tuple(name for name in COLUMNS if lake is not LakeFormat.DELTA or name not in ("topic", "partition"))
 
 
-def _export_task(task: Task, *, options: SourceOptions, columns: tuple[str, ...], staging: str) -> list[dict[str, Any]]:
+def _export_task(task: Task, *, options: SourceOptions, columns: tuple[str, ...], folder: str) -> list[dict[str, Any]]:
     """Write the rows of one task, a file per day."""
     writers: dict[str, pq.ParquetWriter] = {}
     counts: dict[str, dict[str, Any]] = {}
@@ -94,17 +103,17 @@ def _export_task(task: Task, *, options: SourceOptions, columns: tuple[str, ...]
                 f"topic={task.place.topic}/partition={task.place.partition}/day={day}/{task.bounds.start:020d}.parquet"
             )
             if day not in writers:
-                file = Path(staging) / path
+                file = Path(folder) / path
                 file.parent.mkdir(parents=True, exist_ok=True)
                 writers[day] = pq.ParquetWriter(file, rows.schema, compression="zstd")
-                counts[day] = {"path": path, "rows": 0, "first_offset": rows["offset"][0].as_py()}
+                counts[day] = {"path": path, "day": day, "rows": 0, "first_offset": rows["offset"][0].as_py()}
             writers[day].write_batch(rows, row_group_size=_ROW_GROUP_ROWS)
             counts[day]["rows"] += rows.num_rows
             counts[day]["last_offset"] = rows["offset"][-1].as_py()
     for writer in writers.values():
         writer.close()
     for one in counts.values():
-        one["bytes"] = (Path(staging) / one["path"]).stat().st_size
+        one["bytes"] = (Path(folder) / one["path"]).stat().st_size
     return list(counts.values())
 
 
@@ -118,24 +127,13 @@ def _by_day(batch: pa.RecordBatch) -> list[tuple[str, pa.RecordBatch]]:
     return [(name, batch.filter(pc.equal(days, name))) for name in names]
 
 
-def _publish(
-    files: list[dict[str, Any]], staging: Path, to: Path, lake: LakeFormat, table: str, catalog: Mapping[str, str]
-) -> None:
-    """Move what was staged to where readers look, then say what it is."""
-    for file in files:
-        path = to / file["path"]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        (staging / file["path"]).replace(path)
-    if lake is LakeFormat.DELTA:
-        commit_delta(to, files)
-    elif lake is LakeFormat.ICEBERG:
-        commit_iceberg(to, files, table, catalog)
-    (to / "_manifest.json").write_text(json.dumps(files, indent=2), encoding="utf-8")
-
-
 def _finished(report: Report, files: list[dict[str, Any]], seconds: float) -> Report:
     rows, size = sum(file["rows"] for file in files), sum(file["bytes"] for file in files)
     report.facts |= {"files": len(files), "rows": rows, "bytes": size, "seconds": round(seconds, 2)}
     report.facts["rows_per_second"] = round(rows / seconds) if seconds else 0
     report.tables["Files"] = files
+    days = Counter[str]()
+    for file in files:
+        days[file["day"]] += file["rows"]
+    report.draw_bars("Rows per day", "day", "rows", [{"day": day, "rows": days[day]} for day in sorted(days)])
     return report

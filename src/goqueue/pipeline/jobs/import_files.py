@@ -1,4 +1,4 @@
-"""Import: files to a topic, rows with the same key in the order in which they stand in the files."""
+"""Import: files to a topic, rows with the same key in the order in which they stand in the files, by name."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from goqueue.errors import InvalidRequest
 from goqueue.pipeline.jobs.report import Report
+from goqueue.pipeline.jobs.sending import Sender
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -23,7 +24,8 @@ class FileFormat(StrEnum):
     PARQUET = "parquet"
 
 
-_ROW = "__row"
+# Where a row stands: its file, the part of it that a task reads, and the place in there.
+_FILE, _PART, _ROW = "__file", "__part", "__row"
 
 
 def import_files(
@@ -39,23 +41,34 @@ def import_files(
     dry_run: bool = False,
 ) -> Report:
     """Send every row of the files to the topic, all or none. `key` and `value` are SQL expressions."""
+    from pyspark.sql import functions as sql
+
     begun = time.monotonic()
-    if not Path(files).exists() and "*" not in files:
-        raise InvalidRequest(f"there is nothing at {files}", field="files")
+    check_files(files)
     reader = spark.read.format(file_format).option("mode", "FAILFAST")
     reader = reader.option("header", "true") if file_format is FileFormat.CSV else reader
     rows = (reader if schema is None else reader.schema(schema)).load(files)
     messages = _messages(rows, key, value)
     report = Report("import", is_dry_run=dry_run)
-    report.facts |= {"files": files, "topic": topic, "columns": rows.columns, "rows": rows.count()}
+    report.facts |= {"files": files, "topic": topic, "columns": rows.columns}
+    per_file = rows.groupBy(sql.col("_metadata.file_name").alias("file")).agg(sql.count(sql.lit(1)).alias("rows"))
+    counted = [row.asDict() for row in per_file.orderBy("file").collect()]
+    report.facts["rows"] = sum(row["rows"] for row in counted)
+    report.tables["Files"] = counted
+    report.draw_bars("Rows per file", "file", "rows", counted)
     if dry_run:
         first = messages.limit(5).selectExpr("CAST(key AS STRING) AS key", "CAST(value AS STRING) AS value").collect()
         report.tables["First messages"] = [row.asDict() for row in first]
         return report
-    writer = messages.drop(_ROW).write.format("goqueue").options(**options).option("topic", topic)
-    writer.mode("append").save()
+    Sender("import", options, topic, files, file_format, key, value, schema).send(messages.drop(_FILE, _PART, _ROW))
     report.facts["seconds"] = round(time.monotonic() - begun, 2)
     return report
+
+
+def check_files(files: str) -> None:
+    """Raise unless there is something at the path, which may be a pattern or an address."""
+    if not Path(files).exists() and not set("*?[{").intersection(files) and "://" not in files:
+        raise InvalidRequest(f"there is nothing at {files}", field="files")
 
 
 def _messages(rows: DataFrame, key: str | None, value: str | None) -> DataFrame:
@@ -66,9 +79,11 @@ def _messages(rows: DataFrame, key: str | None, value: str | None) -> DataFrame:
     messages = rows.select(
         name.cast("string").cast("binary").alias("key"),
         body.cast("binary").alias("value"),
+        sql.col("_metadata.file_path").alias(_FILE),
+        sql.col("_metadata.file_block_start").alias(_PART),
         sql.monotonically_increasing_id().alias(_ROW),
     )
     if key is None:
         return messages
     # Rows of one key go through one task, in their old order: tasks know nothing of each other.
-    return messages.repartition("key").sortWithinPartitions(_ROW)
+    return messages.repartition("key").sortWithinPartitions(_FILE, _PART, _ROW)

@@ -1,42 +1,82 @@
-"""Making exported Parquet files a table: one commit that names them all."""
+"""Making exported Parquet files a table: one commit that names them all.
+
+A Delta table lies in the folder itself and appears with it. An Iceberg table lies elsewhere and
+names files by their full path, so they must be in place before it can name them; a mark in the
+folder says that this is still to come.
+"""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
 from goqueue.errors import ConfigError, InvalidRequest
 
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
 
-def commit_delta(to: Path, files: Sequence[Mapping[str, Any]]) -> None:
+_PENDING = "_not_in_the_table_yet"
+
+
+def make_delta(folder: Path, files: Sequence[Mapping[str, Any]]) -> None:
     """Make the folder a Delta table of the files in it."""
     try:
-        from deltalake import DeltaTable, Field, Schema, convert_to_deltalake
+        from deltalake import Field, Schema, convert_to_deltalake
     except ImportError as error:
         raise _missing("deltalake") from error
-    if DeltaTable.is_deltatable(str(to)):
-        raise InvalidRequest(f"{to} is a Delta table already: export to a new folder", field="to")
     if files:
         parts = Schema([Field("topic", "string"), Field("partition", "integer"), Field("day", "string")])
-        convert_to_deltalake(str(to), partition_by=parts, partition_strategy="hive")
+        convert_to_deltalake(str(folder), partition_by=parts, partition_strategy="hive")
 
 
-def commit_iceberg(to: Path, files: Sequence[Mapping[str, Any]], table: str, catalog: Mapping[str, str]) -> None:
+def mark_pending(folder: Path) -> None:
+    """Say that no table names the files of this folder yet."""
+    (folder / _PENDING).touch()
+
+
+def add_to_iceberg(folder: Path, files: Sequence[Mapping[str, Any]], table: str, settings: Mapping[str, str]) -> None:
     """Add the files to an Iceberg table, made with their columns if it is not there."""
+    catalog = _catalog(settings)
+    if files:
+        catalog.create_namespace_if_not_exists(table.rpartition(".")[0])
+        schema = pq.read_schema(folder / files[0]["path"])
+        target = catalog.create_table_if_not_exists(table, schema=schema)
+        target.add_files([str((folder / file["path"]).resolve()) for file in files])
+    (folder / _PENDING).unlink()
+
+
+def sweep_pending(folder: Path, table: str, settings: Mapping[str, str]) -> None:
+    """Remove the folder of an export that was killed before its table knew of it."""
+    catalog = _catalog(settings)
+    if not (folder / _PENDING).exists():
+        return
+    within = f"{folder.resolve()}/"
+    if catalog.table_exists(table) and any(
+        within in task.file.file_path for task in catalog.load_table(table).scan().plan_files()
+    ):
+        # It was killed after the commit: nothing was left to do but to remove the mark.
+        (folder / _PENDING).unlink()
+        return
+    shutil.rmtree(folder)
+
+
+def _catalog(settings: Mapping[str, str]) -> Catalog:
     try:
         from pyiceberg.catalog import load_catalog
     except ImportError as error:
         raise _missing("pyiceberg") from error
-    if not files:
-        return
-    found = load_catalog("goqueue", **catalog)
-    found.create_namespace_if_not_exists(table.rpartition(".")[0])
-    schema = pq.read_schema(to / files[0]["path"])
-    target = found.create_table_if_not_exists(table, schema=schema)
-    target.add_files([str((to / file["path"]).resolve()) for file in files])
+    try:
+        return load_catalog("goqueue", **settings)
+    except (ValueError, KeyError) as error:
+        raise InvalidRequest(
+            f"the Iceberg catalog cannot be opened: {error}",
+            field="catalog",
+            hint="as in: --catalog type=sql --catalog uri=sqlite:///catalog.db --catalog warehouse=file:///data/lake",
+        ) from None
 
 
 def _missing(package: str) -> ConfigError:

@@ -6,6 +6,7 @@ verified; a job that was only planned says so.
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,8 +37,8 @@ class Report:
     problems: list[str] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return {
+        """Plain values, for JSON: what it has no word for is text."""
+        data = {
             "job": self.job,
             "dry_run": self.is_dry_run,
             "ok": not self.problems,
@@ -45,12 +46,18 @@ class Report:
             "problems": self.problems,
             "tables": self.tables,
         }
+        plain: dict[str, Any] = json.loads(json.dumps(data, default=_text))
+        return plain
+
+    def draw_bars(self, title: str, name: str, value: str, rows: Sequence[Mapping[str, Any]], unit: str = "") -> None:
+        """Add a chart with a bar for each row: its `name` below, its `value` as the height."""
+        self.charts.append(Chart(title, [str(row[name]) for row in rows], [row[value] for row in rows], unit=unit))
 
     def write(self, folder: Path) -> list[Path]:
         """`report.json` and `report.html` in the folder."""
         folder.mkdir(parents=True, exist_ok=True)
         data, page = folder / "report.json", folder / "report.html"
-        data.write_text(json.dumps(self.as_dict(), indent=2, default=str), encoding="utf-8")
+        data.write_text(json.dumps(self.as_dict(), indent=2), encoding="utf-8")
         page.write_text(self.html(), encoding="utf-8")
         return [data, page]
 
@@ -71,6 +78,13 @@ class Report:
         return "\n".join(parts)
 
 
+def _text(value: Any) -> str:
+    if isinstance(value, dt.datetime):
+        # Spark gives times without a zone, in that of this machine.
+        return value.astimezone(dt.UTC).isoformat()
+    return str(value)
+
+
 def _table(rows: Sequence[Mapping[str, Any]]) -> str:
     if not rows:
         return "<p>nothing</p>"
@@ -82,5 +96,5 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def _cell(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return f"<td>{escape(str(value))}</td>"
+        return f"<td>{escape(_text(value))}</td>"
     return f"<td class='n'>{value:,}</td>"

@@ -7,7 +7,6 @@ is three to four times as fast as rows through SQL, where no join, group or sort
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -53,8 +52,7 @@ def run_tasks(
             tracker.getStageInfo(stage) for job in tracker.getJobIdsForGroup(name) for stage in _stages(tracker, job)
         ]
         show(sum(one.numCompletedTasks for one in stages if one is not None), len(pieces))
-        time.sleep(_LOOK_S)
-    worker.join()
+        worker.join(_LOOK_S)
     if failures:
         raise failures[0]
     show(len(pieces), len(pieces))
