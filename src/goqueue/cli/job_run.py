@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from goqueue.cli.output import Format, show
-from goqueue.cli.session import REFUSED, fail
+from goqueue.cli.session import REFUSED, refuse
 from goqueue.errors import GoQueueError
 
 if TYPE_CHECKING:
@@ -29,19 +29,25 @@ def run_job(
     output: Format,
     *,
     master: str,
+    check: Callable[[], object] = lambda: None,
     without_spark: bool = False,
 ) -> None:
-    """Run a job with a progress bar, and show, keep and judge its report."""
+    """Run a job with a progress bar, and show, keep and judge its report.
+
+    `check` comes first: what can be refused is refused before Spark starts.
+    """
     try:
+        check()
         if without_spark:
             report = work(None, lambda _done, _total: None)
         else:
             from goqueue.pipeline import session
+            from goqueue.pipeline.errors import spark_in_one_line
 
-            with session(f"goqueue {name}", master=master) as spark, _bar(name) as progress:
+            with spark_in_one_line(), session(f"goqueue {name}", master=master) as spark, _bar(name) as progress:
                 report = work(spark, progress)
     except GoQueueError as error:
-        raise fail(error, REFUSED) from None
+        raise refuse(error) from None
     if report_to is not None:
         for path in report.write(report_to):
             typer.echo(f"wrote {path}", err=True)

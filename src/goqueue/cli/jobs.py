@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from goqueue.cli.job_backup import backup, restore, verify
 from goqueue.cli.job_run import DryRun, Master, ReportTo, run_job
 from goqueue.cli.output import Format
-from goqueue.cli.session import USAGE, ContextName, Output, Server, fail, with_client
+from goqueue.cli.session import USAGE, Output, fail
+from goqueue.cli.times import time_ms
 
 if TYPE_CHECKING:
     from goqueue.pipeline.jobs.report import Report
@@ -24,71 +25,8 @@ app = typer.Typer(help="Bulk work on Spark: backup, restore, export, import and 
 Broker = Annotated[str, typer.Option("--broker", "-b", help="Addresses of the Kafka port, host:port.")]
 _BROKER = "127.0.0.1:9092"
 
-
-@app.command()
-def backup(
-    data_dir: Annotated[Path, typer.Option("--data-dir", help="The broker's data directory.")],
-    to: Annotated[Path, typer.Option("--to", help="Folder in which backups are kept.")],
-    full: Annotated[bool, typer.Option("--full", help="Read everything, also what the last backup has.")] = False,
-    stopped: Annotated[bool, typer.Option("--stopped", help="The broker is stopped: ask nobody.")] = False,
-    dry_run: DryRun = False,
-    report: ReportTo = None,
-    master: Master = "local[*]",
-    output: Output = Format.table,
-    server: Server = None,
-    context: ContextName = None,
-) -> None:
-    """Copy every log of a broker, running or stopped, as it is at one instant."""
-    from goqueue.pipeline.backup import job
-
-    def ask() -> dict[tuple[str, str], int] | None:
-        if stopped:
-            return None
-        reply = with_client(lambda client: client.get("/admin/instant"), server, context)
-        return {(one["directory"], one["segment"]): one["size_bytes"] for one in reply["logs"]}
-
-    def work(spark: Any, progress: ShowProgress) -> Report:
-        return job.backup(spark, data_dir, to, ask_instant=ask, show=progress, incremental=not full, dry_run=dry_run)
-
-    run_job("backup", work, report, output, master=master, without_spark=dry_run)
-
-
-@app.command()
-def verify(
-    backups: Annotated[Path, typer.Option("--from", help="Folder in which backups are kept.")],
-    name: Annotated[str | None, typer.Option("--backup", help="Which one; the newest unless named.")] = None,
-    report: ReportTo = None,
-    master: Master = "local[*]",
-    output: Output = Format.table,
-) -> None:
-    """Read a backup whole and compute every checksum and hash again."""
-    from goqueue.pipeline.backup import job
-
-    run_job(
-        "verify", lambda spark, progress: job.verify(spark, backups, name, show=progress), report, output, master=master
-    )
-
-
-@app.command()
-def restore(
-    backups: Annotated[Path, typer.Option("--from", help="Folder in which backups are kept.")],
-    data_dir: Annotated[Path, typer.Option("--data-dir", help="An empty directory for the broker to start on.")],
-    name: Annotated[str | None, typer.Option("--backup", help="Which one; the newest unless named.")] = None,
-    until: Annotated[str | None, typer.Option("--until", help="Leave out what was written later (RFC 3339).")] = None,
-    dry_run: DryRun = False,
-    report: ReportTo = None,
-    master: Master = "local[*]",
-    output: Output = Format.table,
-) -> None:
-    """Lay a backup into an empty directory, with every checksum verified."""
-    from goqueue.pipeline.backup import job
-
-    until_ms = None if until is None else _parse_time(until, "--until")
-
-    def work(spark: Any, progress: ShowProgress) -> Report:
-        return job.restore(spark, backups, name, data_dir, show=progress, until_ms=until_ms)
-
-    run_job("restore", work, report, output, master=master, without_spark=dry_run)
+for command in (backup, verify, restore):
+    app.command()(command)
 
 
 @app.command()
@@ -116,7 +54,16 @@ def export(
     def work(spark: Any, progress: ShowProgress) -> Report:
         return job(spark, options, to, lake=kind, table=table, catalog=settings, show=progress)
 
-    run_job("export", work, report, output, master=master, without_spark=dry_run)
+    # A plan refuses what the job would refuse, before Spark is started.
+    run_job(
+        "export",
+        work,
+        report,
+        output,
+        master=master,
+        check=lambda: work(None, lambda _done, _total: None),
+        without_spark=dry_run,
+    )
 
 
 @app.command("import")
@@ -136,7 +83,7 @@ def import_(
     output: Output = Format.table,
 ) -> None:
     """Send files to a topic, all rows or none; rows with the same key keep their order."""
-    from goqueue.pipeline.jobs.import_files import FileFormat
+    from goqueue.pipeline.jobs.import_files import FileFormat, check_files
     from goqueue.pipeline.jobs.import_files import import_files as job
 
     kind = _choice("--format", file_format, FileFormat)
@@ -145,7 +92,11 @@ def import_(
     def work(spark: Any, _progress: ShowProgress) -> Report:
         return job(spark, files, kind, options, topic, key=key, value=value, schema=schema, dry_run=dry_run)
 
-    run_job("import", work, report, output, master=master)
+    def check() -> None:
+        check_files(files)
+        _check(broker, topic)
+
+    run_job("import", work, report, output, master=master, check=check)
 
 
 @app.command()
@@ -167,7 +118,9 @@ def replay(
     from goqueue.pipeline.jobs.replay import replay as job
 
     factor = _parse_speed(speed)
-    from_ms, to_ms = _parse_time(since, "--from"), _parse_time(until, "--to")
+    from_ms, to_ms = time_ms(since, "--from") or 0, time_ms(until, "--to") or 0
+    if from_ms >= to_ms:
+        raise fail(f"--to {until!r} is not after --from {since!r}", USAGE)
     options = {"kafka.bootstrap.servers": broker}
 
     def work(spark: Any, progress: ShowProgress) -> Report:
@@ -183,7 +136,7 @@ def replay(
             dry_run=dry_run,
         )
 
-    run_job("replay", work, report, output, master=master)
+    run_job("replay", work, report, output, master=master, check=lambda: _check(broker, source, target))
 
 
 @app.command()
@@ -199,7 +152,14 @@ def audit(
     from goqueue.pipeline.jobs.audit import audit as job
 
     options = {"path": str(path)} if path else {"kafka.bootstrap.servers": broker}
-    run_job("audit", lambda spark, _: job(spark, options, topic), report, output, master=master)
+    run_job(
+        "audit",
+        lambda spark, _: job(spark, options, topic),
+        report,
+        output,
+        master=master,
+        check=lambda: None if path else _check(broker, topic),
+    )
 
 
 @app.command("dlq-report")
@@ -214,7 +174,20 @@ def dlq_report(
     from goqueue.pipeline.jobs.dead_letters import dlq_report as job
 
     options = {"kafka.bootstrap.servers": broker}
-    run_job("dlq-report", lambda spark, _: job(spark, options, topic), report, output, master=master)
+    run_job(
+        "dlq-report",
+        lambda spark, _: job(spark, options, topic),
+        report,
+        output,
+        master=master,
+        check=lambda: _check(broker, topic),
+    )
+
+
+def _check(broker: str, *topics: str) -> None:
+    from goqueue.pipeline.preflight import check_topics
+
+    check_topics(broker, *topics)
 
 
 def _choice(option: str, text: str, choices: type[E]) -> E:
@@ -234,11 +207,3 @@ def _parse_speed(text: str) -> float | None:
     if speed <= 0:
         raise fail(f"--speed: {text!r} is no speed: write original, full, or a number such as 10", USAGE)
     return speed
-
-
-def _parse_time(text: str, option: str) -> int:
-    try:
-        at = dt.datetime.fromisoformat(text)
-    except ValueError:
-        raise fail(f"{option}: {text!r} is no time: write 2026-01-31T12:00:00Z", USAGE) from None
-    return int((at if at.tzinfo else at.replace(tzinfo=dt.UTC)).timestamp() * 1000)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from goqueue.cli.output import Format, show
-from goqueue.cli.session import REFUSED, USAGE, Output, fail
-from goqueue.errors import ConfigError
+from goqueue.cli.session import REFUSED, USAGE, Output, fail, refuse
+from goqueue.errors import ConfigError, GoQueueError
 
 if TYPE_CHECKING:
     from goqueue.pipeline.declared.spec import Pipeline
@@ -112,9 +112,13 @@ def run_tests(file: File, output: Output = Format.table) -> None:
         raise fail(f"{file} has no tests: add a list `tests:` with name, given and expect", USAGE)
     from goqueue.pipeline import session
     from goqueue.pipeline.declared.cases import run_cases
+    from goqueue.pipeline.errors import spark_in_one_line
 
-    with session(f"{pipeline.name} test", config=pipeline.settings) as spark:
-        outcomes = run_cases(pipeline, spark, folder=file.resolve().parent)
+    try:
+        with spark_in_one_line(), session(f"{pipeline.name} test", config=pipeline.settings) as spark:
+            outcomes = run_cases(pipeline, spark, folder=file.resolve().parent)
+    except GoQueueError as failed:
+        raise refuse(failed) from None
     rows = [{"test": one.case, "passed": one.passed, "differences": list(one.differences)} for one in outcomes]
     show(rows, output, ["test", "passed", "differences"])
     if not all(one.passed for one in outcomes):
@@ -136,14 +140,21 @@ def run(
     from goqueue.cli.pipeline_table import Watch
     from goqueue.pipeline import session
     from goqueue.pipeline.declared.main import run_until_stopped
-    from goqueue.pipeline.declared.run import PipelineFailed
+    from goqueue.pipeline.errors import spark_in_one_line
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with session(pipeline.name, master=master, config=pipeline.settings) as spark, Watch(quiet=quiet) as watch:
+        _check_topics(pipeline)
+        with (
+            spark_in_one_line(),
+            session(pipeline.name, master=master, config=pipeline.settings) as spark,
+            Watch(quiet=quiet) as watch,
+        ):
             run_until_stopped(pipeline, spark, folder=file.resolve().parent, watch=watch.show)
-    except PipelineFailed as failed:
-        raise fail(failed, REFUSED) from None
+    except ConfigError as invalid:
+        raise _refused(invalid) from None
+    except GoQueueError as failed:
+        raise refuse(failed) from None
 
 
 @app.command()
@@ -191,6 +202,23 @@ def _loaded(file: Path) -> Pipeline:
         return load_file(file)
     except ConfigError as invalid:
         raise _refused(invalid) from None
+
+
+def _check_topics(pipeline: Pipeline) -> None:
+    """Raise unless a broker is there with every topic that is read or written."""
+    from goqueue.pipeline.declared.check import topics_of
+    from goqueue.pipeline.declared.problems import PipelineInvalid, Problem
+    from goqueue.pipeline.preflight import missing_topics
+
+    named = topics_of(pipeline)
+    missing = missing_topics(pipeline.broker, named.values())
+    found = [
+        Problem(place, f"there is no topic {topic!r} at {pipeline.broker}", f"goqueue topic create {topic}")
+        for place, topic in named.items()
+        if topic in missing
+    ]
+    if found:
+        raise PipelineInvalid(found)
 
 
 def _refused(invalid: ConfigError) -> typer.Exit:

@@ -8,14 +8,16 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from goqueue.cli import contexts
 from goqueue.cli.output import Format
-from goqueue.client import BrokerUnreachable, Client, connect
 from goqueue.errors import ConfigError, GoQueueError
+
+if TYPE_CHECKING:
+    from goqueue.client import Client
 
 T = TypeVar("T")
 
@@ -36,6 +38,8 @@ REFUSED, USAGE, UNREACHABLE, INTERRUPTED = 1, 2, 3, 130
 
 def with_client(work: Callable[[Client], Awaitable[T]], server: str | None, context: str | None) -> T:
     """Run `work` with a client for the broker that the options mean; errors become one line and an exit code."""
+    # Not above: many commands talk to nobody, and the client's imports take longer than they do.
+    from goqueue.client import connect
 
     async def run() -> T:
         chosen = contexts.resolve(server, context)
@@ -50,19 +54,24 @@ def with_client(work: Callable[[Client], Awaitable[T]], server: str | None, cont
         # The reader of our output has seen enough, as `head` does.
         sys.stderr.close()
         raise typer.Exit(0) from None
-    except BrokerUnreachable as error:
-        raise fail(error, UNREACHABLE) from None
-    except ConfigError as error:
-        raise fail(error, USAGE) from None
     except GoQueueError as error:
-        raise fail(error, REFUSED) from None
+        raise refuse(error) from None
+
+
+def refuse(error: GoQueueError) -> typer.Exit:
+    """Say what went wrong; raise what this returns, which has the exit code of that kind of error."""
+    from goqueue.client import BrokerUnreachable
+
+    if isinstance(error, BrokerUnreachable):
+        return fail(error, UNREACHABLE)
+    return fail(error, USAGE if isinstance(error, ConfigError) else REFUSED)
 
 
 def fail(error: GoQueueError | str, code: int) -> typer.Exit:
     """Say what went wrong and how to mend it; raise what this returns."""
     typer.secho(f"error: {error}", err=True, fg=typer.colors.RED)
     hint = getattr(error, "hint", None)
-    if hint:
+    if hint and hint not in str(error):
         typer.echo(f"hint: {hint}", err=True)
     return typer.Exit(code)
 

@@ -16,6 +16,8 @@ def time_ms(text: str | None, option: str) -> int | None:
     try:
         when = datetime.fromisoformat(text)
     except ValueError:
-        raise fail(f"{option} {text!r} is not a time", USAGE) from None
+        raise fail(
+            f"{option} {text!r} is not a time: write 2026-01-31T12:00:00Z, or milliseconds since 1970", USAGE
+        ) from None
     # A time without a zone is what the reader's own clock shows.
     return int(when.astimezone(UTC).timestamp() * 1000)
