@@ -84,6 +84,7 @@ bench-transactions: $(READY) ## what transactions cost, against the same client 
 
 bench-spark: $(READY) ## Spark reads and writes topics, as shares of what any Python source can do
 	$(BIN)/python -m tests.bench.bench_spark
+	$(BIN)/python -m tests.bench.bench_spark_jobs
 
 docs: $(READY) ## write the reference pages that are made from the code
 	$(BIN)/python -m goqueue.node.settings_page > docs/reference/settings.md
