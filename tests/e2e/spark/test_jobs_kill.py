@@ -1,6 +1,6 @@
 """Bulk jobs killed half-way, with everything they started: nothing half-done is left, and they can be run again.
 
-`GOQUEUE_SPARK_KILL` kills the job at a named step; else the test kills it when it sees the first traces of its work.
+A job is killed while it is held at a named step, or when the test sees the first traces of its work.
 """
 
 from __future__ import annotations
@@ -49,13 +49,11 @@ def names_in(folder: Path) -> set[str]:
 
 
 def killed_at(step: str, folder: Path, *words: object) -> None:
-    """Run a job that kills itself at a step."""
-    mark = folder / f"killed-{step}"
-    command = Command(folder, *words, GOQUEUE_SPARK_KILL=f"{step}:0:{mark}")
-    command.wait()
+    """Run a job until it reaches a step, and kill it there."""
+    mark = folder / f"at-{step}"
+    command = Command(folder, *words, GOQUEUE_SPARK_STEPS=f"hold:{step}:any:{mark}")
+    command.until(mark.exists)
     command.kill()
-    assert mark.exists(), command.output
-    mark.unlink()
 
 
 def killed_when_there_is(pattern: str, folder: Path, *words: object) -> None:
@@ -143,14 +141,9 @@ def test_import(home: BrokerProcess, tmp_path: Path, step: str) -> None:
     rows = [{"id": number, "user": f"u{number % 7}"} for number in range(2000)]
     (tmp_path / "rows.json").write_text("\n".join(json.dumps(row) for row in rows))
     words = ("jobs", "import", tmp_path / "rows.json", "copy", "--key", "user", "--broker", home.kafka)
-    mark = tmp_path / "killed"
 
-    # The epoch of an import is a time, so the step is named without it.
-    command = Command(tmp_path, *words, GOQUEUE_SPARK_KILL=f"{step}:any:{mark}")
-    command.until(mark.exists)
-    command.kill()
-    staged = truth(home.kafka, "copy", 2, "read_uncommitted")
-    assert staged
+    killed_at(step, tmp_path, *words)
+    assert truth(home.kafka, "copy", 2, "read_uncommitted")
     assert truth(home.kafka, "copy", 2) == []
 
     run(tmp_path, *words)

@@ -90,7 +90,7 @@ def test_a_lake_table_is_exact_after_kills(
     # Between the table's commit and Spark's own: a plain sink would write the batch twice.
     for batch in (0, 3):
         command = Command(
-            tmp_path, "pipeline", "run", file, GOQUEUE_SPARK_KILL=f"lake-written:{batch}:{tmp_path}/mark{batch}"
+            tmp_path, "pipeline", "run", file, GOQUEUE_SPARK_STEPS=f"hold:lake-written:{batch}:{tmp_path}/mark{batch}"
         )
         command.until((tmp_path / f"mark{batch}").exists)
         command.kill()
@@ -132,7 +132,7 @@ def test_a_run_survives_the_death_of_its_planner_and_is_watched_and_stopped_from
         assert (told["restarts"], told["lag"]) == (1, {"events": 0})
 
         refused = Command(tmp_path, "pipeline", "run", file)
-        assert refused.wait() == 1
+        assert refused.wait() == 1, refused.output
         assert f"it runs already, as process {command.pid}" in refused.output
 
         run(tmp_path, "pipeline", "stop", file)
