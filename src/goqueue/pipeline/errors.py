@@ -15,6 +15,8 @@ from goqueue.errors import GoQueueError
 F = TypeVar("F", bound=Callable[..., Any])
 # An error of ours inside what Spark tells: its type, and its message up to the end of the line.
 _OURS = re.compile(r"\bgoqueue(?:\.\w+)+: (.+)")
+# What Spark writes around its words: the name of the error before, the state and the place behind.
+_CODES = re.compile(r"^\[[A-Z0-9_.]+\] | SQLSTATE: .*$")
 
 
 class PipelineError(GoQueueError):
@@ -55,7 +57,7 @@ def told_by_spark(error: BaseException) -> str:
         return str(ours[-1])
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     told = [line for line in lines if not line.startswith(("at ", "File ", "Traceback", "JVM stacktrace", "..."))]
-    return (told or [type(error).__name__])[0][:500]
+    return _CODES.sub("", (told or [type(error).__name__])[0])[:500]
 
 
 @contextmanager

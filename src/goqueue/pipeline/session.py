@@ -67,6 +67,7 @@ def session(
     `master` defaults to what spark-submit set, else local[*]. `home` is the folder for
     Spark's temporary files, swept of what dead processes left. `config` overrides.
     """
+    from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
 
     active = SparkSession.getActiveSession()
@@ -103,6 +104,9 @@ def session(
     for name, value in settings.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
+    for logger in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        # They print the JVM's stack for every mistake in SQL, which is raised as well.
+        PySparkLogger.getLogger(logger).disabled = True
     register(spark)
     return spark
 

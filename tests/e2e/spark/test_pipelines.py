@@ -119,29 +119,47 @@ def test_a_lake_table_has_every_message_once_although_batches_are_written_again(
     assert len(places) == len(set(places)) == 350
 
 
-def test_a_query_that_falls_is_started_again_and_one_that_always_falls_ends_the_run(
-    spark: Any, broker: BrokerProcess, topic: Callable[..., str], tmp_path: Path
+@pytest.mark.parametrize(
+    ("columns", "told", "steps"),
+    [
+        (["no_such_column"], "console cannot run: A column, .* `no_such_column` cannot be resolved", 1),
+        (["raise_error('sour milk')"], "console failed 5 times in a row: .*sour milk", 40),
+    ],
+)
+def test_a_query_that_falls_is_started_again_unless_that_is_no_use(
+    spark: Any,
+    broker: BrokerProcess,
+    topic: Callable[..., str],
+    tmp_path: Path,
+    columns: list[str],
+    told: str,
+    steps: int,
 ) -> None:
     from goqueue.pipeline.declared.run import PipelineFailed
 
+    source = topic()
+    produce(broker, source, [{"key": "k", "value": "v"}])
     values = {
         "name": "falls",
         "broker": broker.kafka,
         "checkpoint": str(tmp_path / "checkpoint"),
         "trigger": "available-now",
-        "sources": {"events": {"topic": topic()}},
-        "steps": [{"select": {"columns": ["no_such_column"]}}],
+        "sources": {"events": {"topic": source}},
+        "steps": [{"select": {"columns": columns}}],
         "sinks": [{"console": {}}],
     }
     now = [0]
     run = PipelineRun(load_values(values), spark, now_ms=lambda: now[0])
 
     def run_for_long() -> None:
-        for _ in range(20):
+        for _ in range(steps):
             run.step()
             now[0] += 60_000
+            deadline = time.monotonic() + 60
+            while spark.streams.active and time.monotonic() < deadline:
+                time.sleep(0.05)
 
-    with pytest.raises(PipelineFailed, match="no_such_column"):
+    with pytest.raises(PipelineFailed, match=told):
         run_for_long()
 
 

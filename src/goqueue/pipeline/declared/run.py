@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
+from pyspark.errors import AnalysisException
 
 from goqueue.errors import GoQueueError
 from goqueue.pipeline.declared.build import Built, build, make_importable
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 NowMs = Callable[[], int]
 
 FAILURES_MAX = 5
+# Spark's name for an error in a source's own code, such as a broker that does not answer.
+_SOURCE_FAILED = "PYTHON_DATA_SOURCE_ERROR"
 _PAUSE_MS, _PAUSE_MS_MAX = 1_000, 30_000
 
 
@@ -116,6 +119,8 @@ class PipelineRun:
         try:
             sink.query = sink.start()
         except Exception as error:  # noqa: BLE001 - Spark raises what it finds while planning, of many types
+            if _is_for_good(error):
+                raise PipelineFailed(f"{sink.name} cannot run: {told_by_spark(error)}") from None
             self._failed(sink, error)
 
     def _failed(self, sink: _Sink, error: BaseException) -> None:
@@ -145,6 +150,11 @@ class PipelineRun:
             reader = self._spark.read.format(source.format).options(**source.options)
             return (reader if source.schema is UNSET else reader.schema(source.schema)).load(str(source.files))
         return self._spark.readStream.format("goqueue").options(**_topic_options(self._pipeline, source, group)).load()
+
+
+def _is_for_good(error: Exception) -> bool:
+    """Whether it would fail in the same way again: the query is wrong, and nobody was asked for anything yet."""
+    return isinstance(error, AnalysisException) and error.getCondition() != _SOURCE_FAILED
 
 
 def _topic_options(pipeline: Pipeline, source: Source, group: str) -> Mapping[str, str]:
