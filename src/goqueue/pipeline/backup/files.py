@@ -150,8 +150,9 @@ def _mapped(path: Path, limit: int) -> Iterator[memoryview]:
         if not size:
             yield memoryview(b"")
             return
+        # All of it, and now: page by page, as it is touched, a disk gives a third of its speed.
+        os.posix_fadvise(file.fileno(), 0, size, os.POSIX_FADV_WILLNEED)
         mapped = mmap.mmap(file.fileno(), size, prot=mmap.PROT_READ)
-        mapped.madvise(mmap.MADV_SEQUENTIAL)
         # Not closed by hand: an error on its way out still holds views of it, and the last one ends it.
         yield memoryview(mapped)
 

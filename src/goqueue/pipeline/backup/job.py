@@ -64,7 +64,11 @@ def backup(
         return report
     with only_one(target, "backup"):
         sweep_fresh(target)
-        copied = _checked(lambda: run_tasks(spark, "backup", partial(copy_file, target=str(target)), fresh, show))
+        copied = _checked(
+            lambda: run_tasks(
+                spark, "backup", partial(copy_file, target=str(target)), fresh, show, size=lambda one: one.limit
+            )
+        )
         stored = [_store_small(store, path, content) for path, content in checkpoints.items()]
         manifest = Manifest(
             name=report.facts["backup"],
@@ -82,7 +86,9 @@ def verify(spark: SparkSession, target: Path, name: str | None, *, show: ShowPro
     """Compute every checksum and hash of a backup again."""
     begun = time.monotonic()
     manifest = BackupStore(target).read(name)
-    outcomes = run_tasks(spark, "verify", partial(verify_file, target=str(target)), manifest.files, show)
+    outcomes = run_tasks(
+        spark, "verify", partial(verify_file, target=str(target)), manifest.files, show, size=_bytes_of
+    )
     report = Report("verify", facts={"backup": manifest.name})
     report.problems = [problem for problem in outcomes if problem is not None]
     return _finished(report, manifest, time.monotonic() - begun)
@@ -109,12 +115,20 @@ def restore(
         return _finished(report, manifest, 0)
     with appearing(data_dir, "restoring") as fresh:
         work = partial(restore_file, target=str(target), root=str(fresh), until_ms=until_ms)
-        laid = [file for file in _checked(lambda: run_tasks(spark, "restore", work, manifest.files, show)) if file]
+        laid = [
+            file
+            for file in _checked(lambda: run_tasks(spark, "restore", work, manifest.files, show, size=_bytes_of))
+            if file
+        ]
         restored = Manifest(manifest.name, manifest.taken_ms, laid, manifest.broker)
         if until_ms is None and restored.ends() != manifest.ends():
             raise BackupFailed("the restored logs end elsewhere than the backup's")
         reached("restore-laid", 0)
     return _finished(report, restored, time.monotonic() - begun)
+
+
+def _bytes_of(file: LogFile) -> int:
+    return file.size
 
 
 def _checked(work: Callable[[], list[Any]]) -> list[Any]:
