@@ -17,6 +17,9 @@ from tests.e2e.process import BrokerProcess
 from tests.e2e.spark.command import Command, run
 from tests.e2e.spark.kafka_truth import Row, truth
 
+from goqueue.pipeline.backup.files import verify_file
+from goqueue.pipeline.backup.manifest import BackupStore
+
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 PARTITIONS = 24
@@ -76,20 +79,23 @@ def test_backup(home: BrokerProcess, tmp_path: Path) -> None:
     left = next(store.glob("objects/*/*")).with_suffix(".1.new")
     left.touch()
     run(tmp_path, *words)
-    run(tmp_path, "jobs", "verify", "--from", store)
+    manifest = BackupStore(store).read()
+    assert [problem for file in manifest.files if (problem := verify_file(file, str(store)))] == []
     assert not left.exists()
     assert len(list((store / "backups").iterdir())) == 1
 
 
-def test_restore(home: BrokerProcess, tmp_path: Path) -> None:
+@pytest.mark.parametrize("when", ["while it copies", "before it appears"])
+def test_restore(home: BrokerProcess, tmp_path: Path, when: str) -> None:
     run(tmp_path, "jobs", "backup", "--data-dir", home.data_dir, "--to", tmp_path / "store")
     target = tmp_path / "target"
     target.mkdir()
     words = ("jobs", "restore", "--from", tmp_path / "store", "--data-dir", target / "data")
 
-    killed_when_there_is("target/data.restoring-*/logs/events/*", tmp_path, *words)
-    assert "data" not in names_in(target)
-    killed_at("restore-laid", tmp_path, *words)
+    if when == "while it copies":
+        killed_when_there_is("target/data.restoring-*/logs/events/*", tmp_path, *words)
+    else:
+        killed_at("restore-laid", tmp_path, *words)
     assert "data" not in names_in(target)
     run(tmp_path, *words)
 

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from goqueue.pipeline.batch_reader import BatchReader
-from goqueue.pipeline.jobs.lakes import add_to_iceberg, make_delta, mark_pending, sweep_pending
+from goqueue.pipeline.jobs.lakes import add_to_iceberg, is_pending, make_delta, mark_pending, sweep_pending
 from goqueue.pipeline.jobs.report import Report
 from goqueue.pipeline.jobs.tasks import ShowProgress, run_tasks
 from goqueue.pipeline.options import SourceOptions, parse_source_options
@@ -60,9 +60,12 @@ def export(
 ) -> Report:
     """Write what the source options select; without Spark it is only planned."""
     begun = time.monotonic()
-    if lake is LakeFormat.ICEBERG and spark is not None:
+    # What a killed export left is replaced; a plan leaves it where it is.
+    is_left = lake is LakeFormat.ICEBERG and is_pending(to)
+    if is_left and spark is not None:
         sweep_pending(to, table, catalog or {})
-    refuse_filled(to, "to", "export to a new folder")
+    if not is_left or spark is not None:
+        refuse_filled(to, "to", "export to a new folder")
     wanted = parse_source_options({name.lower(): value for name, value in options.items()})
     tasks = BatchReader(wanted, COLUMNS).partitions()
     report = Report("export", is_dry_run=spark is None)
@@ -105,7 +108,9 @@ def _export_task(task: Task, *, options: SourceOptions, columns: tuple[str, ...]
             if day not in writers:
                 file = Path(folder) / path
                 file.parent.mkdir(parents=True, exist_ok=True)
-                writers[day] = pq.ParquetWriter(file, rows.schema, compression="zstd")
+                writers[day] = pq.ParquetWriter(
+                    file, rows.schema, compression="zstd", use_dictionary=["topic", "partition", "priority"]
+                )
                 counts[day] = {"path": path, "day": day, "rows": 0, "first_offset": rows["offset"][0].as_py()}
             writers[day].write_batch(rows, row_group_size=_ROW_GROUP_ROWS)
             counts[day]["rows"] += rows.num_rows
@@ -120,11 +125,12 @@ def _export_task(task: Task, *, options: SourceOptions, columns: tuple[str, ...]
 def _by_day(batch: pa.RecordBatch) -> list[tuple[str, pa.RecordBatch]]:
     if not batch.num_rows:
         return []
-    days = pc.strftime(batch["timestamp"], format="%Y-%m-%d")
-    names = pc.unique(days).to_pylist()
-    if len(names) == 1:
-        return [(names[0], batch)]
-    return [(name, batch.filter(pc.equal(days, name))) for name in names]
+    # Numbers, since a text for every row takes as long as reading it.
+    days = pc.cast(pc.floor_temporal(batch["timestamp"], unit="day"), pa.timestamp("us")).cast(pa.date32())
+    found = pc.unique(days)
+    if len(found) == 1:
+        return [(found[0].as_py().isoformat(), batch)]
+    return [(day.as_py().isoformat(), batch.filter(pc.equal(days, day))) for day in found]
 
 
 def _finished(report: Report, files: list[dict[str, Any]], seconds: float) -> Report:

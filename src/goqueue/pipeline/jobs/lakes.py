@@ -38,6 +38,11 @@ def mark_pending(folder: Path) -> None:
     (folder / _PENDING).touch()
 
 
+def is_pending(folder: Path) -> bool:
+    """Whether an export to this folder was killed before its table named the files."""
+    return (folder / _PENDING).exists()
+
+
 def add_to_iceberg(folder: Path, files: Sequence[Mapping[str, Any]], table: str, settings: Mapping[str, str]) -> None:
     """Add the files to an Iceberg table, made with their columns if it is not there."""
     catalog = _catalog(settings)
@@ -52,8 +57,6 @@ def add_to_iceberg(folder: Path, files: Sequence[Mapping[str, Any]], table: str,
 def sweep_pending(folder: Path, table: str, settings: Mapping[str, str]) -> None:
     """Remove the folder of an export that was killed before its table knew of it."""
     catalog = _catalog(settings)
-    if not (folder / _PENDING).exists():
-        return
     within = f"{folder.resolve()}/"
     if catalog.table_exists(table) and any(
         within in task.file.file_path for task in catalog.load_table(table).scan().plan_files()
