@@ -67,12 +67,15 @@ def killed_when_there_is(pattern: str, folder: Path, *words: object) -> None:
     command.kill()
 
 
-def test_backup(home: BrokerProcess, tmp_path: Path) -> None:
+@pytest.mark.parametrize("when", ["while it copies", "before it is listed"])
+def test_backup(home: BrokerProcess, tmp_path: Path, when: str) -> None:
     store = tmp_path / "store"
     words = ("jobs", "backup", "--data-dir", home.data_dir, "--to", store)
 
-    killed_when_there_is("store/objects/*/*", tmp_path, *words)
-    killed_at("backup-copied", tmp_path, *words)
+    if when == "while it copies":
+        killed_when_there_is("store/objects/*/*", tmp_path, *words)
+    else:
+        killed_at("backup-copied", tmp_path, *words)
     assert not (store / "backups").exists()
 
     # Something that was being written when its process died.
@@ -107,14 +110,16 @@ def test_restore(home: BrokerProcess, tmp_path: Path, when: str) -> None:
         copy.kill()
 
 
-def test_export(home: BrokerProcess, tmp_path: Path) -> None:
+@pytest.mark.parametrize("when", ["while it writes", "before it appears"])
+def test_export(home: BrokerProcess, tmp_path: Path, when: str) -> None:
     lake = tmp_path / "lake"
     lake.mkdir()
     words = ("jobs", "export", "events", "--to", lake / "out", "--broker", home.kafka, "--format", "delta")
 
-    killed_when_there_is("lake/out.exporting-*/topic=events/*", tmp_path, *words)
-    assert "out" not in names_in(lake)
-    killed_at("export-written", tmp_path, *words)
+    if when == "while it writes":
+        killed_when_there_is("lake/out.exporting-*/topic=events/*", tmp_path, *words)
+    else:
+        killed_at("export-written", tmp_path, *words)
     assert "out" not in names_in(lake)
     run(tmp_path, *words)
 
