@@ -92,8 +92,8 @@ def export(
 
 
 def _columns(lake: LakeFormat) -> tuple[str, ...]:
-    """What goes into the files: a Delta table takes the columns that are in the path from there."""
-    return tuple(name for name in COLUMNS if lake is not LakeFormat.DELTA or name not in ("topic", "partition"))
+    """What goes into the files: readers take what is in the path from there, except those of an Iceberg table."""
+    return tuple(name for name in COLUMNS if lake is LakeFormat.ICEBERG or name not in ("topic", "partition"))
 
 
 def _export_task(task: Task, *, options: SourceOptions, columns: tuple[str, ...], folder: str) -> list[dict[str, Any]]:
