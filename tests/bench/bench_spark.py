@@ -9,6 +9,7 @@ exit code 1 if a bar was not met.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
 from collections.abc import Callable
@@ -17,15 +18,19 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from tests.bench import kafka_load
 from tests.bench.kafka_brokers import TOPIC, fresh_topic, real_broker
 from tests.bench.measure import Bar, alternate, at_least, at_most, seconds_of, speed_ratio, table, told
+from tests.bench.spark_sources import Ceiling, EncodeOnly, fill
+from tests.e2e.spark.connector_jars import JarsMissing, connector_jars
 
 import goqueue.pipeline
 
 FILES_RATIO_MIN, FETCH_RATIO_MIN, SINK_RATIO_MIN, MICRO_BATCH_RATIO_MAX = 0.7, 0.6, 0.5, 1.3
+CONNECTOR_RATIO_MIN = 0.7
 TASKS = 2
 BATCH_ROWS = {100: 60_000, 1000: 8_000}
+# What both sources have, for the comparison with Spark's own connector.
+KAFKA_COLUMNS = "key,value,topic,partition,offset,timestamp,timestampType"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,46 +42,48 @@ class Scale:
     micro_batches: int
 
 
-FULL = Scale(5, {100: 6_000_000, 1000: 1_200_000}, 60)
+FULL = Scale(5, {100: 3_000_000, 1000: 450_000}, 40)
 QUICK = Scale(1, {100: 100_000, 1000: 20_000}, 6)
 
 
 def bench_read(spark: Any, scale: Scale, directory: str | None, size: int) -> list[Bar]:
-    """Full reads: from files, by fetch, and the transfer alone."""
+    """Full reads: from files, by fetch, the transfer alone, and Spark's own connector if there is one."""
     rows = scale.rows[size]
     with real_broker(directory) as broker:
         fresh_topic(broker.kafka)
-        topic = TOPIC
-        kafka_load.run(kafka_load.produce, address=broker.kafka, size=size, count=rows)
-        base = spark.read.format("goqueue").option("kafka.bootstrap.servers", broker.kafka).option("subscribe", topic)
+        fill(broker.kafka, size, rows)
+        given = {"kafka.bootstrap.servers": broker.kafka, "subscribe": TOPIC, "minPartitions": str(TASKS)}
 
-        def read(**options: str) -> float:
-            frame = base.options(minPartitions=str(TASKS), **options).load()
+        def read(source: str = "goqueue", **options: str) -> float:
+            frame = spark.read.format(source).options(**given, **options).load()
             return seconds_of(lambda: frame.write.format("noop").mode("overwrite").save())
 
         def ceiling() -> float:
-            frame = (
-                spark.read.format("ceiling")
-                .options(size=size, rows=rows, batchrows=BATCH_ROWS[size], tasks=TASKS)
-                .load()
-            )
-            return seconds_of(lambda: frame.write.format("noop").mode("overwrite").save())
+            frame = spark.read.format("ceiling").options(size=size, rows=rows, batchrows=BATCH_ROWS[size], tasks=TASKS)
+            loaded = frame.load()
+            return seconds_of(lambda: loaded.write.format("noop").mode("overwrite").save())
 
-        found = base.load().count()
+        found = spark.read.format("goqueue").options(**given).load().count()
         if found != rows:
             raise RuntimeError(f"{rows} rows were produced, {found} are read")
-        ceiling()
-        files, fetch, transfer = alternate(
-            scale.rounds,
-            lambda: read(transport="files", path=str(broker.data_dir)),
-            lambda: read(transport="fetch"),
-            ceiling,
-        )
-    return [
+        works = [lambda: read(transport="files", path=str(broker.data_dir)), lambda: read(transport="fetch"), ceiling]
+        if has_connector(spark):
+            works += [lambda: read(columns=KAFKA_COLUMNS), lambda: read("kafka")]
+        for work in works:
+            work()
+        files, fetch, transfer, *both = alternate(scale.rounds, *works)
+    bars = [
         at_least(
             f"read {size} B from files, share of the transfer alone", speed_ratio(files, transfer), FILES_RATIO_MIN
         ),
         at_least(f"read {size} B by fetch, share of the transfer alone", speed_ratio(fetch, transfer), FETCH_RATIO_MIN),
+    ]
+    if both:
+        name = f"read {size} B by fetch, share of Spark's Kafka connector"
+        bars.append(at_least(name, speed_ratio(*both), CONNECTOR_RATIO_MIN))
+        bars.append(told(f"Spark's Kafka connector, {size} B, rows/s", rows / median(both[1]), digits=0))
+    return [
+        *bars,
         told(f"read {size} B from files, rows/s", rows / median(files), digits=0),
         told(f"read {size} B by fetch, rows/s", rows / median(fetch), digits=0),
         told(f"transfer alone of {size} B, rows/s", rows / median(transfer), digits=0),
@@ -87,7 +94,7 @@ def bench_sink(spark: Any, scale: Scale, directory: str | None, size: int) -> li
     """Exactly-once writes against a writer that encodes the same and sends nothing."""
     rows = scale.rows[size] // 4
     frame = spark.range(0, rows, 1, TASKS).selectExpr(
-        "cast(id as binary) key", f"cast(repeat('x', {size}) as binary) value"
+        "cast(concat('key-', id) as binary) key", f"cast(repeat('x', {size}) as binary) value"
     )
     with real_broker(directory) as broker:
         fresh_topic(broker.kafka)
@@ -126,7 +133,7 @@ def bench_micro_batch(spark: Any, scale: Scale, directory: str | None) -> list[B
     with real_broker(directory) as broker:
         fresh_topic(broker.kafka)
         topic = TOPIC
-        kafka_load.run(kafka_load.produce, address=broker.kafka, size=100, count=rows)
+        fill(broker.kafka, 100, rows)
         ours_stream = spark.readStream.format("goqueue").options(
             **{"kafka.bootstrap.servers": broker.kafka, "subscribe": topic, "startingOffsets": "earliest"},
             maxOffsetsPerTrigger=str(each),
@@ -152,6 +159,21 @@ BENCHES: dict[str, Callable[[Any, Scale, str | None], list[Bar]]] = {
 }
 
 
+def has_connector(spark: Any) -> bool:
+    """Whether the session was started with the jars of Spark's own connector."""
+    return bool(spark.conf.get("spark.jars", ""))
+
+
+def connector() -> dict[str, str]:
+    """The setting that brings Spark's own connector, if its jars can be had."""
+    try:
+        jars = connector_jars(Path(os.environ.get("GOQUEUE_CONNECTOR_JARS") or tempfile.mkdtemp()))
+    except JarsMissing as error:
+        print(error, file=sys.stderr)
+        return {}
+    return {"spark.jars": ",".join(map(str, jars))}
+
+
 def main() -> int:
     """Run what was asked for and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -160,18 +182,16 @@ def main() -> int:
     parser.add_argument("--directory", help="where the data goes")
     options = parser.parse_args()
     # Workers import the sources from this tree.
-    import os
-
     os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
-    spark = goqueue.pipeline.session("bench", master=f"local[{TASKS}]")
-    from tests.bench.spark_sources import Ceiling, EncodeOnly
-
+    spark = goqueue.pipeline.session("bench", master=f"local[{TASKS}]", config=connector())
     for source in (Ceiling, EncodeOnly):
         spark.dataSource.register(source)
     bars: list[Bar] = []
     for name in options.only:
         print(f"{name} ...", file=sys.stderr, flush=True)
-        bars += BENCHES[name](spark, QUICK if options.quick else FULL, options.directory)
+        found = BENCHES[name](spark, QUICK if options.quick else FULL, options.directory)
+        print("\n".join(f"  {bar.what}: {bar.figure} {bar.bar}" for bar in found), file=sys.stderr, flush=True)
+        bars += found
     print("\n" + table(bars))
     spark.stop()
     return 1 if not options.quick and any(bar.met is False for bar in bars) else 0

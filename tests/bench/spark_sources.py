@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,8 +16,10 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from tests.bench.kafka_load import TOPIC
 
-from goqueue.client.wire.producer import Identity
+from goqueue.client.wire import WireClient
+from goqueue.client.wire.producer import BatchProducer, Identity
 from goqueue.codec.batch import encode_batch, parse_batch_header
 from goqueue.pipeline.columns import RECORD_COLUMNS, Bounds, record_batch
 from goqueue.pipeline.layout import Span
@@ -25,12 +28,36 @@ from goqueue.pipeline.sink_options import parse_sink_options
 from goqueue.pipeline.writers import open_sink_client
 from goqueue.records import NewRecord, TopicPartition
 
+BATCH_BYTES = 64_000
 COLUMNS = [name for name in RECORD_COLUMNS if name != "headers"]
+
+
+def records(size: int, count: int) -> list[NewRecord]:
+    """What topic and ceiling are made of alike: a key of eleven bytes and a value."""
+    return [NewRecord(b"key-%07d" % one, bytes(size)) for one in range(count)]
+
+
+def fill(servers: str, size: int, count: int) -> None:
+    """Put `count` records into the benchmark's topic, in batches of about 64 KB."""
+    each = BATCH_BYTES // (size + 30)
+    with WireClient(servers) as client:
+        # Without a producer id there is nothing to number: the same batch goes out over and over.
+        producer = BatchProducer(client, Identity(-1, -1))
+        partitions = len(client.topic(TOPIC).leaders)
+        sent = 0
+        while sent < count:
+            now = min(each, count - sent)
+            if not sent or now < each:
+                # Of today: retention takes what is old.
+                batch = encode_batch(records(size, now), now_ms=int(time.time() * 1000))
+            producer.send(TopicPartition(TOPIC, sent // each % partitions), batch, now)
+            sent += now
+        producer.flush()
 
 
 def constant_batch(size: int, rows: int) -> pa.RecordBatch:
     """One decoded batch, as the real source yields it."""
-    batch = encode_batch([NewRecord(b"key-%07d" % one, bytes(size)) for one in range(rows)], now_ms=1_700_000_000_000)
+    batch = encode_batch(records(size, rows), now_ms=1_700_000_000_000)
     return record_batch(
         TopicPartition("bench", 0), memoryview(batch), [Span(0, parse_batch_header(batch))], COLUMNS, Bounds()
     )
