@@ -20,6 +20,8 @@ from goqueue.records import TopicPartition
 
 # A task has a cost of its own: ranges are not cut into pieces smaller than this without being told to.
 _PIECE_RECORDS_MIN = 100_000
+# What one task of a stream takes of several partitions: reading it costs less than a second task.
+_BUNDLE_RECORDS_MAX = 4_000
 
 
 class Range(NamedTuple):
@@ -43,6 +45,28 @@ class Task(InputPartition):
     bounds: Bounds
     segments: tuple[Segment, ...] = ()
     aborted: tuple[Aborted, ...] = ()
+
+
+@dataclass
+class Bundle(InputPartition):
+    """Small tasks that are one task for Spark."""
+
+    tasks: tuple[Task, ...]
+
+
+def bundles(options: SourceOptions, tasks: list[Task]) -> list[Bundle]:
+    """The tasks of a micro-batch, small ones together unless the options say how they are to be cut."""
+    is_told = options.min_partitions is not None or options.max_records is not None
+    found: list[list[Task]] = []
+    room = 0
+    for task in tasks:
+        size = task.bounds.end - task.bounds.start
+        if is_told or size > room:
+            found.append([])
+            room = _BUNDLE_RECORDS_MAX
+        found[-1].append(task)
+        room -= size
+    return [Bundle(tuple(one)) for one in found]
 
 
 def start_offsets(options: SourceOptions, catalogue: Catalogue, places: list[TopicPartition], default: int) -> Offsets:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import pyarrow as pa
 
+from goqueue.client.wire import WireClient
 from goqueue.client.wire.fetcher import Gone, fetch_range
 from goqueue.codec.batch import BatchHeader, marker_is_commit, parse_batch_header, verify_batch
 from goqueue.errors import OffsetOutOfRange
@@ -16,7 +18,7 @@ from goqueue.pipeline.columns import frame_batch, record_batch
 from goqueue.pipeline.errors import DataLost
 from goqueue.pipeline.layout import Span
 from goqueue.pipeline.options import SourceOptions
-from goqueue.pipeline.plan import Task
+from goqueue.pipeline.plan import Bundle, Task
 from goqueue.pipeline.segments import read_segment, without_aborted
 from goqueue.records import Isolation
 
@@ -26,9 +28,18 @@ Chunk = tuple[memoryview, Sequence[Span], int]
 _FILE_CHUNK_BYTES = 8 * 1024 * 1024
 
 
-def read_task(options: SourceOptions, task: Task, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def read_bundle(options: SourceOptions, bundle: Bundle, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The rows of several tasks, over the same connections."""
+    with open_client(options) if options.servers else nullcontext() as client:
+        for task in bundle.tasks:
+            yield from read_task(options, task, columns, client)
+
+
+def read_task(
+    options: SourceOptions, task: Task, columns: Sequence[str], client: WireClient | None = None
+) -> Iterator[pa.RecordBatch]:
     """The rows of one task."""
-    for view, spans, first_offset in _chunks(options, task):
+    for view, spans, first_offset in _chunks(options, task, client):
         bounds = task.bounds._replace(start=max(task.bounds.start, first_offset))
         if options.view == "frames":
             batch = frame_batch(task.place, spans, columns, bounds)
@@ -38,12 +49,12 @@ def read_task(options: SourceOptions, task: Task, columns: Sequence[str]) -> Ite
             yield batch
 
 
-def _chunks(options: SourceOptions, task: Task) -> Iterator[Chunk]:
+def _chunks(options: SourceOptions, task: Task, client: WireClient | None) -> Iterator[Chunk]:
     if not task.segments:
-        return _fetched(options, task)
+        return _fetched(options, task, client)
     # `auto` with both: a worker that does not see the files asks the broker.
     if options.transport == "auto" and options.servers and not all(Path(one.path).exists() for one in task.segments):
-        return _fetched(options, task)
+        return _fetched(options, task, client)
     return _from_files(options, task)
 
 
@@ -60,12 +71,12 @@ def _from_files(options: SourceOptions, task: Task) -> Iterator[Chunk]:
             _LOG.warning("%s: offsets %d to %d are gone and passed over", task.place, gone[0], gone[1] - 1)
 
 
-def _fetched(options: SourceOptions, task: Task) -> Iterator[Chunk]:
+def _fetched(options: SourceOptions, task: Task, given: WireClient | None) -> Iterator[Chunk]:
     def pass_over(gone: Gone) -> None:
         _LOG.warning("%s: offsets %d to %d are gone and passed over", task.place, gone[0], gone[1] - 1)
 
     committed = options.isolation is Isolation.READ_COMMITTED
-    with open_client(options) as client:
+    with open_client(options) if given is None else nullcontext(given) as client:
         answers = fetch_range(
             client,
             task.place,

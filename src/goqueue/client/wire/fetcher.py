@@ -104,6 +104,8 @@ class _Reader:
                 fetched = self._client.repeat(self._fetch)
                 if fetched is not None:
                     self._hand_over(fetched)
+            # Nothing is owed on it, so that whoever reads next may have it.
+            self._connection = None
             self._hand_over(None)
         except BaseException as error:  # noqa: BLE001 - it is raised again where the answers are read
             self._hand_over(error)
