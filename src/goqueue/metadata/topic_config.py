@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from goqueue.config import LogConfig
 from goqueue.errors import InvalidConfig
-from goqueue.metadata.topic_settings import ALIASES, TOPIC_SETTINGS, ConfigType, TopicSetting
+from goqueue.metadata.setting_rules import ConfigType
+from goqueue.metadata.topic_settings import ALIASES, TOPIC_SETTINGS, TopicSetting
 from goqueue.records import TimestampType
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from goqueue.config import LogConfig
 from goqueue.errors import InvalidConfig
+from goqueue.metadata.setting_rules import LONG_MAX, ConfigType
 from goqueue.metadata.topic_config import (
     ConfigSource,
     canonical_config,
@@ -15,7 +16,7 @@ from goqueue.metadata.topic_config import (
     log_settings,
     parse_topic_config,
 )
-from goqueue.metadata.topic_settings import LONG_MAX, TOPIC_SETTINGS, ConfigType
+from goqueue.metadata.topic_settings import TOPIC_SETTINGS
 from goqueue.records import TimestampType
 
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from goqueue.config import Config, documented_settings
+from goqueue.metadata.setting_rules import ConfigType
 from goqueue.metadata.topic_config import ConfigEntry, ConfigSource, ConfigSynonym
-from goqueue.metadata.topic_settings import ConfigType
 
 KAFKA_NAMES: Mapping[str, str] = MappingProxyType(
     {

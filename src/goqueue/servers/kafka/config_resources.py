@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 
 from goqueue.errors import GoQueueError, InvalidConfig, InvalidRequest
+from goqueue.metadata.setting_rules import ConfigType
 from goqueue.metadata.topic_config import ConfigEntry, canonical_name
-from goqueue.metadata.topic_settings import ConfigType
 from goqueue.servers.kafka.api import Context, Message, failed
 from goqueue.servers.kafka.broker_settings import broker_entries
 from goqueue.servers.kafka.group_configs import alter_group_config, group_config

@@ -12,8 +12,8 @@ from types import MappingProxyType
 from goqueue.errors import GroupModeMismatch, GroupNotFound, InvalidConfig
 from goqueue.groups.queue_settings import QueueSettings, Sharing
 from goqueue.groups.records import PolicyValue
+from goqueue.metadata.setting_rules import ConfigType
 from goqueue.metadata.topic_config import ConfigEntry, ConfigSource, ConfigSynonym
-from goqueue.metadata.topic_settings import ConfigType
 from goqueue.servers.kafka.api import Context
 from goqueue.servers.kafka.broker_settings import group_entries
 
