@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.bench.peers import common
 from tests.bench.peers.report import Finding, bars, markdown
-from tests.bench.peers.workloads import Sample
+from tests.bench.peers.turns import Sample
 
 ROOT = Path(__file__).parents[2]
 

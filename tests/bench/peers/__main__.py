@@ -30,7 +30,8 @@ from tests.bench.peers.peer_null import NullBroker
 from tests.bench.peers.peer_rabbitmq import RabbitQuorum, RabbitStream
 from tests.bench.peers.peer_redis import RedisStreams
 from tests.bench.peers.servers import Peer
-from tests.bench.peers.workloads import SCALES, Run, Scale, plan
+from tests.bench.peers.turns import SCALES, Run, Scale
+from tests.bench.peers.workloads import plan
 
 DOCS = Path(__file__).parents[3] / "docs"
 BEGIN, END = "<!-- peers: begin -->", "<!-- peers: end -->"

@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 from tests.bench.measure import Bar, at_least, at_most, table
 from tests.bench.peers.servers import Peer
-from tests.bench.peers.workloads import Run, Sample
+from tests.bench.peers.turns import Run, Sample
 
 OURS, OURS_HTTP, KAFKA, NULL = "GoQueue, Kafka wire", "GoQueue, HTTP", "Apache Kafka", "null broker"
 CLIENTS = ("confluent-kafka", "redis", "nats-py", "pika")
