@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-
-from goqueue.errors import GoQueueError, GroupNotFound, TopicIdNotFound
-from goqueue.groups.commands import ConsumerDescription, ConsumerMemberDescription, GroupType
-from goqueue.groups.partitions import PartitionSet, by_topic
-from goqueue.servers.kafka.api import NONE, Api, Context, Message, Reply, failed
+from goqueue.groups.commands import ConsumerMemberDescription, GroupType
+from goqueue.servers.kafka.api import Api, Context, Message, Reply
+from goqueue.servers.kafka.described_groups import described_groups, named_partitions
 
 API = Api(
     key=69,
@@ -22,27 +19,7 @@ _CONSUMER_MEMBER = 1
 
 async def handle(context: Context, request: Message) -> Reply:
     """One answer for each group asked for."""
-    return {"groups": await asyncio.gather(*(_described(context, group) for group in request.group_ids))}
-
-
-async def _described(context: Context, group: str) -> dict[str, object]:
-    try:
-        found = await context.services.groups.describe(group)
-        if not isinstance(found, ConsumerDescription) or found.type is not GroupType.CONSUMER:
-            raise GroupNotFound(group)
-    except GoQueueError as error:
-        empty = {"group_state": "", "group_epoch": 0, "assignment_epoch": 0, "assignor_name": "", "members": []}
-        return {"group_id": group, **empty, **failed(error)}
-    return {
-        "error_code": NONE,
-        "group_id": group,
-        "group_state": found.state.value,
-        "group_epoch": found.epoch,
-        # Targets are computed together with the epoch that asks for them.
-        "assignment_epoch": found.epoch,
-        "assignor_name": found.assignor,
-        "members": [_member(context, one) for one in found.members],
-    }
+    return await described_groups(context, request.group_ids, GroupType.CONSUMER, _member)
 
 
 def _member(context: Context, member: ConsumerMemberDescription) -> dict[str, object]:
@@ -55,20 +32,7 @@ def _member(context: Context, member: ConsumerMemberDescription) -> dict[str, ob
         "client_host": member.client_host,
         "subscribed_topic_names": list(member.topics),
         "subscribed_topic_regex": member.regex or None,
-        "assignment": assignment(context, member.assigned),
-        "target_assignment": assignment(context, member.target),
+        "assignment": named_partitions(context, member.assigned),
+        "target_assignment": named_partitions(context, member.target),
         "member_type": _CONSUMER_MEMBER,
     }
-
-
-def assignment(context: Context, partitions: PartitionSet) -> dict[str, object]:
-    """Partitions with their topics' names; share groups are described in the same way."""
-    topics = []
-    for topic_id, numbers in by_topic(partitions):
-        try:
-            name = context.services.topics.by_id(topic_id).name
-        except TopicIdNotFound:
-            # Deleted since; members are told at their next heartbeat.
-            continue
-        topics.append({"topic_id": topic_id, "topic_name": name, "partitions": numbers})
-    return {"topic_partitions": topics}

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-
-from goqueue.errors import GoQueueError, GroupNotFound
-from goqueue.groups.commands import ConsumerDescription, ConsumerMemberDescription, GroupType
-from goqueue.servers.kafka.api import NONE, Api, Context, Message, Reply, failed
-from goqueue.servers.kafka.handlers.consumer_group_describe import assignment
+from goqueue.groups.commands import ConsumerMemberDescription, GroupType
+from goqueue.servers.kafka.api import Api, Context, Message, Reply
+from goqueue.servers.kafka.described_groups import described_groups, named_partitions
 
 API = Api(
     key=77,
@@ -19,26 +16,7 @@ API = Api(
 
 async def handle(context: Context, request: Message) -> Reply:
     """One answer for each group asked for."""
-    return {"groups": await asyncio.gather(*(_described(context, group) for group in request.group_ids))}
-
-
-async def _described(context: Context, group: str) -> dict[str, object]:
-    try:
-        found = await context.services.groups.describe(group)
-        if not isinstance(found, ConsumerDescription) or found.type is not GroupType.SHARE:
-            raise GroupNotFound(group)
-    except GoQueueError as error:
-        empty = {"group_state": "", "group_epoch": 0, "assignment_epoch": 0, "assignor_name": "", "members": []}
-        return {"group_id": group, **empty, **failed(error)}
-    return {
-        "error_code": NONE,
-        "group_id": group,
-        "group_state": found.state.value,
-        "group_epoch": found.epoch,
-        "assignment_epoch": found.epoch,
-        "assignor_name": found.assignor,
-        "members": [_member(context, one) for one in found.members],
-    }
+    return await described_groups(context, request.group_ids, GroupType.SHARE, _member)
 
 
 def _member(context: Context, member: ConsumerMemberDescription) -> dict[str, object]:
@@ -49,5 +27,5 @@ def _member(context: Context, member: ConsumerMemberDescription) -> dict[str, ob
         "client_id": member.client_id,
         "client_host": member.client_host,
         "subscribed_topic_names": list(member.topics),
-        "assignment": assignment(context, member.assigned),
+        "assignment": named_partitions(context, member.assigned),
     }
