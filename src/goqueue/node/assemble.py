@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
-from contextlib import AsyncExitStack, ExitStack
-from dataclasses import dataclass
+from contextlib import AsyncExitStack
 from functools import partial
 from random import SystemRandom
 
@@ -29,7 +28,6 @@ from goqueue.delay.schedules import ScheduleService
 from goqueue.delay.service import DELAYED
 from goqueue.delay.staging import Staging
 from goqueue.delivery.feature import feature as delivery_feature
-from goqueue.delivery.records import QueueId
 from goqueue.delivery.redrive import Redrives
 from goqueue.delivery.service import DELIVERY_STATE
 from goqueue.delivery.values import GroupSettings, Start
@@ -39,8 +37,6 @@ from goqueue.groups.polls import GroupPolls
 from goqueue.groups.progress import GroupProgress
 from goqueue.groups.service import CONSUMER_OFFSETS
 from goqueue.metadata.local import LocalMetadata
-from goqueue.node.addresses import Address, parse_address
-from goqueue.node.claims import LOCK_FILE, Listener, claim_directory, claim_listeners
 from goqueue.node.flusher import Flusher
 from goqueue.node.health import HealthChecks
 from goqueue.node.housekeeping import Housekeeping
@@ -48,10 +44,11 @@ from goqueue.node.listening import CannotListen
 from goqueue.node.metrics_page import MetricsPage
 from goqueue.node.node import Node, Running
 from goqueue.node.offload import ThreadOffload
+from goqueue.node.reports import report_dead_letters, report_delay, report_marker, report_shard
 from goqueue.node.system_clock import SystemClock
 from goqueue.node.version import version
+from goqueue.node.world import World, given_world, real_world
 from goqueue.ports import Files, Offload
-from goqueue.records import TopicPartition
 from goqueue.servers.http.server import HttpServer
 from goqueue.servers.kafka.server import KafkaServer
 from goqueue.servers.request_times import RequestTimes
@@ -77,7 +74,7 @@ def assemble(
     """A node, not yet started. With `files` it runs on those, in the caller's loop, and listens nowhere."""
 
     async def wire(stack: AsyncExitStack) -> Running:
-        world = _real_world(config, stack) if files is None else _given_world(config, files, stack)
+        world = real_world(config, stack) if files is None else given_world(config, files, stack)
         return await _wire(
             config,
             world,
@@ -93,7 +90,7 @@ def assemble(
 
 async def _wire(
     config: Config,
-    world: _World,
+    world: World,
     stack: AsyncExitStack,
     *,
     clock: Clock,
@@ -140,10 +137,8 @@ async def _wire(
         clock=clock,
         rng=rng,
         subscribe=metadata.subscribe,
-        check_transaction=lambda transaction, shard: open_transactions.check_member(
-            transaction.producer_id, transaction.producer_epoch, TopicPartition(CONSUMER_OFFSETS, shard)
-        ),
-        on_failure=partial(_report_shard, "group"),
+        check_transaction=open_transactions.check_of(CONSUMER_OFFSETS),
+        on_failure=partial(report_shard, "group"),
     )
     stack.push_async_callback(groups.close)
     producer_ids = ProducerIds(metadata)
@@ -165,11 +160,9 @@ async def _wire(
         offload=work_offload,
         clock=clock,
         rng=rng,
-        on_failure=partial(_report_shard, "delivery"),
-        check_transaction=lambda transaction, shard: open_transactions.check_member(
-            transaction.producer_id, transaction.producer_epoch, TopicPartition(DELIVERY_STATE, shard)
-        ),
-        on_dead_letter_failure=_report_dead_letters,
+        on_failure=partial(report_shard, "delivery"),
+        check_transaction=open_transactions.check_of(DELIVERY_STATE),
+        on_dead_letter_failure=report_dead_letters,
     )
     stack.push_async_callback(delivery.close)
     groups.attach(delivery)
@@ -183,15 +176,10 @@ async def _wire(
         index_root=world.index_root,
         offload=work_offload,
         clock=clock,
-        on_trouble=_report_delay,
+        on_trouble=report_delay,
     )
     stack.push_async_callback(delay.close)
-    staging = Staging(
-        delay,
-        lambda transaction, shard: open_transactions.check_member(
-            transaction.producer_id, transaction.producer_epoch, TopicPartition(DELAYED, shard)
-        ),
-    )
+    staging = Staging(delay, open_transactions.check_of(DELAYED))
     publish.hold_back = HeaderDelay(delay, staging)
     transactions = await transaction_feature(
         config=config.transactions,
@@ -210,8 +198,8 @@ async def _wire(
         files=files,
         offload=work_offload,
         clock=clock,
-        on_failure=partial(_report_shard, "transaction"),
-        on_retry=_report_marker,
+        on_failure=partial(report_shard, "transaction"),
+        on_retry=report_marker,
     )
     stack.push_async_callback(transactions.close)
     redrives = Redrives(delivery, topics, queries, publish, transactions, clock)
@@ -271,7 +259,7 @@ async def _wire(
     return Running(services, world.data_dir, world.kafka, world.http)
 
 
-async def _serve(world: _World, services: Services, metrics: MetricsPage, stack: AsyncExitStack) -> None:
+async def _serve(world: World, services: Services, metrics: MetricsPage, stack: AsyncExitStack) -> None:
     """Accept clients, now that everything behind the front-ends is there."""
     if world.listeners is None:
         return
@@ -288,67 +276,10 @@ async def _serve(world: _World, services: Services, metrics: MetricsPage, stack:
         stack.push_async_callback(server.stop)
 
 
-@dataclass(frozen=True, slots=True)
-class _World:
-    """What the node stands on: its directory, and the addresses under which it is known."""
-
-    files: Files
-    data_dir: str
-    kafka: Address
-    http: Address
-    advertised: Address
-    listeners: tuple[Listener, Listener] | None
-    # Where derived files may lie that only the operating system can open; None: nowhere.
-    index_root: str | None = None
-
-
-def _real_world(config: Config, stack: AsyncExitStack) -> _World:
-    claims = stack.enter_context(ExitStack())
-    kafka, http = claim_listeners(config, claims)
-    files = claim_directory(config.broker.data_dir, claims)
-    advertised = config.listeners.advertised_kafka
-    return _World(
-        files=files,
-        data_dir=files.root,
-        kafka=kafka.address,
-        http=http.address,
-        advertised=parse_address(advertised) if advertised else kafka.address,
-        listeners=(kafka, http),
-        index_root=files.root,
-    )
-
-
-def _given_world(config: Config, files: Files, stack: AsyncExitStack) -> _World:
-    stack.enter_context(files.lock(LOCK_FILE))
-    kafka, http = parse_address(config.listeners.kafka), parse_address(config.listeners.http)
-    return _World(files, config.broker.data_dir, kafka, http, advertised=kafka, listeners=None)
-
-
 def _threads(name: str, threads_max: int, stack: AsyncExitStack) -> ThreadOffload:
     threads = ThreadOffload(name, threads_max=threads_max)
     stack.callback(threads.close)
     return threads
-
-
-def _report_shard(coordinator: str, partition: int, reason: BaseException) -> None:
-    _log.error("shard %d of the %s coordinator was dropped and will be read again: %s", partition, coordinator, reason)
-
-
-def _report_marker(transactional_id: str, place: TopicPartition | None, reason: BaseException) -> None:
-    _log.warning("transaction of %r is not ended in %s yet, and will be: %s", transactional_id, place, reason)
-
-
-def _report_dead_letters(queue_id: QueueId, reason: BaseException) -> None:
-    _log.warning(
-        "dead letters of group %r in partition %d are not moved yet, and will be: %s",
-        queue_id.group,
-        queue_id.partition,
-        reason,
-    )
-
-
-def _report_delay(what: str, reason: BaseException) -> None:
-    _log.warning("%s, and will be tried again: %s", what, reason)
 
 
 async def _close_partitions(partitions: Partitions) -> None:

@@ -14,10 +14,11 @@ from goqueue.records import TopicPartition
 from goqueue.transactions.names import Name
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from goqueue.broker.partitions import Partition
     from goqueue.codec.batch import BatchHeader
+    from goqueue.coordinator.shard import Transaction
     from goqueue.ports import Buffer
 
 
@@ -62,6 +63,12 @@ class OpenTransactions:
             raise ProducerFenced(f"producer {producer_id} has epoch {epoch}, but epoch {known.epoch} has begun since")
         if known is None or epoch != known.epoch or place not in known.partitions:
             raise InvalidTransactionState(f"{place} is in no open transaction of producer {producer_id}")
+
+    def check_of(self, topic: str) -> Callable[[Transaction, int], None]:
+        """As `check_member`, for a coordinator whose shards are the partitions of `topic`."""
+        return lambda transaction, shard: self.check_member(
+            transaction.producer_id, transaction.producer_epoch, TopicPartition(topic, shard)
+        )
 
     def check_number(self, producer_id: int, number: int) -> None:
         """Refuse what was meant for an earlier transaction of the producer."""
