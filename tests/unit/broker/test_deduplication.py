@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.unit.broker.stack import Stack, at_once
 
 from goqueue.broker.deduplication import DEDUPLICATION_HEADER, Remembered, Window
-from goqueue.broker.publish import Published
+from goqueue.broker.record_publishing import Published
 from goqueue.codec.batch import encode_batch
 from goqueue.config import Config
 from goqueue.errors import TooBusy

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from msgspec import UNSET
 
-from goqueue.broker.publish import Published as Outcome
+from goqueue.broker.record_publishing import Published as Outcome
 from goqueue.errors import GoQueueError, InvalidRequest, wire_of
 from goqueue.records import Acks, NewRecord, TopicPartition
 from goqueue.servers.http.adapter import detail_of

@@ -1,0 +1,243 @@
+"""Records that come one by one: who may be stored, in which partition, and what became of each.
+
+They are checked, repeats are sifted out, the rest is shared out over partitions and put into
+batches, which go the way of all batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from goqueue.broker.batch_checks import check_acks, check_timestamp, keyless
+from goqueue.broker.batch_lanes import lane_of
+from goqueue.broker.deduplication import Deduplication, Remembered, Sifted
+from goqueue.broker.partitions import Partition, Partitions
+from goqueue.broker.placement import Share, place_records, split_share
+from goqueue.clock import Clock
+from goqueue.codec.batch import encode_batch
+from goqueue.errors import GoQueueError, InternalTopic, InvalidRequest
+from goqueue.records import Acks, NewRecord
+
+if TYPE_CHECKING:
+    from goqueue.broker.publish import Pending, PublishService
+
+
+class Published(NamedTuple):
+    """What became of one record. With an error, offset and timestamp are -1."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    error: GoQueueError | None = None
+    # It was stored before, by an earlier attempt of the same producer: the offset is that one's.
+    duplicate: bool = False
+    # It is held back until then: partition and offset are its slot, and it has no timestamp yet.
+    due_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """The idempotent producer that records come from; -1 means none."""
+
+    producer_id: int = -1
+    producer_epoch: int = -1
+    sequence: int = -1
+    # The records are part of its open transaction.
+    transactional: bool = False
+
+    @property
+    def is_idempotent(self) -> bool:
+        """Whether a retry must be recognised."""
+        return self.producer_id >= 0
+
+
+class RecordPublishing:
+    """Makes batches of records, and answers for each record."""
+
+    def __init__(
+        self, partitions: Partitions, clock: Clock, deduplication: Deduplication, batches: PublishService
+    ) -> None:
+        self._partitions = partitions
+        self._clock = clock
+        self._deduplication = deduplication
+        self._batches = batches
+
+    async def publish(
+        self,
+        topic: str,
+        records: Sequence[NewRecord],
+        *,
+        acks: Acks,
+        partition: int | None = None,
+        producer_id: int = -1,
+        producer_epoch: int = -1,
+        sequence: int = -1,
+        transactional: bool = False,
+        dues: Sequence[int | None] | None = None,
+    ) -> list[Published]:
+        """Write records, one batch per partition, and wait until they are as safe as asked.
+
+        With `dues`, which only a transaction may say, some are held back once it is committed.
+        What concerns the whole request is raised; what became of each record is in the list,
+        in the order sent. An idempotent producer's records are all taken or all refused.
+        """
+        first = self._partitions.get(topic, 0 if partition is None else partition)
+        if first.internal:
+            raise InternalTopic(topic)
+        check_acks(acks, first.in_sync_replicas, first.config.min_insync_replicas)
+        sender = Sender(producer_id, producer_epoch, sequence, transactional)
+        now_ms = self._clock.now_ms()
+        results: dict[int, Published] = {}
+        taken = self._check_records(first, records, sender, now_ms, results)
+        waits: list[tuple[Share, Awaitable[None]]] = []
+        sifted = self._sift(first, records, taken, sender, now_ms)
+        if sifted is not None:
+            taken = sifted.fresh
+        for share in self._shares(first, records, taken, partition, sender):
+            try:
+                pending = self._append_share(topic, share, records, sender, acks, now_ms, results, dues)
+            except GoQueueError as error:
+                _fail(share, error, results)
+                continue
+            if pending.durable is not None:
+                waits.append((share, pending.durable))
+        if sifted is not None:
+            self._answer_repeats(topic, sifted, acks, results, waits)
+        for share, durable in waits:
+            try:
+                await durable
+            except GoQueueError as error:
+                _fail(share, error, results)
+        for position, twin in sifted.twins.items() if sifted is not None else ():
+            results[position] = results[twin]._replace(duplicate=results[twin].error is None)
+        return [results[position] for position in range(len(records))]
+
+    def _check_records(
+        self,
+        place: Partition,
+        records: Sequence[NewRecord],
+        sender: Sender,
+        now_ms: int,
+        results: dict[int, Published],
+    ) -> list[int]:
+        """The positions of the records that may be stored; the others get their error here."""
+        taken: list[int] = []
+        for position, record in enumerate(records):
+            try:
+                if record.key is None and place.config.is_compacted:
+                    raise keyless(position)
+                if record.timestamp_ms is not None:
+                    check_timestamp(place.config, record.timestamp_ms, now_ms)
+            except InvalidRequest as error:
+                if sender.is_idempotent:
+                    raise
+                results[position] = Published(-1, -1, -1, error)
+            else:
+                taken.append(position)
+        return taken
+
+    def _sift(
+        self, place: Partition, records: Sequence[NewRecord], taken: Sequence[int], sender: Sender, now_ms: int
+    ) -> Sifted | None:
+        """Which records are repeats by their deduplication ids; None where the topic has no window."""
+        if not place.config.dedup_window_ms or sender.is_idempotent:
+            # A producer with sequences is recognised by those.
+            return None
+        return self._deduplication.sift(place, records, taken, now_ms)
+
+    def _answer_repeats(
+        self,
+        topic: str,
+        sifted: Sifted,
+        acks: Acks,
+        results: dict[int, Published],
+        waits: list[tuple[Share, Awaitable[None]]],
+    ) -> None:
+        """A repeat is answered with the first one's place, once that is as safe as the repeat asks."""
+        for position, found in sifted.repeats.items():
+            results[position] = Published(found.partition, found.offset, found.timestamp_ms, duplicate=True)
+            if acks:
+                wait = self._partitions.get(topic, found.partition).writer.reached(found.offset + 1, acks)
+                if wait is not None:
+                    waits.append((Share(found.partition, [position]), wait))
+
+    def _shares(
+        self,
+        place: Partition,
+        records: Sequence[NewRecord],
+        taken: Sequence[int],
+        partition: int | None,
+        sender: Sender,
+    ) -> list[Share]:
+        if not taken:
+            return []
+        if partition is not None:
+            shares = [Share(partition, taken)]
+        else:
+            topic = self._partitions.topic(place.topic_name)
+            if sender.is_idempotent and len(topic.partitions) > 1 and any(records[at].key is None for at in taken):
+                raise InvalidRequest(
+                    "a producer with sequences must say which partition its records without a key go to: "
+                    "a retry might go elsewhere",
+                    field="partition",
+                )
+            shares = place_records(
+                records,
+                taken,
+                partitions=len(topic.partitions),
+                algorithm=place.config.partitioner,
+                turns=self._partitions.turns(topic),
+            )
+        if not sender.is_idempotent:
+            return [piece for share in shares for piece in split_share(share, records, place.config.max_message_bytes)]
+        if len(shares) > 1:
+            raise InvalidRequest("sequences count per partition, but these records go to several", field="partition")
+        return shares
+
+    def _append_share(
+        self,
+        topic: str,
+        share: Share,
+        records: Sequence[NewRecord],
+        sender: Sender,
+        acks: Acks,
+        now_ms: int,
+        results: dict[int, Published],
+        dues: Sequence[int | None] | None,
+    ) -> Pending:
+        chosen = [records[position] for position in share.positions]
+        batch = encode_batch(
+            chosen,
+            producer_id=sender.producer_id,
+            producer_epoch=sender.producer_epoch,
+            base_sequence=sender.sequence,
+            transactional=sender.transactional,
+            now_ms=now_ms,
+        )
+        sifted = not sender.is_idempotent
+        said = None if dues is None else [dues[position] for position in share.positions]
+        pending = self._batches.append(
+            topic, share.partition, batch, acks=acks, lane=lane_of(chosen), sifted=sifted, dues=said
+        )
+        appended = pending.appended
+        place = self._partitions.get(topic, share.partition)
+        has_window = place.config.dedup_window_ms and sifted
+        for offset, position in enumerate(share.positions, appended.base_offset):
+            sent_ms = records[position].timestamp_ms
+            stamp_ms = appended.stamped_ms if appended.stamped_ms >= 0 else now_ms if sent_ms is None else sent_ms
+            results[position] = Published(share.partition, offset, stamp_ms, duplicate=appended.duplicate)
+            if has_window:
+                remembered = Remembered(share.partition, offset, stamp_ms, now_ms)
+                self._deduplication.remember(place.topic_id, records[position].headers, remembered)
+        for at, held in pending.slots.items():
+            results[share.positions[at]] = Published(
+                held.partition, held.offset, -1, duplicate=appended.duplicate, due_ms=held.due_ms
+            )
+        return pending
+
+
+def _fail(share: Share, error: GoQueueError, results: dict[int, Published]) -> None:
+    for position in share.positions:
+        results[position] = Published(share.partition, -1, -1, error)
