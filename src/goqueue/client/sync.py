@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-import concurrent.futures
-import threading
-import weakref
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from goqueue.client import connection
 from goqueue.client.connection import Row
-from goqueue.client.consumer import Consumer as AsyncConsumer
-from goqueue.client.producer import Producer as AsyncProducer
 from goqueue.client.queue_consumer import QueueConsumer as AsyncQueueConsumer
+from goqueue.client.sync_consumers import Consumer, QueueConsumer
 from goqueue.client.sync_delayed import DelayedMessages, Schedules
-from goqueue.client.transaction import Transaction as AsyncTransaction
-from goqueue.client.types import Delivered, Message, QueueMessage, Settled
-from goqueue.records import TopicPartition
+from goqueue.client.sync_loop import BackgroundLoop, Closable
+from goqueue.client.sync_producer import Producer, Transaction
+from goqueue.client.types import Message
 
-T = TypeVar("T")
+__all__ = ["Client", "Consumer", "Producer", "QueueConsumer", "Transaction", "connect"]
 
 
 def connect(server: str = "http://127.0.0.1:8080", **options: Any) -> Client:
@@ -28,54 +22,11 @@ def connect(server: str = "http://127.0.0.1:8080", **options: Any) -> Client:
     return Client(server, **options)
 
 
-class _Loop:
-    """An event loop that lives in a thread of its own until closed."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="goqueue-client", daemon=True)
-        self._thread.start()
-        # Also when it is dropped, or the program ends: what still runs on it is ended, not torn off.
-        self.closing: list[Callable[[], Coroutine[Any, Any, None]]] = []
-        self._end = weakref.finalize(self, _end_loop, self._loop, self._thread, self.closing)
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        return self.submit(work).result()
-
-    def submit(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
-
-    @property
-    def closed(self) -> bool:
-        return self._loop.is_closed()
-
-    def close(self) -> None:
-        self._end()
-
-
-def _end_loop(
-    loop: asyncio.AbstractEventLoop, thread: threading.Thread, closing: list[Callable[[], Coroutine[Any, Any, None]]]
-) -> None:
-    async def cancel_all() -> None:
-        left = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in left:
-            task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
-        await asyncio.gather(*(close() for close in closing), return_exceptions=True)
-        loop.stop()
-
-    asyncio.run_coroutine_threadsafe(cancel_all(), loop)
-    # The collector may call from the loop's own thread: it can stop itself, but not wait for itself.
-    if threading.current_thread() is not thread:
-        thread.join()
-        loop.close()
-
-
-class Client:
+class Client(Closable):
     """Topics, groups, reads, producers and consumers of one broker, in blocking calls."""
 
     def __init__(self, server: str, **options: Any) -> None:
-        self._loop = _Loop()
+        self._loop = BackgroundLoop()
         self._client = connection.connect(server, **options)
         self._loop.closing.append(self._client.close)
         self.delayed = DelayedMessages(self._loop.run, self._client.delayed)
@@ -183,14 +134,6 @@ class Client:
             self._loop.run(self._client.close())
             self._loop.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     async def _open_producer(self, options: Mapping[str, Any]) -> Producer:
         return Producer(self._loop, self._client.producer(**options))
 
@@ -203,171 +146,3 @@ class Client:
         queue = open_it()
         await queue.start()
         return QueueConsumer(self._loop, queue)
-
-
-class Producer:
-    """Sends records; `send` returns a future from `concurrent.futures`."""
-
-    def __init__(self, loop: _Loop, producer: AsyncProducer) -> None:
-        self._loop = loop
-        self._producer = producer
-
-    def send(self, topic: str, value: bytes | str | None, **fields: Any) -> concurrent.futures.Future[Delivered]:
-        """Queue one record; the future tells its fate."""
-        return self._loop.submit(self._producer.send_and_wait(topic, value, **fields))
-
-    def send_and_wait(self, topic: str, value: bytes | str | None, **fields: Any) -> Delivered:
-        """Send one record and wait until the broker has it."""
-        return self.send(topic, value, **fields).result()
-
-    def transaction(self, consumer: Consumer | None = None) -> Transaction:
-        """A transaction: `with` it, and all that is sent meanwhile counts together or not at all."""
-        inner = None if consumer is None else consumer.asynchronous
-        return Transaction(self._loop, self._producer.transaction(inner))
-
-    def flush(self) -> None:
-        """Wait until every record so far has its answer."""
-        self._loop.run(self._producer.flush())
-
-    def close(self) -> None:
-        """Flush, then refuse more."""
-        self._loop.run(self._producer.close())
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-class Transaction:
-    """One transaction: leaving the block commits it, an exception aborts it."""
-
-    def __init__(self, loop: _Loop, transaction: AsyncTransaction) -> None:
-        self._loop = loop
-        self._transaction = transaction
-
-    def send(self, topic: str, value: bytes | str | None, **fields: Any) -> None:
-        """As the producer's `send`; what goes wrong is raised when the block is left."""
-        self._loop.run(self._transaction.send(topic, value, **fields))
-
-    def ack(self, *messages: QueueMessage) -> None:
-        """These messages of a queue are done if the transaction is committed."""
-        self._loop.run(self._transaction.ack(*messages))
-
-    def reject(self, *messages: QueueMessage, reason: str = "") -> None:
-        """These messages of a queue go to the dead-letter topic if the transaction is committed."""
-        self._loop.run(self._transaction.reject(*messages, reason=reason))
-
-    def send_offsets(self, consumer: Consumer, offsets: Mapping[TopicPartition, int] | None = None) -> None:
-        """Commit how far a consumer is with the transaction."""
-        self._loop.run(self._transaction.send_offsets(consumer.asynchronous, offsets))
-
-    def __enter__(self) -> Self:
-        self._loop.run(self._transaction.__aenter__())
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._loop.run(self._transaction.__aexit__(kind, error, trace))
-
-
-class Consumer:
-    """Reads topics as a member of a group; iterate over it, or call `poll`."""
-
-    def __init__(self, loop: _Loop, consumer: AsyncConsumer) -> None:
-        self._loop = loop
-        self._consumer = consumer
-
-    @property
-    def asynchronous(self) -> AsyncConsumer:
-        """The consumer that does the work, in the loop of the background thread."""
-        return self._consumer
-
-    def poll(self, *, limit: int | None = None, timeout_ms: int | None = None) -> list[Message]:
-        """Up to `limit` messages; empty when none came in time."""
-        return self._loop.run(self._consumer.poll(limit=limit, timeout_ms=timeout_ms))
-
-    def __iter__(self) -> Iterator[Message]:
-        while True:
-            yield from self.poll(limit=1)
-
-    def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
-        """Store how far we are."""
-        self._loop.run(self._consumer.commit(offsets))
-
-    def seek(self, at: TopicPartition, offset: int) -> None:
-        """Read this partition from `offset` next."""
-        self._consumer.seek(at, offset)
-
-    @property
-    def assignment(self) -> frozenset[TopicPartition]:
-        """The partitions that are ours now."""
-        return self._consumer.assignment
-
-    def lag(self) -> dict[TopicPartition, int]:
-        """Messages between the group's commit and the end, for our partitions."""
-        return self._loop.run(self._consumer.lag())
-
-    def close(self) -> None:
-        """Commit if that is automatic, and leave the group."""
-        self._loop.run(self._consumer.close())
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-class QueueConsumer:
-    """Takes messages from a queue and settles each; iterate over it, or call `receive`."""
-
-    def __init__(self, loop: _Loop, queue: AsyncQueueConsumer) -> None:
-        self._loop = loop
-        self._queue = queue
-
-    def receive(self, *, limit: int | None = None, wait_ms: int | None = None) -> list[QueueMessage]:
-        """Up to `limit` messages, waiting for the first; empty when none came in time."""
-        return self._loop.run(self._queue.receive(limit=limit, wait_ms=wait_ms))
-
-    def __iter__(self) -> Iterator[QueueMessage]:
-        while True:
-            yield from self.receive(limit=1)
-
-    def ack(self, *messages: QueueMessage) -> list[Settled]:
-        """These are done."""
-        return self._loop.run(self._queue.ack(*messages))
-
-    def nack(self, *messages: QueueMessage, delay_ms: int | None = None, reason: str | None = None) -> list[Settled]:
-        """These failed and are to come again."""
-        return self._loop.run(self._queue.nack(*messages, delay_ms=delay_ms, reason=reason))
-
-    def reject(self, *messages: QueueMessage, reason: str) -> list[Settled]:
-        """These can never succeed: they go to the dead letters."""
-        return self._loop.run(self._queue.reject(*messages, reason=reason))
-
-    def extend(self, *messages: QueueMessage, visibility_ms: int) -> list[Settled]:
-        """These need so much more time, from now on."""
-        return self._loop.run(self._queue.extend(*messages, visibility_ms=visibility_ms))
-
-    def release(self, *messages: QueueMessage) -> list[Settled]:
-        """Give these back at once, for anyone to take."""
-        return self._loop.run(self._queue.release(*messages))
-
-    def close(self) -> None:
-        """Settle what is under way, give back what was not handed out, and leave."""
-        self._loop.run(self._queue.close())
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
