@@ -1,6 +1,6 @@
-"""The group machine: one shard's groups. It looks a group up and lets its protocol decide.
+"""The group machine: one shard's groups. It looks a group up and lets others decide.
 
-`ClassicProtocol`, `ConsumerProtocol` and `OffsetTable` do the work. What is durable changes
+`Members` (for the protocols), `Offsets` and `Queues` do the work. What is durable changes
 only by `apply`; tickets, sessions and groups being formed are notes that a restart forgets:
 members found in the log begin a new session when it has been read.
 """
@@ -9,32 +9,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 
 from goqueue.config import GroupsConfig
 from goqueue.coordinator.shard import Decision, Record, Transaction
-from goqueue.errors import (
-    GroupNotEmpty,
-    GroupNotFound,
-    InconsistentProtocol,
-    InvalidSessionTimeout,
-    InvalidTransactionState,
-    UnknownMember,
-    UnstableOffset,
-)
+from goqueue.errors import GroupNotEmpty, GroupNotFound, InvalidTransactionState, UnstableOffset
 from goqueue.groups.classic import ClassicProtocol
-from goqueue.groups.classic_group import ClassicGroup
 from goqueue.groups.commands import (
-    JOIN_EPOCH,
     AlterQueue,
     AskMode,
     CheckTransaction,
     CommitInTransaction,
     CommitOffsets,
-    ConsumerBeat,
     ConsumerHeartbeat,
     DeleteGroup,
     DeleteOffsets,
@@ -51,10 +39,9 @@ from goqueue.groups.commands import (
     UseQueue,
 )
 from goqueue.groups.consumer import ConsumerProtocol
-from goqueue.groups.consumer_group import ConsumerGroup
 from goqueue.groups.deadlines import Deadlines
 from goqueue.groups.generations import Generations
-from goqueue.groups.heartbeats import check_heartbeat
+from goqueue.groups.members import Members
 from goqueue.groups.offsets import OFFSETS_CHECK_MS, Offsets
 from goqueue.groups.outbox import Alarm, AlarmKey, Alarms, Departed, Outbox, ignore_departure
 from goqueue.groups.partitions import TopicCatalog
@@ -62,9 +49,7 @@ from goqueue.groups.pending_offsets import PendingOffsets
 from goqueue.groups.queue_settings import Mode
 from goqueue.groups.queues import Queues
 from goqueue.groups.records import KEYS, VALUES, OffsetKey
-from goqueue.groups.share import ShareProtocol, check_share_heartbeat, without_instance
-from goqueue.groups.share_group import ShareGroup
-from goqueue.groups.slot import Slot
+from goqueue.groups.share import ShareProtocol
 from goqueue.groups.slots import Slots
 from goqueue.groups.statistics import Reason, Rebalances
 from goqueue.groups.subscriptions import Subscriptions
@@ -96,7 +81,6 @@ class GroupMachine:
         check_transaction: CheckTransaction = refuse_transactions,
         departed: Departed = ignore_departure,
     ) -> None:
-        self._config = config
         self._departed = departed
         self._check_transaction = check_transaction
         self._pending = PendingOffsets()
@@ -105,12 +89,31 @@ class GroupMachine:
         self._slots = Slots()
         self._alarms: Alarms = Deadlines()
         self._subscriptions = subscriptions = Subscriptions(catalog)
-        self._classic = ClassicProtocol(config, self._alarms, Generations(config, self._alarms, rebalances))
-        self._consumer = ConsumerProtocol(config, self._alarms, rebalances, Targets(subscriptions, rebalances))
-        self._share = ShareProtocol(config, self._alarms, subscriptions)
-        self._offsets = Offsets(config, catalog, subscriptions, self._classic, self._consumer)
+        classic = ClassicProtocol(config, self._alarms, Generations(config, self._alarms, rebalances))
+        consumer = ConsumerProtocol(config, self._alarms, rebalances, Targets(subscriptions, rebalances))
+        share = ShareProtocol(config, self._alarms, subscriptions)
+        self._members = members = Members(config, self._slots, self._queues, self._alarms, classic, consumer, share)
+        self._offsets = Offsets(config, catalog, subscriptions, classic, consumer)
         self._is_loaded = False
         self._last_ms = 0
+        self._handlers: Mapping[type, Callable[..., None]] = {
+            JoinGroup: members.join,
+            SyncGroup: members.sync,
+            Heartbeat: members.heartbeat,
+            LeaveGroup: members.leave,
+            ConsumerHeartbeat: members.consumer_heartbeat,
+            CommitOffsets: self._commit,
+            CommitInTransaction: self._commit_in_transaction,
+            FetchOffsets: self._fetch,
+            DeleteOffsets: self._delete_offsets,
+            ListGroups: self._list,
+            DescribeGroup: self._describe,
+            DeleteGroup: self._delete,
+            UseQueue: self._use_queue,
+            AlterQueue: self._alter_queue,
+            AskMode: self._mode,
+            FinishDeletion: self._finish_deletion,
+        }
 
     # --- the machine ------------------------------------------------------------------
 
@@ -120,7 +123,7 @@ class GroupMachine:
         out = Outbox()
         group_id = getattr(command, "group", "")
         try:
-            self._HANDLERS[type(command)](self, ticket, command, now_ms, out)
+            self._handlers[type(command)](ticket, command, now_ms, out)
         finally:
             self._slots.tidy(group_id)
         if out.records:
@@ -143,14 +146,10 @@ class GroupMachine:
             elif slot is not None and (slot.consumer is not None or slot.share is not None):
                 ended[key.group][key.member_id] = _REASONS[key.alarm]
             elif slot is not None and slot.classic is not None:
-                self._ring(slot.classic, key, now_ms, out)
+                self._members.ring(slot.classic, key, now_ms, out)
                 self._slots.tidy(key.group)
         for group_id, members in ended.items():
-            slot = self._slots[group_id]
-            if slot.consumer is not None:
-                self._consumer.members_ended(slot.consumer, members, now_ms, out)
-            if slot.share is not None:
-                self._share.members_ended(slot.share, members, now_ms, out)
+            self._members.sessions_ended(group_id, members, now_ms, out)
         if self._slots:
             self._arm_offsets(now_ms)
         self._report_departed(out)
@@ -190,88 +189,6 @@ class GroupMachine:
         """Apply the records of a snapshot."""
         for key, value in _snapshot_decoder.decode(data):
             self.apply(key, value)
-
-    # --- the classic protocol ---------------------------------------------------------
-
-    def _join(self, ticket: int, command: JoinGroup, now_ms: int, out: Outbox) -> None:
-        config = self._config
-        if not config.session_timeout_ms_min <= command.session_timeout_ms <= config.session_timeout_ms_max:
-            raise InvalidSessionTimeout(
-                f"a session lasts {config.session_timeout_ms_min} to {config.session_timeout_ms_max} ms",
-                field="session_timeout_ms",
-            )
-        slot = self._slots.of(command.group)
-        if self._queues.enter(slot, command.as_queue, out, is_classic=True):
-            raise InconsistentProtocol(f"the members of group {command.group!r} share partitions: there are no turns")
-        if slot.share is not None and not command.member_id:
-            slot.write_group_tombstones(out)
-        if slot.consumer is not None:
-            if slot.consumer.members:
-                raise InconsistentProtocol(f"group {command.group!r} speaks the consumer protocol")
-            if not command.member_id:
-                slot.write_group_tombstones(out)
-        if slot.classic is None:
-            if command.member_id:
-                raise UnknownMember(f"there is no group {command.group!r}")
-            slot.classic = ClassicGroup(command.group)
-        self._classic.join(slot.classic, ticket, command, now_ms, out)
-
-    def _sync(self, ticket: int, command: SyncGroup, now_ms: int, out: Outbox) -> None:
-        self._classic.sync(self._slots.classic(command.group), ticket, command, now_ms, out)
-
-    def _heartbeat(self, ticket: int, command: Heartbeat, now_ms: int, out: Outbox) -> None:
-        slot = self._slots.get(command.group)
-        if slot is not None and slot.share is not None:
-            self._share.stay(slot.share, command.member_id, now_ms)
-            out.reply(ticket, None)
-        else:
-            self._classic.heartbeat(self._slots.classic(command.group), ticket, command, now_ms, out)
-
-    def _leave(self, ticket: int, command: LeaveGroup, now_ms: int, out: Outbox) -> None:
-        slot = self._slots.get(command.group)
-        if slot is not None and slot.consumer is not None:
-            out.reply(ticket, self._consumer.leave(slot.consumer, command.members, now_ms, out))
-        elif slot is not None and slot.share is not None:
-            out.reply(ticket, self._share.leave(slot.share, command.members, now_ms, out))
-        else:
-            group = self._slots.classic(command.group)
-            out.reply(ticket, self._classic.leave(group, command.members, now_ms, out))
-
-    # --- the new protocol -------------------------------------------------------------
-
-    def _consumer_heartbeat(self, ticket: int, command: ConsumerHeartbeat, now_ms: int, out: Outbox) -> None:
-        slot = self._slots.of(command.group)
-        is_shared = slot.share is not None and bool(slot.share.members)
-        if command.member_epoch == JOIN_EPOCH:
-            is_shared = self._queues.enter(slot, command.as_queue, out)
-        if is_shared or command.is_share:
-            out.reply(ticket, self._share_heartbeat(slot, command, now_ms, out))
-            return
-        check_heartbeat(command)
-        if slot.consumer is not None:
-            out.reply(ticket, self._consumer.heartbeat(slot.consumer, command, now_ms, out))
-            return
-        if command.member_epoch != JOIN_EPOCH or slot.state is not GroupState.EMPTY:
-            raise GroupNotFound(command.group)
-        # An empty group may change its protocol; should the heartbeat be refused, it has not.
-        group = ConsumerGroup(command.group)
-        slot.write_group_tombstones(out)
-        beat = self._consumer.heartbeat(group, command, now_ms, out)
-        if slot.classic is not None:
-            for member_id in slot.classic.pending:
-                self._alarms.cancel(AlarmKey(Alarm.SESSION, command.group, member_id))
-        slot.classic, slot.consumer = None, group
-        out.reply(ticket, beat)
-
-    def _share_heartbeat(self, slot: Slot, command: ConsumerHeartbeat, now_ms: int, out: Outbox) -> ConsumerBeat:
-        check_share_heartbeat(command)
-        if slot.share is None:
-            if command.member_epoch != JOIN_EPOCH:
-                raise UnknownMember(f"{command.member_id!r} is not a member of group {command.group!r}")
-            # What is left of a time when partitions were not shared.
-            slot.write_group_tombstones(out)
-            slot.share = ShareGroup(command.group)
-        return self._share.heartbeat(slot.share, without_instance(command), now_ms, out)
 
     # --- offsets ----------------------------------------------------------------------
 
@@ -355,46 +272,10 @@ class GroupMachine:
         if self._is_loaded:
             return
         self._is_loaded = True
-        for slot in self._slots.values():
-            if slot.classic is not None:
-                self._classic.arm_loaded(slot.classic, now_ms)
-            if slot.consumer is not None:
-                self._consumer.arm_loaded(slot.consumer, now_ms)
-            if slot.share is not None:
-                self._share.arm_loaded(slot.share, now_ms)
+        self._members.arm_loaded(now_ms)
         if self._slots:
             self._arm_offsets(now_ms)
 
     def _arm_offsets(self, now_ms: int) -> None:
         if _OFFSETS not in self._alarms:
             self._alarms.set(_OFFSETS, now_ms + OFFSETS_CHECK_MS)
-
-    def _ring(self, group: ClassicGroup, key: AlarmKey, now_ms: int, out: Outbox) -> None:
-        match key.alarm:
-            case Alarm.SESSION:
-                self._classic.session_ended(group, key.member_id, now_ms, out)
-            case Alarm.JOIN:
-                self._classic.join_ended(group, now_ms, out)
-            case Alarm.SYNC:
-                self._classic.sync_ended(group, now_ms, out)
-
-    _HANDLERS: ClassVar[Mapping[type, Callable[..., None]]] = MappingProxyType(
-        {
-            JoinGroup: _join,
-            SyncGroup: _sync,
-            Heartbeat: _heartbeat,
-            LeaveGroup: _leave,
-            ConsumerHeartbeat: _consumer_heartbeat,
-            CommitOffsets: _commit,
-            CommitInTransaction: _commit_in_transaction,
-            FetchOffsets: _fetch,
-            DeleteOffsets: _delete_offsets,
-            ListGroups: _list,
-            DescribeGroup: _describe,
-            DeleteGroup: _delete,
-            UseQueue: _use_queue,
-            AlterQueue: _alter_queue,
-            AskMode: _mode,
-            FinishDeletion: _finish_deletion,
-        }
-    )
