@@ -1,34 +1,23 @@
 """A producer that batches, retries safely, and answers for every record.
 
 Each record has a future of its own, resolved exactly once: with where it lies, or with why
-it does not. One batch per partition is under way at a time and carries the producer's id
-and sequence, so a repeated request is recognised by the broker and stores nothing twice.
+it does not. Here records wait for company; `sending` has the batches that are under way.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from goqueue.client.accumulator import Accumulator, Batch
+from goqueue.client.accumulator import Accumulator
 from goqueue.client.delayed import Delay, DeliverAt, when
-from goqueue.client.errors import BrokerUnreachable, ClientError, DeliveryUnknown, ProducerClosed, RequestRefused
-from goqueue.client.outgoing import (
-    NO_HEADERS,
-    PublishReply,
-    Waiting,
-    encode_message,
-    fail,
-    header_bytes,
-    size_of,
-    tell,
-    to_bytes,
-)
+from goqueue.client.errors import ClientError, ProducerClosed, RequestRefused
+from goqueue.client.outgoing import NO_HEADERS, Waiting, encode_message, header_bytes, size_of, to_bytes
 from goqueue.client.partitioning import Partitioner
+from goqueue.client.sending import ANY_PARTITION, HELD_BACK, Sending
 from goqueue.client.transaction import Transaction, TransactionSession
 from goqueue.client.transport import Transport, quoted
 from goqueue.client.types import Delivered
@@ -36,15 +25,6 @@ from goqueue.records import TopicPartition
 
 if TYPE_CHECKING:
     from goqueue.client.consumer import Consumer
-
-# Answers after which the broker no longer takes our sequences: begin again under a new id.
-_LOST_IDENTITY = frozenset({"producer_fenced", "unknown_producer_id", "out_of_order_sequence", "duplicate_sequence"})
-
-# Where records with deduplication ids wait: they are recognised by those, so they carry no sequence, and the
-# broker may choose each one's partition.
-_ANY_PARTITION = -1
-# Where delayed records wait: they get their partition, and their place in it, when they are due.
-_HELD_BACK = -2
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +41,6 @@ class ProducerOptions:
     transaction_timeout_ms: int = 60_000
 
 
-@dataclass(slots=True)
-class _Lane:
-    """One partition: the batches queued for it and the sequence of the next."""
-
-    queue: deque[Batch[Waiting]]
-    identity: tuple[int, int] | None = None
-    sequence: int = 0
-    sender: asyncio.Task[None] | None = None
-
-
 class Producer:
     """Sends records to topics. Use as an async context manager: leaving it flushes."""
 
@@ -82,13 +52,17 @@ class Producer:
             batch_bytes_max=self._options.batch_bytes_max,
             linger_ms=self._options.linger_ms,
         )
-        self._lanes: dict[TopicPartition, _Lane] = {}
         self._partitioners: dict[str, Partitioner] = {}
-        self._identity: tuple[int, int] | None = None
         name = self._options.transactional_id
         timeout_ms = self._options.transaction_timeout_ms
         self._session = None if name is None else TransactionSession(transport, name, timeout_ms)
-        self._identity_lock = asyncio.Lock()
+        self._sending = Sending(
+            transport,
+            acks=self._options.acks,
+            session=self._session,
+            join=self._batches.join,
+            answered=self._have_answer,
+        )
         self._linger: asyncio.TimerHandle | None = None
         self._entering = 0
         self._unanswered = 0
@@ -138,7 +112,7 @@ class Producer:
             message.delay, message.deliverAt = times.get("delay"), times.get("deliverAt")
         if self._session is None and (is_delayed or deduplication_id is not None):
             message.partition = partition
-            target = TopicPartition(topic, _HELD_BACK if is_delayed else _ANY_PARTITION)
+            target = TopicPartition(topic, HELD_BACK if is_delayed else ANY_PARTITION)
         else:
             target = TopicPartition(topic, partitioner.choose(key_bytes) if partition is None else partition)
         loop = asyncio.get_running_loop()
@@ -147,9 +121,9 @@ class Producer:
         now_ms = _now_ms(loop)
         is_due = self._batches.add(target, waiting, size_of(value_bytes, key_bytes, pairs), now_ms)
         if self._flushes:
-            self._dispatch(self._batches.take_all())
+            self._sending.dispatch(self._batches.take_all())
         elif is_due:
-            self._dispatch(self._batches.take_due(now_ms))
+            self._sending.dispatch(self._batches.take_due(now_ms))
         if self._linger is None:
             self._arm_linger(loop)
         return waiting.future
@@ -171,7 +145,7 @@ class Producer:
         """Send what is queued and wait until every record so far has its answer."""
         self._flushes += 1
         try:
-            self._dispatch(self._batches.take_all())
+            self._sending.dispatch(self._batches.take_all())
             await self._wait_for(lambda: self._unanswered == 0 and self._entering == 0)
         finally:
             self._flushes -= 1
@@ -208,7 +182,7 @@ class Producer:
         self._entering -= 1
         return partitioner
 
-    # --- batches on their way ---------------------------------------------------------
+    # --- when batches go --------------------------------------------------------------
 
     def _arm_linger(self, loop: asyncio.AbstractEventLoop) -> None:
         if (due_ms := self._batches.next_due_ms()) is not None:
@@ -216,117 +190,8 @@ class Producer:
 
     def _lingered(self, loop: asyncio.AbstractEventLoop) -> None:
         self._linger = None
-        self._dispatch(self._batches.take_due(_now_ms(loop)))
+        self._sending.dispatch(self._batches.take_due(_now_ms(loop)))
         self._arm_linger(loop)
-
-    def _dispatch(self, batches: list[Batch[Waiting]]) -> None:
-        for batch in batches:
-            lane = self._lanes.get(batch.target)
-            if lane is None:
-                lane = self._lanes[batch.target] = _Lane(deque())
-            # Behind a batch that is under way there is time to fill up: fewer requests, and nothing goes later.
-            if not (lane.queue and self._batches.join(lane.queue[-1], batch)):
-                lane.queue.append(batch)
-            if lane.sender is None:
-                lane.sender = asyncio.create_task(self._drain(lane))
-
-    async def _drain(self, lane: _Lane) -> None:
-        """Send a partition's batches one after the other, until none is left."""
-        try:
-            while lane.queue:
-                batch = lane.queue.popleft()
-                try:
-                    await self._deliver(lane, batch)
-                except asyncio.CancelledError:
-                    self._give_up(batch, DeliveryUnknown("the producer was cancelled while a batch was under way"))
-                    raise
-                except ClientError as problem:
-                    self._give_up(batch, problem)
-                except Exception as error:
-                    # Nobody waits for this task: a batch that it dropped in silence would be taken for sent.
-                    self._give_up(batch, ClientError(f"the batch could not be sent: {error!r}"))
-                    raise
-                finally:
-                    self._unanswered -= len(batch.records)
-                    async with self._room:
-                        self._room.notify_all()
-        finally:
-            lane.sender = None
-
-    def _give_up(self, batch: Batch[Waiting], problem: ClientError) -> None:
-        if self._session is not None:
-            self._session.failed(problem)
-        fail(batch, problem)
-
-    async def _deliver(self, lane: _Lane, batch: Batch[Waiting]) -> None:
-        if batch.target.partition < 0:
-            await self._deliver_unnumbered(batch)
-            return
-        identity = await self._identify()
-        if lane.identity != identity:
-            lane.identity, lane.sequence = identity, 0
-        producer_id, epoch = identity
-        body = {
-            "messages": [waiting.message for waiting in batch.records],
-            "acks": self._options.acks if self._session is None else "all",
-            "partition": batch.target.partition,
-            "producer_id": producer_id,
-            "producer_epoch": epoch,
-            "sequence": lane.sequence,
-        }
-        if self._session is not None:
-            body["transaction_id"] = self._session.transaction_id
-        try:
-            reply = await self._transport.call(
-                "POST", f"/topics/{quoted(batch.target.topic)}/messages", PublishReply, body=body, repeatable=True
-            )
-        except BrokerUnreachable as problem:
-            self._forget(identity)
-            raise DeliveryUnknown(str(problem)) from problem
-        except RequestRefused as refused:
-            if refused.code in _LOST_IDENTITY:
-                self._forget(identity)
-            raise
-        lane.sequence = (lane.sequence + len(batch.records)) & 0x7FFFFFFF
-        tell(batch, reply)
-
-    async def _deliver_unnumbered(self, batch: Batch[Waiting]) -> None:
-        """Records that carry no sequence; each has a fate of its own.
-
-        Those with ids are recognised by them. Delayed ones are not recognised, so they are sent once only.
-        """
-        repeatable = batch.target.partition == _ANY_PARTITION
-        body = {"messages": [waiting.message for waiting in batch.records], "acks": self._options.acks}
-        try:
-            reply = await self._transport.call(
-                "POST",
-                f"/topics/{quoted(batch.target.topic)}/messages",
-                PublishReply,
-                body=body,
-                repeatable=repeatable,
-            )
-        except BrokerUnreachable as problem:
-            raise DeliveryUnknown(str(problem)) from problem
-        tell(batch, reply)
-
-    async def _identify(self) -> tuple[int, int]:
-        if self._session is not None and self._session.identity is not None:
-            return self._session.identity
-        if self._identity is None:
-            async with self._identity_lock:
-                if self._identity is None:
-                    # A lost answer wastes one id and harms nobody, so this may be repeated.
-                    reply = await self._transport.call(
-                        "POST", "/producers/init", dict[str, Any], body={}, repeatable=True
-                    )
-                    self._identity = (reply["producer_id"], reply["epoch"])
-        return self._identity
-
-    def _forget(self, identity: tuple[int, int]) -> None:
-        # What the broker holds of our sequences is unknown now, so the next batch begins under a new id.
-        # Another lane may have begun again already: its new id must not be thrown away with the old one.
-        if self._identity == identity:
-            self._identity = None
 
     async def _partitioner(self, topic: str) -> Partitioner:
         try:
@@ -338,6 +203,11 @@ class Producer:
             await self._transport.call("PUT", f"/topics/{quoted(topic)}", dict[str, Any])
             reply = await self._transport.call("GET", f"/topics/{quoted(topic)}/partitions", dict[str, Any])
         return self._partitioners.setdefault(topic, Partitioner(len(reply["partitions"])))
+
+    async def _have_answer(self, records: int) -> None:
+        self._unanswered -= records
+        async with self._room:
+            self._room.notify_all()
 
     async def _wait_for(self, condition: Callable[[], bool]) -> None:
         async with self._room:
