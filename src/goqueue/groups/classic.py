@@ -26,8 +26,9 @@ from goqueue.errors import (
     UnknownMember,
 )
 from goqueue.groups.classic_group import ClassicGroup, ClassicMember
-from goqueue.groups.commands import CommitOffsets, GroupState, Heartbeat, Joined, JoinGroup, Leaver, Outcomes, Synced
+from goqueue.groups.commands import CommitOffsets, Heartbeat, Joined, JoinGroup, Leaver, Outcomes, Synced
 from goqueue.groups.commands import SyncGroup as Sync
+from goqueue.groups.descriptions import GroupState
 from goqueue.groups.embedded import subscribed_topics
 from goqueue.groups.generations import Generations, answer_join, answer_sync, joined
 from goqueue.groups.outbox import Alarm, AlarmKey, Alarms, Outbox

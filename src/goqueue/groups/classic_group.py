@@ -10,7 +10,8 @@ from collections import Counter
 from dataclasses import dataclass
 
 from goqueue.errors import FencedInstance, UnknownMember
-from goqueue.groups.commands import ClassicDescription, ClassicMemberDescription, GroupState, JoinedMember
+from goqueue.groups.commands import JoinedMember
+from goqueue.groups.descriptions import ClassicDescription, ClassicMemberDescription, GroupState
 from goqueue.groups.embedded import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 from goqueue.groups.records import ClassicGroupRecord, ClassicMemberRecord
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum, StrEnum
-from types import MappingProxyType
 from uuid import UUID
 
 import msgspec
@@ -19,32 +18,13 @@ import msgspec
 from goqueue.coordinator.shard import Transaction
 from goqueue.errors import GoQueueError
 from goqueue.groups.partitions import PartitionSet
-from goqueue.groups.queue_settings import AsQueue, Mode, QueueSettings
+from goqueue.groups.queue_settings import AsQueue
 from goqueue.groups.records import PolicyValue
 from goqueue.records import TopicPartition
 
 LEAVE_EPOCH = -1
 STATIC_LEAVE_EPOCH = -2
 JOIN_EPOCH = 0
-
-
-class GroupType(StrEnum):
-    """Which protocol a group speaks. Values are Kafka's."""
-
-    CLASSIC = "classic"
-    CONSUMER = "consumer"
-    SHARE = "share"
-
-
-class GroupState(StrEnum):
-    """Where a group stands. Values are Kafka's."""
-
-    EMPTY = "Empty"
-    PREPARING_REBALANCE = "PreparingRebalance"
-    COMPLETING_REBALANCE = "CompletingRebalance"
-    RECONCILING = "Reconciling"
-    STABLE = "Stable"
-    DEAD = "Dead"
 
 
 # --- the classic protocol -------------------------------------------------------------
@@ -272,75 +252,10 @@ class ListGroups(msgspec.Struct, frozen=True):
     """Answered by a tuple of `ListedGroup`."""
 
 
-class ListedGroup(msgspec.Struct, frozen=True):
-    """A group in a list."""
-
-    group: str
-    type: GroupType
-    state: GroupState
-    protocol_type: str
-    mode: Mode = Mode.STREAM
-
-
 class DescribeGroup(msgspec.Struct, frozen=True):
     """Answered by `ClassicDescription` or `ConsumerDescription`."""
 
     group: str
-
-
-class ClassicMemberDescription(msgspec.Struct, frozen=True):
-    """A member of a classic group; metadata and assignment are the clients' own bytes."""
-
-    member_id: str
-    instance_id: str | None
-    client_id: str
-    client_host: str
-    metadata: bytes
-    assignment: bytes
-
-
-class ClassicDescription(msgspec.Struct, frozen=True):
-    """A classic group as it stands."""
-
-    group: str
-    state: GroupState
-    generation: int
-    protocol_type: str
-    protocol: str
-    leader: str | None
-    members: tuple[ClassicMemberDescription, ...]
-    # None: a stream group.
-    queue: QueueSettings | None = None
-
-
-class ConsumerMemberDescription(msgspec.Struct, frozen=True):
-    """A member of the new protocol: what it owns and what it is to own."""
-
-    member_id: str
-    instance_id: str | None
-    rack_id: str | None
-    member_epoch: int
-    client_id: str
-    client_host: str
-    topics: tuple[str, ...]
-    regex: str
-    assigned: PartitionSet
-    revoking: PartitionSet
-    target: PartitionSet
-
-
-class ConsumerDescription(msgspec.Struct, frozen=True):
-    """A group of the new protocol as it stands."""
-
-    group: str
-    state: GroupState
-    epoch: int
-    assignor: str
-    members: tuple[ConsumerMemberDescription, ...]
-    # None: a stream group.
-    queue: QueueSettings | None = None
-    # Groups that share partitions are described in the same way.
-    type: GroupType = GroupType.CONSUMER
 
 
 class DeleteGroup(msgspec.Struct, frozen=True):
@@ -385,6 +300,3 @@ class FinishDeletion(msgspec.Struct, frozen=True):
     """Nothing that was delivered to the queue group is left. Answered by None."""
 
     group: str
-
-
-NO_ASSIGNMENTS: Mapping[str, bytes] = MappingProxyType({})

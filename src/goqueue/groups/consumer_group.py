@@ -12,7 +12,7 @@ from enum import IntEnum
 
 from goqueue.errors import FencedInstance, UnknownMember
 from goqueue.groups.assignors import ASSIGNORS, DEFAULT_ASSIGNOR
-from goqueue.groups.commands import ConsumerDescription, ConsumerMemberDescription, GroupState
+from goqueue.groups.descriptions import ConsumerDescription, ConsumerMemberDescription, GroupState
 from goqueue.groups.outbox import Outbox
 from goqueue.groups.partitions import NO_PARTITIONS, PartitionSet, TopicIdPartition, by_topic, partition_set
 from goqueue.groups.records import (

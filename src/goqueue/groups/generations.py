@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from goqueue.config import GroupsConfig
 from goqueue.errors import RebalanceInProgress, UnknownMember
 from goqueue.groups.classic_group import ClassicGroup, ClassicMember
-from goqueue.groups.commands import GroupState, Joined, Synced
+from goqueue.groups.commands import Joined, Synced
+from goqueue.groups.descriptions import GroupState
 from goqueue.groups.embedded import assigned_partitions
 from goqueue.groups.outbox import Alarm, AlarmKey, Alarms, Outbox
 from goqueue.groups.records import ClassicGroupKey, ClassicMemberRecord

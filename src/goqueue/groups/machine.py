@@ -29,7 +29,6 @@ from goqueue.groups.commands import (
     DescribeGroup,
     FetchOffsets,
     FinishDeletion,
-    GroupState,
     Heartbeat,
     IsQueue,
     JoinGroup,
@@ -40,6 +39,7 @@ from goqueue.groups.commands import (
 )
 from goqueue.groups.consumer import ConsumerProtocol
 from goqueue.groups.deadlines import Deadlines
+from goqueue.groups.descriptions import GroupState
 from goqueue.groups.generations import Generations
 from goqueue.groups.members import Members
 from goqueue.groups.offsets import OFFSETS_CHECK_MS, Offsets

@@ -15,7 +15,6 @@ from goqueue.groups.commands import (
     JOIN_EPOCH,
     ConsumerBeat,
     ConsumerHeartbeat,
-    GroupState,
     Heartbeat,
     JoinGroup,
     LeaveGroup,
@@ -23,6 +22,7 @@ from goqueue.groups.commands import (
 )
 from goqueue.groups.consumer import ConsumerProtocol
 from goqueue.groups.consumer_group import ConsumerGroup
+from goqueue.groups.descriptions import GroupState
 from goqueue.groups.heartbeats import check_heartbeat
 from goqueue.groups.outbox import Alarm, AlarmKey, Alarms, Outbox
 from goqueue.groups.queues import Queues

@@ -8,15 +8,9 @@ from dataclasses import dataclass
 from goqueue.config import GroupsConfig
 from goqueue.errors import GoQueueError, GroupNotEmpty, GroupNotFound, GroupSubscribed, InvalidRequest
 from goqueue.groups.classic import ClassicProtocol
-from goqueue.groups.commands import (
-    CommitOffsets,
-    CommittedOffsets,
-    DeleteOffsets,
-    FetchOffsets,
-    GroupState,
-    Outcomes,
-)
+from goqueue.groups.commands import CommitOffsets, CommittedOffsets, DeleteOffsets, FetchOffsets, Outcomes
 from goqueue.groups.consumer import ConsumerProtocol
+from goqueue.groups.descriptions import GroupState
 from goqueue.groups.embedded import CONSUMER_PROTOCOL_TYPE
 from goqueue.groups.outbox import Outbox
 from goqueue.groups.partitions import TopicCatalog

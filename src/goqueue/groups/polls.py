@@ -24,7 +24,8 @@ from goqueue.errors import (
     TopicIdNotFound,
     UnknownMember,
 )
-from goqueue.groups.commands import ClassicDescription, ConsumerDescription, GroupType, Heartbeat
+from goqueue.groups.commands import Heartbeat
+from goqueue.groups.descriptions import ClassicDescription, ConsumerDescription, GroupType
 from goqueue.groups.embedded import assigned_partitions
 from goqueue.groups.queue_settings import Mode
 from goqueue.groups.service import GroupService

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import msgspec
 
 from goqueue.errors import GroupBeingDeleted, GroupModeMismatch, GroupModeRefusesJoin
-from goqueue.groups.commands import AlterQueue, CommitOffsets, GroupState, IsQueue
+from goqueue.groups.commands import AlterQueue, CommitOffsets, IsQueue
+from goqueue.groups.descriptions import GroupState
 from goqueue.groups.outbox import Outbox
 from goqueue.groups.pending_offsets import PendingOffsets
 from goqueue.groups.queue_settings import AsQueue, Mode, QueueSettings, Sharing, altered, settings_of, settled

@@ -22,13 +22,11 @@ from goqueue.errors import (
 from goqueue.groups.commands import (
     AlterQueue,
     AskMode,
-    ClassicDescription,
     CommitInTransaction,
     CommitOffsets,
     CommittedOffset,
     CommittedOffsets,
     ConsumerBeat,
-    ConsumerDescription,
     ConsumerHeartbeat,
     DeleteGroup,
     DeleteOffsets,
@@ -40,7 +38,6 @@ from goqueue.groups.commands import (
     Joined,
     JoinGroup,
     LeaveGroup,
-    ListedGroup,
     ListGroups,
     OffsetToCommit,
     Outcomes,
@@ -50,6 +47,7 @@ from goqueue.groups.commands import (
 )
 from goqueue.groups.commits import Commits, NewOffset
 from goqueue.groups.delivery_port import QueueDelivery, Releases
+from goqueue.groups.descriptions import ClassicDescription, ConsumerDescription, ListedGroup
 from goqueue.groups.queue_settings import AsQueue, Mode, QueueSettings, Sharing
 from goqueue.groups.records import PolicyValue
 from goqueue.groups.statistics import Rebalances, RebalanceStatistics

@@ -8,7 +8,7 @@ What is durable changes only by `apply_*`.
 from __future__ import annotations
 
 from goqueue.errors import UnknownMember
-from goqueue.groups.commands import ConsumerDescription, ConsumerMemberDescription, GroupState, GroupType
+from goqueue.groups.descriptions import ConsumerDescription, ConsumerMemberDescription, GroupState, GroupType
 from goqueue.groups.outbox import Outbox
 from goqueue.groups.partitions import NO_PARTITIONS, PartitionSet, TopicIdPartition
 from goqueue.groups.records import (

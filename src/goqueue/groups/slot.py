@@ -11,14 +11,8 @@ from collections.abc import Callable
 import msgspec
 
 from goqueue.groups.classic_group import ClassicGroup
-from goqueue.groups.commands import (
-    ClassicDescription,
-    ConsumerDescription,
-    GroupState,
-    GroupType,
-    ListedGroup,
-)
 from goqueue.groups.consumer_group import ConsumerGroup
+from goqueue.groups.descriptions import ClassicDescription, ConsumerDescription, GroupState, GroupType, ListedGroup
 from goqueue.groups.embedded import CONSUMER_PROTOCOL_TYPE
 from goqueue.groups.offset_table import OffsetTable
 from goqueue.groups.outbox import Outbox

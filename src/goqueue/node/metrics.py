@@ -18,7 +18,7 @@ from goqueue.broker.topics import TopicService
 from goqueue.delay.service import DelayService
 from goqueue.delivery.service import DeliveryService
 from goqueue.errors import GroupNotFound, PartitionNotFound, TopicNotFound
-from goqueue.groups.commands import ClassicDescription
+from goqueue.groups.descriptions import ClassicDescription
 from goqueue.groups.service import GroupService
 from goqueue.groups.statistics import DURATION_BUCKETS_MS
 from goqueue.node.delivery_metrics import delivery_metrics

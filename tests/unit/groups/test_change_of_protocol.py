@@ -7,15 +7,14 @@ from tests.unit.groups.driver import Bench
 
 from goqueue.errors import GroupNotFound, InconsistentProtocol, UnknownMember
 from goqueue.groups.commands import (
-    ClassicDescription,
     CommitOffsets,
-    ConsumerDescription,
     DescribeGroup,
     FetchOffsets,
     LeaveGroup,
     Leaver,
     OffsetToCommit,
 )
+from goqueue.groups.descriptions import ClassicDescription, ConsumerDescription
 
 
 def test_a_classic_group_with_members_is_no_group_of_the_new_protocol() -> None:

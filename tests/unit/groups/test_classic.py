@@ -18,16 +18,8 @@ from goqueue.errors import (
     RebalanceInProgress,
     UnknownMember,
 )
-from goqueue.groups.commands import (
-    ClassicDescription,
-    CommitOffsets,
-    DescribeGroup,
-    GroupState,
-    LeaveGroup,
-    Leaver,
-    OffsetToCommit,
-    Synced,
-)
+from goqueue.groups.commands import CommitOffsets, DescribeGroup, LeaveGroup, Leaver, OffsetToCommit, Synced
+from goqueue.groups.descriptions import ClassicDescription, GroupState
 
 
 def state(bench: Bench) -> GroupState:

@@ -16,7 +16,8 @@ from tests.unit.groups.driver import Bench
 
 from goqueue.errors import GoQueueError, MemberIdRequired, RebalanceInProgress
 from goqueue.groups.classic_group import ClassicGroup
-from goqueue.groups.commands import GroupState, Heartbeat, Joined, LeaveGroup, Leaver, Synced
+from goqueue.groups.commands import Heartbeat, Joined, LeaveGroup, Leaver, Synced
+from goqueue.groups.descriptions import GroupState
 
 PARTITIONS = 7
 

@@ -19,15 +19,14 @@ from goqueue.errors import (
 )
 from goqueue.groups.commands import (
     CommitOffsets,
-    ConsumerDescription,
     DescribeGroup,
     FetchOffsets,
-    GroupState,
     LeaveGroup,
     Leaver,
     OffsetToCommit,
     RebalanceState,
 )
+from goqueue.groups.descriptions import ConsumerDescription, GroupState
 
 NOTHING: frozenset[object] = frozenset()
 

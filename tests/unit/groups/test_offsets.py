@@ -21,14 +21,12 @@ from goqueue.groups.commands import (
     DeleteGroup,
     DeleteOffsets,
     FetchOffsets,
-    GroupState,
-    GroupType,
     LeaveGroup,
     Leaver,
-    ListedGroup,
     ListGroups,
     OffsetToCommit,
 )
+from goqueue.groups.descriptions import GroupState, GroupType, ListedGroup
 from goqueue.records import TopicPartition
 
 DAY_MS = 24 * 3600 * 1000

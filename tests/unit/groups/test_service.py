@@ -21,15 +21,14 @@ from goqueue.errors import (
 )
 from goqueue.groups.commands import (
     ConsumerBeat,
-    ConsumerDescription,
     ConsumerHeartbeat,
-    GroupState,
     Heartbeat,
     JoinGroup,
     LeaveGroup,
     Leaver,
     SyncGroup,
 )
+from goqueue.groups.descriptions import ConsumerDescription, GroupState
 from goqueue.groups.partitions import NO_PARTITIONS, PartitionSet
 from goqueue.groups.service import CONSUMER_OFFSETS, NewOffset
 from goqueue.records import TopicPartition

@@ -18,17 +18,15 @@ from goqueue.errors import (
 from goqueue.groups.commands import (
     AlterQueue,
     ConsumerBeat,
-    ConsumerDescription,
     DeleteGroup,
     DescribeGroup,
     FinishDeletion,
-    GroupState,
-    GroupType,
     LeaveGroup,
     Leaver,
     ListGroups,
     UseQueue,
 )
+from goqueue.groups.descriptions import ConsumerDescription, GroupState, GroupType
 from goqueue.groups.queue_settings import AsQueue, Mode, Sharing
 
 SHARED = AsQueue(Sharing.SHARED)

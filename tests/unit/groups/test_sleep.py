@@ -6,7 +6,8 @@ import pytest
 from tests.unit.groups.driver import Bench, FakeTopics
 
 from goqueue.errors import GoQueueError, UnknownMember
-from goqueue.groups.commands import ConsumerDescription, DescribeGroup
+from goqueue.groups.commands import DescribeGroup
+from goqueue.groups.descriptions import ConsumerDescription
 
 HOUR_MS = 3_600_000
 

@@ -6,7 +6,8 @@ import pytest
 from tests.unit.groups.driver import Bench
 
 from goqueue.errors import FencedInstance, RebalanceInProgress, UnknownMember
-from goqueue.groups.commands import ClassicDescription, DescribeGroup, GroupState, LeaveGroup, Leaver, Synced
+from goqueue.groups.commands import DescribeGroup, LeaveGroup, Leaver, Synced
+from goqueue.groups.descriptions import ClassicDescription, GroupState
 
 
 def stable(bench: Bench) -> bool:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 
 from goqueue.errors import GoQueueError, GroupNotFound, TopicIdNotFound
-from goqueue.groups.commands import ConsumerDescription, ConsumerMemberDescription, GroupType
+from goqueue.groups.descriptions import ConsumerDescription, ConsumerMemberDescription, GroupType
 from goqueue.groups.partitions import PartitionSet, by_topic
 from goqueue.servers.kafka.api import NONE, Context, Reply, failed
 

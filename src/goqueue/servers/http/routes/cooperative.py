@@ -3,15 +3,8 @@
 from __future__ import annotations
 
 from goqueue.errors import InconsistentProtocol, InvalidRequest, UnknownMember
-from goqueue.groups.commands import (
-    JOIN_EPOCH,
-    LEAVE_EPOCH,
-    ConsumerBeat,
-    ConsumerDescription,
-    ConsumerHeartbeat,
-    ConsumerMemberDescription,
-    RebalanceState,
-)
+from goqueue.groups.commands import JOIN_EPOCH, LEAVE_EPOCH, ConsumerBeat, ConsumerHeartbeat, RebalanceState
+from goqueue.groups.descriptions import ConsumerDescription, ConsumerMemberDescription
 from goqueue.groups.partitions import NO_PARTITIONS, PartitionSet, TopicIdPartition
 from goqueue.groups.statistics import RebalanceStatistics
 from goqueue.servers.http.group_types import (

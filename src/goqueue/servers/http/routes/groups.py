@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from goqueue.errors import InvalidRequest
-from goqueue.groups.commands import ClassicDescription, ConsumerDescription
+from goqueue.groups.descriptions import ClassicDescription, ConsumerDescription
 from goqueue.groups.embedded import assigned_partitions, subscribed_topics
 from goqueue.groups.partitions import PartitionSet
 from goqueue.groups.progress import PartitionProgress, Target

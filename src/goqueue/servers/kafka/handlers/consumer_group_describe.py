@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from goqueue.groups.commands import ConsumerMemberDescription, GroupType
+from goqueue.groups.descriptions import ConsumerMemberDescription, GroupType
 from goqueue.servers.kafka.api import Api, Context, Message, Reply
 from goqueue.servers.kafka.described_groups import described_groups, named_partitions
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from goqueue.errors import GoQueueError, GroupNotFound
-from goqueue.groups.commands import ClassicDescription, GroupState
+from goqueue.groups.descriptions import ClassicDescription, GroupState
 from goqueue.servers.kafka.api import NONE, Api, Context, Message, Reply, failed
 
 API = Api(
