@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
+from goqueue.client.background import end_task
 from goqueue.client.errors import ClientError, ConsumerClosed, RequestRefused
 from goqueue.client.membership import Changes, Membership
 from goqueue.client.positions import Positions
@@ -75,11 +76,8 @@ class Consumer:
         if self._closed:
             return
         self._closed = True
-        for task in (self._heart, self._committer):
-            if task is not None:
-                task.cancel()
-                with suppress(asyncio.CancelledError):
-                    await task
+        await end_task(self._heart)
+        await end_task(self._committer)
         # Closing is coming back: what was handed out last has been dealt with.
         self._positions.settle()
         if self._options.auto_commit:

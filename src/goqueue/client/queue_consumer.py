@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
+from goqueue.client.background import end_task
 from goqueue.client.errors import ClientError, ConsumerClosed, Reject, RequestRefused
 from goqueue.client.held_messages import HeldMessages
 from goqueue.client.queue_source import QueueSource
@@ -76,10 +77,7 @@ class QueueConsumer:
         if self._closed:
             return
         self._closed = True
-        if self._extender is not None:
-            self._extender.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._extender
+        await end_task(self._extender)
         with suppress(ClientError):
             await self._settler.flush()
             if self._buffer:

@@ -6,6 +6,7 @@ import asyncio
 from contextlib import suppress
 from typing import Any, Protocol
 
+from goqueue.client.background import end_task
 from goqueue.client.errors import ClientError, RequestRefused
 from goqueue.client.membership import Membership
 from goqueue.client.transport import Transport, quoted
@@ -102,10 +103,7 @@ class GroupSource:
 
     async def close(self) -> None:
         """Leave: what we held goes back to the group."""
-        if self._heart is not None:
-            self._heart.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._heart
+        await end_task(self._heart)
         with suppress(ClientError):
             await self._member.leave()
 

@@ -18,6 +18,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from goqueue.client.background import end_task
 from goqueue.client.errors import (
     BrokerUnreachable,
     ClientError,
@@ -97,10 +98,7 @@ class TransactionSession:
 
     async def end(self, *, commit: bool) -> None:
         """Commit or abort; afterwards no transaction is open, whatever came of it."""
-        if self._heart is not None:
-            self._heart.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._heart
+        await end_task(self._heart)
         ids = self._ids()
         went_wrong = self.problem is not None
         self.transaction_id = None
