@@ -181,6 +181,7 @@ class ResetQueue:
 
 @dataclass(frozen=True, slots=True)
 class ForgetQueue:
-    """The group or the topic is gone. Answered by None."""
+    """The group or the topic is gone; or, `idle_only`, neither: then messages in flight refuse it. Answered by None."""
 
     queue: QueueId
+    idle_only: bool = False

@@ -245,15 +245,13 @@ class DeliveryMachine:
         return None, False
 
     def _reset(self, command: ResetQueue, now_ms: int, changes: Changes) -> tuple[None, bool]:  # noqa: ARG002
-        queue = self._sound(command.queue)
-        if queue.in_flight_count or queue.dying or queue.pending:
-            raise GroupInFlight(
-                f"{queue.in_flight_count + len(queue.dying)} messages of group {command.queue.group!r} are in flight"
-            )
+        queue = self._idle(command.queue)
         changes[queue] = [Reset([command.offset] * LANES)]
         return None, True
 
     def _forget(self, command: ForgetQueue, now_ms: int, changes: Changes) -> tuple[None, bool]:  # noqa: ARG002
+        if command.idle_only:
+            self._idle(command.queue)
         return None, True
 
     _HANDLERS: ClassVar[dict[type, Callable[..., tuple[object, bool]]]] = {
@@ -310,6 +308,14 @@ class DeliveryMachine:
         queue = self._queues.get(queue_id) or self._put(queue_id)
         if queue.is_incomplete:
             raise StorageError(f"__delivery_state lacks records of group {queue_id.group!r}")
+        return queue
+
+    def _idle(self, queue_id: QueueId) -> Queue:
+        queue = self._sound(queue_id)
+        if queue.in_flight_count or queue.dying or queue.pending:
+            raise GroupInFlight(
+                f"{queue.in_flight_count + len(queue.dying)} messages of group {queue_id.group!r} are in flight"
+            )
         return queue
 
 

@@ -225,6 +225,17 @@ class DeliveryService:
         for queue in self._queues.of_group(group):
             await self._coordinator.submit_to(self._taker.shard_of(queue.id), ForgetQueue(queue.id))
 
+    async def forget_topic(self, group: str, topic: str) -> bool:
+        """Let the group begin the topic anew; refused while its consumers hold messages. Whether it ever read it."""
+        topic_id = self._topics.get(topic).topic_id
+        await self._load_all()
+        known = [one for one in self._queues.of_group(group) if one.id.topic_id == topic_id]
+        known = [one for one in known if one.sequence or one.outstanding]
+        for queue in known:
+            command = ForgetQueue(queue.id, idle_only=True)
+            await self._coordinator.submit_to(self._taker.shard_of(queue.id), command)
+        return bool(known)
+
     def topic_deleted(self, topic_id: object) -> None:
         """The topic is gone: what its groups knew goes in the background."""
         for queue in self._queues:

@@ -21,6 +21,7 @@ from goqueue.servers.kafka.handlers import (
     decide_prepared,
     delete_groups,
     delete_records,
+    delete_share_group_offsets,
     delete_topics,
     describe_cluster,
     describe_configs,
@@ -110,6 +111,7 @@ MODULES: tuple[Handler, ...] = cast(
         share_acknowledge,
         describe_share_group_offsets,
         alter_share_group_offsets,
+        delete_share_group_offsets,
     ),
 )
 

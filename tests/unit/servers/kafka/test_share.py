@@ -38,6 +38,7 @@ from goqueue.testing.sim_node import SimNode
 from .conftest import Call
 
 GROUP_DESCRIBE, CONSUMER_DESCRIBE, LIST_GROUPS, SHARE_DESCRIBE, DESCRIBE_OFFSETS, ALTER_OFFSETS = 15, 69, 16, 77, 90, 91
+DELETE_OFFSETS, UNKNOWN_TOPIC = 92, 3
 JOIN_GROUP, OFFSET_COMMIT, OFFSET_FETCH, CONSUMER_BEAT = 11, 8, 9, 68
 INVALID_REQUEST, NOT_EMPTY, GROUP_NOT_FOUND, UNKNOWN_TOPIC_ID, UNKNOWN_MEMBER = 42, 68, 69, 100, 25
 INVALID_STATE, SESSION_NOT_FOUND, INVALID_EPOCH, SESSION_LIMIT, FENCED = 121, 122, 123, 133, 110
@@ -616,6 +617,56 @@ async def test_an_administrator_moves_a_group_that_nobody_is_in(
 
 
 @simulated
+async def test_an_administrator_lets_a_group_begin_a_topic_anew(
+    client: ShareClient, call: Call, services: Services
+) -> None:
+    await services.topics.create(NewTopic("unread"))
+    await publish(services, 1, 2)
+    await publish(services, 3, partition=1)
+    await client.beat()
+    await client.fetch(partitions=(0, 1))
+    await client.acknowledge({0: [(0, 1, [ACCEPT])], 1: [(0, 0, [ACCEPT])]})
+    topics = [{"topic_name": name} for name in ("jobs", "unread", "nowhere")]
+
+    refused = await call(DELETE_OFFSETS, 0, group_id="g", topics=topics)
+    await client.beat(-1, None)
+    deleted = await call(DELETE_OFFSETS, 0, group_id="g", topics=topics)
+
+    assert (refused["error_code"], refused["responses"]) == (NOT_EMPTY, [])
+    assert deleted["error_code"] == 0
+    rows = deleted["responses"]
+    assert [(row["topic_name"], row["error_code"]) for row in rows] == [
+        ("jobs", 0),
+        ("unread", UNKNOWN_TOPIC),
+        ("nowhere", UNKNOWN_TOPIC),
+    ]
+    assert (rows[0]["topic_id"], rows[2]["topic_id"]) == (client.topic_id, None)
+    assert "no offsets" in rows[1]["error_message"]
+    assert "no topic" in rows[2]["error_message"]
+    assert await services.delivery.committed("g", None) == {}
+    again = await client.fetch(epoch=0, partitions=(0, 1))
+    assert (values(again), values(again, 1), acquired(again)) == ([b"1", b"2"], [b"3"], [(0, 1, 1)])
+    assert (await call(DELETE_OFFSETS, 0, group_id="nobody", topics=topics))["error_code"] == GROUP_NOT_FOUND
+
+
+@simulated
+async def test_offsets_of_messages_in_flight_are_not_deleted(
+    client: ShareClient, call: Call, services: Services
+) -> None:
+    await publish(services, 1)
+    (taken,) = await services.delivery.receive(Receive("g", "http", [AT], 10))
+    topics = [{"topic_name": "jobs"}]
+
+    held = await call(DELETE_OFFSETS, 0, group_id="g", topics=topics)
+    await services.delivery.settle([Settlement(taken.receipt, Settle.ACK)])
+    settled = await call(DELETE_OFFSETS, 0, group_id="g", topics=topics)
+
+    assert [row["error_code"] for row in held["responses"]] == [NOT_EMPTY]
+    assert [row["error_code"] for row in settled["responses"]] == [0]
+    assert values(await client.fetch()) == [b"1"]
+
+
+@simulated
 async def test_a_stream_group_has_no_share_offsets(call: Call, services: Services, topic_id: UUID) -> None:
     await call(
         OFFSET_COMMIT, 8, group_id="s", generation_id_or_member_epoch=-1, member_id="",
@@ -626,6 +677,9 @@ async def test_a_stream_group_has_no_share_offsets(call: Call, services: Service
 
     assert group["error_code"] == GROUP_NOT_FOUND
     assert (await call(ALTER_OFFSETS, 0, group_id="s", topics=[]))["error_code"] == GROUP_NOT_FOUND
+    assert (await call(DELETE_OFFSETS, 0, group_id="s", topics=[{"topic_name": "jobs"}]))["error_code"] == (
+        GROUP_NOT_FOUND
+    )
     assert (await ShareClient(call, topic_id, group="s").fetch())["error_code"] == GROUP_NOT_FOUND
 
 

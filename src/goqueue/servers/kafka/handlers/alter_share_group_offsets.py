@@ -19,11 +19,7 @@ async def handle(context: Context, request: Message) -> Reply:
         for part in topic.partitions
     ]
     try:
-        described = await groups.describe(group)
-        if described.queue is None:
-            raise GroupModeMismatch(group, Mode.STREAM)
-        if described.members:
-            raise GroupNotEmpty(f"group {group!r} has {len(described.members)} active members: stop them first")
+        await check_empty_queue(context, group)
         outcomes = iter(await groups.commit(group, asked))
     except GoQueueError as error:
         return {**failed(error), "responses": []}
@@ -34,6 +30,15 @@ async def handle(context: Context, request: Message) -> Reply:
         topic_id = known.topic_id if known else None
         responses.append({"topic_name": topic.topic_name, "topic_id": topic_id, "partitions": rows})
     return {"error_code": NONE, "responses": responses}
+
+
+async def check_empty_queue(context: Context, group: str) -> None:
+    """Raise unless the group is a queue without members."""
+    described = await context.services.groups.describe(group)
+    if described.queue is None:
+        raise GroupModeMismatch(group, Mode.STREAM)
+    if described.members:
+        raise GroupNotEmpty(f"group {group!r} has {len(described.members)} active members: stop them first")
 
 
 def _row(part: Message, refusal: GoQueueError | None) -> dict[str, object]:
