@@ -33,6 +33,11 @@ class TransactionState(IntEnum):
     DEAD = 6
 
     @property
+    def is_idle(self) -> bool:
+        """Whether nothing is open, and nothing left to be done for what was."""
+        return self in {TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT}
+
+    @property
     def is_prepared(self) -> bool:
         """Whether it is decided and not every partition is known to know."""
         return self in {TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT}
