@@ -8,22 +8,12 @@ from __future__ import annotations
 
 import re
 from typing import NewType
-from uuid import UUID
 
 from goqueue.errors import InvalidGroupId, InvalidTopicName, InvalidTransactionalId, ReservedTopicName, TopicNameTooLong
 
 TopicName = NewType("TopicName", str)
-TopicId = NewType("TopicId", UUID)
-PartitionId = NewType("PartitionId", int)
-Offset = NewType("Offset", int)
-ProducerId = NewType("ProducerId", int)
-NodeId = NewType("NodeId", int)
 GroupId = NewType("GroupId", str)
-MemberId = NewType("MemberId", str)
 TransactionalId = NewType("TransactionalId", str)
-
-NO_PRODUCER_ID = ProducerId(-1)
-NO_OFFSET = Offset(-1)
 
 TOPIC_NAME_CHARS_MAX = 249
 GROUP_ID_CHARS_MAX = 255

@@ -1,4 +1,4 @@
-"""What the cores ask of the world: files, a way to run blocking work, a partition to write to.
+"""What the cores ask of the world: files, and a way to run blocking work.
 
 Production hands in real files and threads; tests hand in a disk in memory that can
 tear, forget and lie, and run the very same code on it.
@@ -6,11 +6,9 @@ tear, forget and lie, and run the very same code on it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol, TypeVar
-
-from goqueue.records import Acks, Appended
 
 T = TypeVar("T")
 
@@ -131,26 +129,3 @@ class Offload(Protocol):
     def __call__(self, work: Callable[[], T], /) -> Awaitable[T]:
         """Run `work` and await what it returns or raises."""
         ...
-
-
-class PartitionWriter(Protocol):
-    """The one door through which records enter a partition that this node leads."""
-
-    def append(self, batch: Buffer, *, now_ms: int) -> Appended:
-        """Check and write one closed batch. Returns once it is written, not yet durable."""
-        ...
-
-    def reached(self, end_offset: int, acks: Acks) -> Awaitable[None] | None:
-        """Wait until all below `end_offset` is as safe as `acks` asks; None if it is now."""
-        ...
-
-
-class MetadataStore(Protocol):
-    """The durable, ordered list of metadata events, and the image they add up to."""
-
-    async def commit(self, events: Sequence[object]) -> None:
-        """Make the events durable as one, then apply them to the image."""
-        ...
-
-
-Labels = Mapping[str, str]

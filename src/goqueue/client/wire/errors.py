@@ -8,8 +8,6 @@ from types import MappingProxyType
 from goqueue.client.errors import BrokerUnreachable, ClientError
 
 OFFSET_OUT_OF_RANGE = 1
-UNKNOWN_TOPIC_OR_PARTITION = 3
-TOPIC_ALREADY_EXISTS = 36
 DUPLICATE_SEQUENCE_NUMBER = 46
 
 # Sending the same again can help: leaders move, coordinators load, disks have room again.
@@ -75,11 +73,6 @@ class BrokerRefused(ClientError):
     def __init__(self, what: str, code: int, message: str | None = None) -> None:
         super().__init__(f"{what}: {message or NAMES.get(code, 'the broker refuses')} (Kafka error {code})")
         self.code = code
-
-    @property
-    def is_retriable(self) -> bool:
-        """Whether the same request may succeed later."""
-        return self.code in RETRIABLE
 
 
 class AnswerLost(ClientError):

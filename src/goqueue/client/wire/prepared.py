@@ -9,16 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from goqueue.client.errors import ClientError
 from goqueue.client.wire.cluster import TRANSACTION, WireClient
 from goqueue.client.wire.errors import BrokerRefused
 from goqueue.client.wire.producer import Identity
 
 OPEN_PARTICIPANT, DECIDE_PREPARED, API_VERSIONS = 10100, 10101, 18
-
-
-class NoPreparedTransactions(ClientError):
-    """The broker is not GoQueue, or too old for exactly-once writes by many tasks."""
 
 
 class Participant(NamedTuple):
