@@ -76,6 +76,32 @@ class Hold:
         # How many offsets still belong to it.
         self.live = 0
 
+    def but(
+        self,
+        state: State,
+        ranges: list[int],
+        *,
+        lease_id: int = 0,
+        count: int | None = None,
+        visible_at_ms: int = 0,
+        reason: str = "",
+        error: str = "",
+    ) -> Hold:
+        """One for some of its messages, outstanding in another way; who had them, and when, stays."""
+        return Hold(
+            state,
+            self.lane,
+            ranges,
+            lease_id=lease_id,
+            consumer=self.consumer,
+            count=self.count if count is None else count,
+            visible_at_ms=visible_at_ms,
+            first_ms=self.first_ms,
+            last_ms=self.last_ms,
+            reason=reason,
+            error=error,
+        )
+
 
 class Timers:
     """When holds change by time, for all queues of a shard."""

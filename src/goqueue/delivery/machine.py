@@ -58,6 +58,7 @@ from goqueue.delivery.records import (
     offsets_of,
     ranges_of,
 )
+from goqueue.delivery.snapshots import snapshot_of
 from goqueue.errors import GroupInFlight, StorageError
 
 MOVE_MESSAGES_MAX = 100
@@ -386,4 +387,4 @@ def _dead(queue: Queue, offset: int) -> Dead:
 
 def _snapshot_record(queue: Queue) -> tuple[bytes, bytes]:
     group, topic_id, partition = queue.id
-    return KEYS.encode(SnapshotKey(group, topic_id, partition)), VALUES.encode(queue.snapshot())
+    return KEYS.encode(SnapshotKey(group, topic_id, partition)), VALUES.encode(snapshot_of(queue))

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
+from goqueue.delivery.chains import KeyChains
 from goqueue.delivery.holds import Hold, State, Timers
 from goqueue.delivery.lanes import LANES, LaneScheduler
 from goqueue.delivery.policy import DeliveryPolicy
@@ -22,7 +23,6 @@ from goqueue.delivery.records import (
     Dying,
     Extended,
     Governed,
-    HoldState,
     Leased,
     Moved,
     Moving,
@@ -37,6 +37,7 @@ from goqueue.delivery.records import (
     offsets_of,
     ranges_of,
 )
+from goqueue.delivery.snapshots import hold_of
 
 _DEFAULT_POLICY = DeliveryPolicy()
 
@@ -72,9 +73,7 @@ class Queue:
         self.producer_id = -1
         self.next_sequence = 0
         self.moving: list[int] = []
-        # Where keys are kept in order: the key of an offset, and each key's offsets in order.
-        self.key_of: dict[int, tuple[int, int]] = {}
-        self.chains: dict[tuple[int, int], list[int]] = {}
+        self.chains = KeyChains()
         # Offsets that an open transaction may settle: they do not become available meanwhile.
         self.pending: dict[int, int] = {}
         # By producer, what its open transaction will do to them.
@@ -109,7 +108,7 @@ class Queue:
         if hold is None or offset in self.pending:
             return False
         if hold.state is State.PARKED:
-            return self.chains[self.key_of[offset]][0] == offset
+            return self.chains.is_first(offset)
         return hold.state is State.EXPIRED or hold.state is State.DUE
 
     def ready_offsets(self, lane: int, limit: int) -> list[int]:
@@ -166,6 +165,27 @@ class Queue:
         for change in delta.changes:
             self.change(change)
 
+    def restore(self, state: QueueState) -> None:
+        """Become what a snapshot says, whatever was known before."""
+        self._take(list(self.outstanding))
+        self._lows.clear()
+        self.is_incomplete = False
+        self.sequence = state.sequence
+        self.deltas = 0
+        self.cursors = state.cursors
+        self.policy = state.policy
+        self.producer_id = state.producer_id
+        self.next_sequence = state.next_sequence
+        self.moving = state.moving
+        for one in state.holds:
+            self._put(hold_of(one), fresh=True, keys=one.keys)
+        self.pending.clear()
+        self.promises.clear()
+        for promise in state.promises:
+            self._promised(promise)
+        for lane, offset in self.chains.sort():
+            heapq.heappush(self.ready[lane], offset)
+
     def change(self, change: Change) -> None:
         """Take in one change."""
         self._CHANGES[type(change)](self, change)
@@ -199,48 +219,17 @@ class Queue:
 
     def _requeued(self, change: Requeued) -> None:
         for hold, offsets in self._by_hold(offsets_of(change.ranges)):
-            later = Hold(
-                State.WAITING,
-                hold.lane,
-                ranges_of(offsets),
-                consumer=hold.consumer,
-                count=change.count,
-                visible_at_ms=change.visible_at_ms,
-                first_ms=hold.first_ms,
-                last_ms=hold.last_ms,
-                reason=change.reason,
-            )
-            self._put(later)
+            ranges, at_ms = ranges_of(offsets), change.visible_at_ms
+            self._put(hold.but(State.WAITING, ranges, count=change.count, visible_at_ms=at_ms, reason=change.reason))
 
     def _extended(self, change: Extended) -> None:
         for hold, offsets in self._by_hold(offsets_of(change.ranges)):
-            longer = Hold(
-                State.LEASED,
-                hold.lane,
-                ranges_of(offsets),
-                lease_id=hold.lease_id,
-                consumer=hold.consumer,
-                count=hold.count,
-                visible_at_ms=change.deadline_ms,
-                first_ms=hold.first_ms,
-                last_ms=hold.last_ms,
-            )
-            self._put(longer)
+            ranges, at_ms = ranges_of(offsets), change.deadline_ms
+            self._put(hold.but(State.LEASED, ranges, lease_id=hold.lease_id, visible_at_ms=at_ms))
 
     def _dying(self, change: Dying) -> None:
         for hold, offsets in self._by_hold(offsets_of(change.ranges)):
-            dying = Hold(
-                State.DYING,
-                hold.lane,
-                ranges_of(offsets),
-                consumer=hold.consumer,
-                count=hold.count,
-                first_ms=hold.first_ms,
-                last_ms=hold.last_ms,
-                reason=change.reason,
-                error=change.error,
-            )
-            self._put(dying)
+            self._put(hold.but(State.DYING, ranges_of(offsets), reason=change.reason, error=change.error))
             for offset in offsets:
                 # It no longer stands in the way of others of its key.
                 self._leave_chain(offset)
@@ -315,7 +304,7 @@ class Queue:
             outstanding.update(dict.fromkeys(range(first, last + 1), hold))
             hold.live += last - first + 1
         if keys:
-            self._join_chains(hold, keys)
+            self.chains.join(hold.lane, offsets_of(ranges), keys)
         if hold.state is State.LEASED:
             self.in_flight[hold.consumer] += hold.live
             self.in_flight_count += hold.live
@@ -333,6 +322,7 @@ class Queue:
     def _take(self, offsets: Iterable[int]) -> None:
         """They are settled."""
         pop = self.outstanding.pop
+        is_keyed = bool(self.chains)
         run: Hold | None = None
         count = 0
         for offset in offsets:
@@ -342,7 +332,7 @@ class Queue:
                     self._detach(run, count)
                 run, count = hold, 0
             count += 1
-            if self.key_of:
+            if is_keyed:
                 self._leave_chain(offset)
             if self.dying:
                 self.dying.pop(offset, None)
@@ -384,103 +374,8 @@ class Queue:
                 runs.append((hold, [offset]))
         return runs
 
-    def _join_chains(self, hold: Hold, keys: list[int]) -> None:
-        for offset, key in zip(offsets_of(hold.ranges), keys, strict=True):
-            if key:
-                place = (hold.lane, key)
-                self.key_of[offset] = place
-                self.chains.setdefault(place, []).append(offset)
-
     def _leave_chain(self, offset: int) -> None:
-        place = self.key_of.pop(offset, None)
-        if place is None:
-            return
-        chain = self.chains[place]
-        chain.remove(offset)
-        if chain:
-            heapq.heappush(self.ready[place[0]], chain[0])
-        else:
-            del self.chains[place]
-
-    # --- snapshots -----------------------------------------------------------------------
-
-    def snapshot(self) -> QueueState:
-        """All that records have made of it."""
-        by_hold: dict[Hold, list[int]] = {}
-        for offset in sorted(self.outstanding):
-            by_hold.setdefault(self.outstanding[offset], []).append(offset)
-        return QueueState(
-            self.sequence,
-            self.cursors,
-            self.policy,
-            [self._hold_state(hold, offsets) for hold, offsets in by_hold.items()],
-            self.producer_id,
-            self.next_sequence,
-            self.moving,
-            [promise for promises in self.promises.values() for promise in promises],
-        )
-
-    def restore(self, state: QueueState) -> None:
-        """Become what a snapshot says, whatever was known before."""
-        self._take(list(self.outstanding))
-        self._lows.clear()
-        self.is_incomplete = False
-        self.sequence = state.sequence
-        self.deltas = 0
-        self.cursors = state.cursors
-        self.policy = state.policy
-        self.producer_id = state.producer_id
-        self.next_sequence = state.next_sequence
-        self.moving = state.moving
-        for one in state.holds:
-            hold = Hold(
-                State(one.state),
-                one.lane,
-                one.ranges,
-                lease_id=one.lease_id,
-                consumer=one.consumer,
-                count=one.count,
-                visible_at_ms=one.visible_at_ms,
-                first_ms=one.first_ms,
-                last_ms=one.last_ms,
-                reason=one.reason,
-                error=one.error,
-            )
-            self._put(hold, fresh=True, keys=one.keys)
-        self.pending.clear()
-        self.promises.clear()
-        for promise in state.promises:
-            self._promised(promise)
-        for chain in self.chains.values():
-            chain.sort()
-        for (lane, _), chain in self.chains.items():
-            heapq.heappush(self.ready[lane], chain[0])
-
-    def _hold_state(self, hold: Hold, offsets: list[int]) -> HoldState:
-        keys = [self.key_of.get(offset, (0, 0))[1] for offset in offsets] if self.key_of else []
-        return HoldState(
-            _STORED[hold.state],
-            hold.lane,
-            hold.lease_id,
-            hold.consumer,
-            hold.count,
-            hold.visible_at_ms,
-            hold.first_ms,
-            hold.last_ms,
-            hold.reason,
-            hold.error,
-            ranges_of(offsets),
-            keys if any(keys) else [],
-        )
-
-
-# What has changed by time alone changes so again after a replay.
-_STORED = {
-    State.LEASED: 0,
-    State.EXPIRED: 0,
-    State.EXHAUSTED: 0,
-    State.WAITING: 3,
-    State.DUE: 3,
-    State.PARKED: 5,
-    State.DYING: 6,
-}
+        following = self.chains.leave(offset)
+        if following is not None:
+            lane, first = following
+            heapq.heappush(self.ready[lane], first)
