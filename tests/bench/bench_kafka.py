@@ -29,6 +29,7 @@ from tests.bench.kafka_brokers import (
     records_per_batch,
     rss_mib,
     stored_count,
+    wait_until_deleted,
 )
 from tests.bench.kafka_rebalance import bench_rebalance
 from tests.bench.measure import Bar, alternate, at_least, at_most, speed_ratio, table, told
@@ -154,6 +155,7 @@ def bench_idle(scale: Scale, directory: str | None) -> list[Bar]:
 def _produced(broker: BrokerProcess, size: int, count: int, **more: Any) -> float:
     """Seconds to produce into an empty topic; fails unless all is stored."""
     fresh_topic(broker.kafka)
+    wait_until_deleted(broker)
     result = kafka_load.run(kafka_load.produce, address=broker.kafka, size=size, count=count, **more)
     _check(stored_count(broker.kafka), count)
     return float(result["seconds"])

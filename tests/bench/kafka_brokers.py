@@ -5,15 +5,19 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
 from tests.bench.kafka_load import PARTITIONS, TOPIC
 from tests.e2e.kafka_raw import RawClient
 from tests.e2e.process import BrokerProcess
+
+DELETE_SECONDS_MAX = 30
+LEFT_BYTES_MAX = 10_000_000
 
 
 @contextmanager
@@ -47,6 +51,24 @@ def fresh_topic(address: str) -> None:
     with RawClient(address) as client:
         client.call(20, 4, topic_names=[TOPIC], timeout=10_000)
         client.create_topic(TOPIC, PARTITIONS)
+
+
+def wait_until_deleted(broker: BrokerProcess) -> None:
+    """What the topic of the round before held is gone from the disk: removing it is not part of producing."""
+    deadline = time.monotonic() + DELETE_SECONDS_MAX
+    while _log_bytes(broker.data_dir) > LEFT_BYTES_MAX:
+        if time.monotonic() > deadline:
+            raise RuntimeError("the topic of the round before is still on the disk")
+        time.sleep(0.05)
+
+
+def _log_bytes(directory: Path) -> int:
+    total = 0
+    for file in directory.rglob("*.log"):
+        # The very files that are waited for may go while they are looked at.
+        with suppress(FileNotFoundError):
+            total += file.stat().st_size
+    return total
 
 
 def stored_count(address: str) -> int:
