@@ -188,7 +188,7 @@ class Deliveries:
                 continue
             pairs += done_pairs(one.fire)
             for slot in one.fire.slots:
-                if self._store.firing.pop(slot, None) is not None:
+                if self._store.near.firing.pop(slot, None) is not None:
                     self._store.pending[one.fire.topic] -= 1
         await self._write_all(pairs)
 
@@ -215,7 +215,7 @@ class Deliveries:
             return False
         target.queue.popleft()
         for slot in one.fire.slots:
-            self._store.firing.pop(slot, None)
+            self._store.near.firing.pop(slot, None)
         self.note_expired(one.fire.topic, len(one.fire.slots))
         return True
 

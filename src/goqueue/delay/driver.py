@@ -132,10 +132,10 @@ class Driver:
     async def _round(self) -> None:
         store = self._store
         if self._clock.now_ms() >= self._retry_at_ms:
-            store.collect(self._clock.now_ms() + self._config.fire_lead_ms)
-            while store.ready and len(store.firing) < _FIRING_MAX:
+            store.near.collect(self._clock.now_ms() + self._config.fire_lead_ms)
+            while store.near.ready and len(store.near.firing) < _FIRING_MAX:
                 await self._fire_ready()
-        if store.load_at_ms() <= self._clock.now_ms():
+        if store.near.load_at_ms() <= self._clock.now_ms():
             self._load_wanted.set()
 
     async def _load_ahead(self) -> None:
@@ -154,11 +154,11 @@ class Driver:
 
     def _set_alarm(self) -> None:
         store = self._store
-        next_ms = store.wheel.next_ms()
+        next_ms = store.near.wheel.next_ms()
         fire_ms = _FAR_MS if next_ms is None else next_ms - self._config.fire_lead_ms
-        if store.ready and len(store.firing) < _FIRING_MAX:
+        if store.near.ready and len(store.near.firing) < _FIRING_MAX:
             fire_ms = 0
-        load_ms = _FAR_MS if self._load_wanted.is_set() else store.load_at_ms()
+        load_ms = _FAR_MS if self._load_wanted.is_set() else store.near.load_at_ms()
         at_ms = min(max(fire_ms, self._retry_at_ms), load_ms)
         self._alarm.set(at_ms if at_ms < _FAR_MS else None)
 
@@ -180,7 +180,7 @@ class Driver:
         """Take up the batches that were on their way, in the order of their sequences."""
         store = self._store
         fires = sorted(store.left_over, key=lambda one: (one.producer_id, one.sequence))
-        rows = [row for fire in fires for slot in fire.slots if (row := store.firing.get(slot)) is not None]
+        rows = [row for fire in fires for slot in fire.slots if (row := store.near.firing.get(slot)) is not None]
         whole = await store.read(rows)
         batches = []
         for fire in fires:
@@ -196,10 +196,10 @@ class Driver:
     async def _fire_ready(self) -> None:
         """Fire the first of those that are due, in their order."""
         store = self._store
-        rows: Sequence[Row] = store.take_ready(_READ_MAX)
+        rows: Sequence[Row] = store.near.take_ready(_READ_MAX)
         try:
             count, whole = await store.read_some(rows)
-            store.put_back(rows[count:])
+            store.near.put_back(rows[count:])
             rows = rows[:count]
             if self._producer_id < 0:
                 self._producer_id = await self._producer_ids.allocate()
@@ -212,7 +212,7 @@ class Driver:
                     await unsafe
                 self.deliveries.add(batches)
         except BaseException:
-            store.put_back(rows)
+            store.near.put_back(rows)
             raise
 
     def _sort_out(self, rows: Sequence[Row], whole: dict[int, Slot]) -> _Round:
@@ -277,7 +277,7 @@ class Driver:
         pairs += [(SlotKey(slot), None) for slot in found.dropped]
         for slot, _, _ in found.refused:
             # Out of the fire window: the record that follows decides where the slot stands.
-            store.firing.pop(slot, None)
+            store.near.firing.pop(slot, None)
         pairs += [(SlotKey(slot), parked(whole, reason)) for slot, whole, reason in found.refused]
         try:
             store.write(pairs)
@@ -286,7 +286,7 @@ class Driver:
                 target.next_sequence = sequence
             raise
         for slot in found.dropped:
-            row = store.firing.pop(slot, None)
+            row = store.near.firing.pop(slot, None)
             if row is not None:
                 store.pending[row.topic] -= 1
         for _, whole, _ in found.refused:

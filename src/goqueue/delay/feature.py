@@ -16,8 +16,9 @@ from goqueue.coordinator.topic import CoordinatorTopic
 from goqueue.delay.deliveries import OnTrouble
 from goqueue.delay.driver import Driver
 from goqueue.delay.index import DueIndex
+from goqueue.delay.indexing import OpenIndex
 from goqueue.delay.service import DELAYED, DelayService, DelayShard
-from goqueue.delay.store import OpenIndex, Store
+from goqueue.delay.store import Store
 from goqueue.ports import Files, Offload
 
 _INDEX_DIRECTORY = "delay"

@@ -112,7 +112,7 @@ class ScheduleService:
         slot = store.schedules[name].next_slot
         pairs: list[Pair] = [(ScheduleKey(name), None)]
         row = store.find(slot) if slot != NO_SLOT else None
-        if row is not None and slot not in store.firing:
+        if row is not None and slot not in store.near.firing:
             pairs.append((SlotKey(slot), None))
             store.pending[row.topic] -= 1
         unsafe = store.durable(store.write(pairs))

@@ -258,7 +258,7 @@ class DelayService:
             stats.late_ms_max = max(stats.late_ms_max, done.late_ms_max)
             stats.late_ms_total += done.late_ms_total
             stats.late_total += done.late_total
-            stats.wheels.append(store.wheel.stats())
+            stats.wheels.append(store.near.wheel.stats())
             stats.schedules += len(store.schedules)
         return stats
 
@@ -341,7 +341,7 @@ class DelayService:
 
     def _changeable(self, shard: DelayShard, topic: str, at: SlotId) -> Row:
         row = self._row(shard, topic, at)
-        if row.slot in shard.store.firing:
+        if row.slot in shard.store.near.firing:
             raise DelayedMessageFiring(topic, at.partition, at.offset)
         return row
 
