@@ -96,7 +96,7 @@ def test_all_problems_are_told_at_once_with_their_lines() -> None:
         ("name: orders\n", "name: ../orders\n", "'../orders' does not fit (use letters, digits, dots"),
         ("name: orders\n", "", "'name' is missing"),
         ("topic: {topic: orders.few, key: id}", "iceberg: {table: few}", "write namespace.table"),
-        ("key: id}", "key: id, options: {compresion: gzip}}", "option compresion"),
+        ("key: id}", "key: id, options: {compress-ion: gzip}}", "option compress-ion"),
         ("{topic: orders}", "{topic: orders, options: {transport: post}}", "option transport"),
         ("sinks:\n  - topic: {topic: orders.few, key: id}", "sinks: []", "name at least one sink"),
     ],
@@ -110,7 +110,7 @@ def test_a_mistake_is_told_in_words(old: str, new: str, told: str) -> None:
 def test_all_mistakes_in_one_part_are_told() -> None:
     found = problems(changed("name: orders\n", "name: a b\ntriger: 1s\nbroker: localhost\n"))
 
-    assert [line.split(":")[0] for line in found] == ["line 2, name", "line 3, triger", "line 4, broker"]
+    assert [line.split(":")[0] for line in found] == ["line 2, name", "line 3, trigger_", "line 4, broker"]
 
 
 def test_a_misspelt_field_is_one_mistake() -> None:
