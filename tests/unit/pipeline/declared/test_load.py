@@ -108,7 +108,7 @@ def test_a_mistake_is_told_in_words(old: str, new: str, told: str) -> None:
 
 
 def test_all_mistakes_in_one_part_are_told() -> None:
-    found = problems(changed("name: orders\n", "name: a b\ntriger: 1s\nbroker: localhost\n"))
+    found = problems(changed("name: orders\n", "name: a b\ntrigger_: 1s\nbroker: localhost\n"))
 
     assert [line.split(":")[0] for line in found] == ["line 2, name", "line 3, trigger_", "line 4, broker"]
 
