@@ -262,6 +262,17 @@ def test_a_blocking_producer_that_closes_at_once_has_sent_everything(broker):
         assert client.offset_at(topic, 0, timestamp_ms=0) == 0
 
 
+@pytest.mark.parametrize("room", [3, 10_000])
+def test_records_keep_their_order_while_the_topic_is_looked_up_and_while_there_is_no_room(broker, room):
+    for _ in range(5):
+        topic = f"client-{next(numbers)}"
+        with sync.connect(f"http://{broker.http}") as client:
+            client.create_topic(topic, partitions=1)
+            with client.producer(buffer_records_max=room, linger_ms=1) as producer:
+                sent = [producer.send(topic, f"{n}") for n in range(200)]
+            assert [future.result(timeout=5).offset for future in sent] == list(range(200))
+
+
 def test_a_flush_waits_for_records_whose_topic_is_still_being_looked_up(broker):
     topic = f"client-{next(numbers)}"
     with sync.connect(f"http://{broker.http}") as client, client.producer() as producer:

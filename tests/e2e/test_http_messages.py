@@ -8,6 +8,7 @@ import json
 import socket
 import time
 import urllib.request
+from contextlib import ExitStack
 
 import pytest
 from tests.e2e.http import Http
@@ -257,24 +258,21 @@ def test_a_stream_whose_topic_goes_is_cut_off_and_never_gets_a_second_answer(bro
 
 def test_a_client_that_hangs_up_ends_its_long_poll(broker, http, topic):
     host, _, port = broker.http.rpartition(":")
-    before = len(open_sockets(broker.pid))
-    callers = []
-    for _ in range(20):
-        caller = socket.create_connection((host, int(port)))
-        caller.sendall(f"GET /topics/{topic}/messages?wait=60s HTTP/1.1\r\nHost: broker\r\n\r\n".encode())
-        callers.append(caller)
-    eventually(lambda: len(open_sockets(broker.pid)) >= before + 20)
+    with ExitStack() as stack:
+        callers = [stack.enter_context(socket.create_connection((host, int(port)))) for _ in range(20)]
+        for caller in callers:
+            caller.sendall(f"GET /topics/{topic}/messages?wait=60s HTTP/1.1\r\nHost: broker\r\n\r\n".encode())
+        # Those of other tests' clients come and go meanwhile, so these are told apart by their ports.
+        ports = {caller.getsockname()[1] for caller in callers}
+        eventually(lambda: served_ports(broker.pid) >= ports)
 
-    for caller in callers:
-        caller.close()
-
-    eventually(lambda: len(open_sockets(broker.pid)) <= before)
+    eventually(lambda: not served_ports(broker.pid) & ports)
 
 
-def open_sockets(pid):
+def served_ports(pid):
     import psutil
 
-    return psutil.Process(pid).net_connections(kind="tcp")
+    return {one.raddr.port for one in psutil.Process(pid).net_connections(kind="tcp") if one.raddr}
 
 
 def eventually(condition, seconds=15):

@@ -65,6 +65,7 @@ class Producer:
         )
         self._linger: asyncio.TimerHandle | None = None
         self._entering = 0
+        self._entrance = asyncio.Lock()
         self._unanswered = 0
         self._flushes = 0
         self._room = asyncio.Condition()
@@ -102,7 +103,7 @@ class Producer:
         value_bytes = to_bytes(value, "value")
         pairs = NO_HEADERS if headers is None else header_bytes(headers)
         partitioner = self._partitioners.get(topic)
-        if partitioner is None or self._unanswered >= self._options.buffer_records_max:
+        if partitioner is None or self._entering or self._unanswered >= self._options.buffer_records_max:
             partitioner = await self._enter(topic)
         message = encode_message(value_bytes, key_bytes, pairs)
         message.timestamp, message.priority, message.deduplication_id = timestamp_ms, priority, deduplication_id
@@ -168,12 +169,13 @@ class Producer:
         await self.close()
 
     async def _enter(self, topic: str) -> Partitioner:
-        """Wait for room, and for what must be known of the topic."""
-        # A record that still waits here is one that a flush must not overtake.
+        """Wait for room, and for what must be known of the topic, in the order of coming."""
+        # A record that still waits here is one that neither a flush nor a later record may overtake.
         self._entering += 1
         try:
-            await self._wait_for(lambda: self._unanswered < self._options.buffer_records_max)
-            partitioner = self._partitioners.get(topic) or await self._partitioner(topic)
+            async with self._entrance:
+                await self._wait_for(lambda: self._unanswered < self._options.buffer_records_max)
+                partitioner = self._partitioners.get(topic) or await self._partitioner(topic)
         except BaseException:
             self._entering -= 1
             async with self._room:
