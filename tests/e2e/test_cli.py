@@ -68,6 +68,14 @@ def test_lines_of_standard_input_become_messages(cli):
     assert cli("consume", "cli-lines").stdout.splitlines() == ["one", "two", "three"]
 
 
+def test_produce_takes_the_value_as_an_argument(cli):
+    cli("produce", "cli-argument", "hello world")
+
+    assert "hello world" in cli("consume", "cli-argument", "--from-beginning").stdout
+    twice = cli("produce", "cli-argument", "a", "-m", "b")
+    assert (twice.returncode, "given twice" in twice.stderr) == (2, True)
+
+
 def test_a_file_of_json_lines_is_sent_with_keys_and_headers(cli, tmp_path):
     rows = tmp_path / "rows.jsonl"
     rows.write_text(

@@ -44,9 +44,10 @@ class Line:
 
 def produce(
     topic: str,
-    message: Annotated[
-        str | None, typer.Option("--message", "-m", help="The value; without it, lines of standard input.")
+    value: Annotated[
+        str | None, typer.Argument(help="The value; without it, lines of standard input.", show_default=False)
     ] = None,
+    message: Annotated[str | None, typer.Option("--message", "-m", help="The value, as an option.")] = None,
     key: Annotated[str | None, typer.Option("--key", "-k", help="The key.")] = None,
     header: Annotated[
         list[str] | None, typer.Option("--header", "-H", help="A header as name=value; may be repeated.")
@@ -88,10 +89,13 @@ def produce(
     """Publish messages to a topic."""
     if acks not in {"none", "leader", "all"}:
         raise fail(f"--acks {acks!r} is not one of none, leader, all", USAGE)
+    if value is not None and message is not None:
+        raise fail("the value is given twice: as an argument and as --message", USAGE)
+    message = value if message is None else message
     if message is not None and file is not None:
-        raise fail("--message and --file exclude each other", USAGE)
+        raise fail("a value and --file exclude each other", USAGE)
     if dedup_id is not None and message is None:
-        raise fail("--dedup-id belongs to one message: give --message, or deduplication_id in each line", USAGE)
+        raise fail("--dedup-id belongs to one message: give its value, or deduplication_id in each line", USAGE)
     extra: dict[str, Any] = {
         "key": key,
         "headers": _headers(header),
