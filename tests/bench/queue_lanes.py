@@ -58,7 +58,7 @@ async def _run(root: str, messages: int) -> list[Bar]:
         assert settled >= messages // 5 * 4
         assert [lane.ready for lane in queue.lanes[:4]] == [0] * 4
         assert queue.lanes[4].ready > 0
-        committed = await services.delivery.committed("g", [AT])
+        committed = await services.delivery.positions.committed("g", [AT])
         assert committed[AT] < BATCH * 5
     finally:
         await node.stop()

@@ -143,7 +143,7 @@ async def drain(services: Services, history: History) -> None:
     assert len(dead) == len(set(dead)), "a dead letter came twice"
     assert not history.stored - history.sent - set(dead), "messages were lost"
     assert not history.acked_for_good & set(dead), "an acknowledged message died"
-    ends = await services.delivery.committed("g", PLACES)
+    ends = await services.delivery.positions.committed("g", PLACES)
     assert all(ends[at] == services.queries.offsets(*at).end_offset for at in ends)
 
 

@@ -73,7 +73,7 @@ def test_w04_an_ack_survives_a_kill_and_moves_the_group() -> None:
         await settle(services, (await receive(services))[:3])
 
     async def after(services: Services) -> None:
-        assert await services.delivery.committed("g", ONE) == {ONE[0]: 3}
+        assert await services.delivery.positions.committed("g", ONE) == {ONE[0]: 3}
         await asyncio.sleep(31)
         assert offsets(await receive(services)) == [3, 4]
 
@@ -105,8 +105,8 @@ def test_w06_two_groups_hold_the_same_message_independently() -> None:
         one, other = await receive(services, group="one"), await receive(services, group="other")
         assert offsets(one) == offsets(other) == [0, 1, 2]
         await settle(services, one)
-        assert await services.delivery.committed("one", ONE) == {ONE[0]: 3}
-        assert await services.delivery.committed("other", ONE) == {ONE[0]: 0}
+        assert await services.delivery.positions.committed("one", ONE) == {ONE[0]: 3}
+        assert await services.delivery.positions.committed("other", ONE) == {ONE[0]: 0}
 
     play(story)
 
@@ -119,7 +119,7 @@ def test_w07_a_slow_message_blocks_nobody() -> None:
         for _ in range(4):
             await settle(services, await receive(services, 10))
         assert slow.offset == 0
-        assert await services.delivery.committed("g", ONE) == {ONE[0]: 0}
+        assert await services.delivery.positions.committed("g", ONE) == {ONE[0]: 0}
         assert (await settle(services, [slow]))[0].committed_offset == 50
 
     play(story)

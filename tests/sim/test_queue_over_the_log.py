@@ -166,7 +166,7 @@ def test_w08_a_long_aborted_transaction_is_passed_over_in_one_receive() -> None:
         found = await receive(services, 10)
         assert [one.value for one in found] == [b"0", b"1"]
         await ack(services, found)
-        committed = await services.delivery.committed("g", [AT])
+        committed = await services.delivery.positions.committed("g", [AT])
         assert committed == {AT: services.queries.offsets("t", 0).end_offset}
 
     play(story)
@@ -183,7 +183,7 @@ def test_retention_under_a_queue_settles_what_is_gone_without_a_word() -> None:
         found = await receive(services)
         assert offsets(found) == list(range(10, 20))
         await ack(services, found)
-        assert await services.delivery.committed("g", [AT]) == {AT: 20}
+        assert await services.delivery.positions.committed("g", [AT]) == {AT: 20}
         assert (await services.delivery.stats()).waiting == 0
 
     play(story)
@@ -202,7 +202,7 @@ def test_compaction_under_a_queue_settles_what_it_took_away() -> None:
         assert len(found) < 60
         assert {one.offset for one in found} >= {57, 58, 59}
         await ack(services, found)
-        assert await services.delivery.committed("g", [AT]) == {AT: 60}
+        assert await services.delivery.positions.committed("g", [AT]) == {AT: 60}
 
     play(story, config=Config(log=LogConfig(retention_check_ms=1000)))
 
@@ -291,10 +291,10 @@ def test_a_group_is_reset_only_while_nothing_is_in_flight() -> None:
         await publish(services, *(message(n) for n in range(5)))
         found = await receive(services)
         with pytest.raises(GroupInFlight):
-            await services.delivery.reset("g", {AT: 2})
+            await services.delivery.positions.reset("g", {AT: 2})
         await ack(services, found)
-        await services.delivery.reset("g", {AT: 2})
-        assert await services.delivery.committed("g", [AT]) == {AT: 2}
+        await services.delivery.positions.reset("g", {AT: 2})
+        assert await services.delivery.positions.committed("g", [AT]) == {AT: 2}
         assert offsets(await receive(services)) == [2, 3, 4]
 
     play(story)
@@ -305,7 +305,7 @@ def test_w31_a_topic_or_group_made_again_inherits_nothing() -> None:
         await make(services)
         await publish(services, *(message(n) for n in range(5)))
         await ack(services, await receive(services))
-        await services.delivery.forget("g")
+        await services.delivery.positions.forget("g")
         assert offsets(await receive(services)) == [0, 1, 2, 3, 4]
         await services.topics.delete("t")
         await make(services)
@@ -353,6 +353,6 @@ def test_ranges_are_acquired_and_settled_without_receipts() -> None:
         assert isinstance(refused, NotHeld)
         await asyncio.sleep(0.01)
         assert await delivery.acquire("g", AT, "other", limit=100) == [AcquiredRange(3, 4, 1)]
-        assert await delivery.committed("g", None) == {AT: 3}
+        assert await delivery.positions.committed("g", None) == {AT: 3}
 
     play(story)

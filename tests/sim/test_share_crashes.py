@@ -105,7 +105,7 @@ class World:
         taken: set[int] = set()
         end = services.queries.offsets("jobs", 0).last_stable_offset
         assert end >= self.sent
-        while (await services.delivery.committed("g", [AT])).get(AT, 0) < end:
+        while (await services.delivery.positions.committed("g", [AT])).get(AT, 0) < end:
             for first, last, _ in acquired(await client.fetch(max_wait=60_000)):
                 taken.update(range(first, last + 1))
                 await client.acknowledge({0: [(first, last, [ACCEPT])]})

@@ -16,9 +16,11 @@ from goqueue.coordinator.topic import CoordinatorTopic
 from goqueue.delivery.dead_letter import DeadLetters
 from goqueue.delivery.dead_letter import OnFailure as OnDeadLetterFailure
 from goqueue.delivery.machine import DeliveryMachine
+from goqueue.delivery.positions import QueuePositions
 from goqueue.delivery.promises import CheckTransaction, Promises
-from goqueue.delivery.service import DELIVERY_STATE, DeliveryService
+from goqueue.delivery.service import DeliveryService
 from goqueue.delivery.settler import Settler
+from goqueue.delivery.shards import DELIVERY_STATE, QueueShards
 from goqueue.delivery.table import Queues
 from goqueue.delivery.taking import Taker
 from goqueue.delivery.values import GroupSettingsOf
@@ -88,12 +90,16 @@ def feature(
         rng=rng,
         receipts_max=config.receive_max,
     )
+    taker = Taker(coordinator, queues, offload=offload, clock=clock, rng=rng)
+    shards = QueueShards(coordinator, queues, topics=topics, partitions=partitions)
+    positions = QueuePositions(shards, queues, taker, settler, topics=topics, partitions=partitions)
     service = DeliveryService(
-        coordinator,
+        shards,
         queues,
-        Taker(coordinator, queues, offload=offload, clock=clock, rng=rng),
+        taker,
         settler,
         Promises(coordinator, settler, check_transaction),
+        positions,
         dead_letters,
         config=config,
         topics=topics,
@@ -105,8 +111,8 @@ def feature(
 
     def on_event(event: Event) -> None:
         if isinstance(event, TopicDeleted):
-            service.topic_deleted(event.topic_id)
+            positions.topic_deleted(event.topic_id)
 
     subscribe(on_event)
-    service.start([place.partition for place in partitions.on_disk() if place.topic == DELIVERY_STATE])
+    shards.start([place.partition for place in partitions.on_disk() if place.topic == DELIVERY_STATE])
     return service

@@ -111,7 +111,7 @@ class Redrives:
 
     async def _left(self, places: Sequence[TopicPartition]) -> int:
         """Letters that were not sent back yet, or a few more: some above the lowest may have been."""
-        settled = await self._delivery.committed(REDRIVE_GROUP, places)
+        settled = await self._delivery.positions.committed(REDRIVE_GROUP, places)
         left = 0
         for at in places:
             bounds = self._queries.offsets(at.topic, at.partition)

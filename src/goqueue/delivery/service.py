@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from goqueue.broker.partitions import Partition, Partitions
 from goqueue.broker.topics import TopicService
 from goqueue.broker.waiters import Waiter
 from goqueue.clock import Clock, Rng
 from goqueue.config import DeliveryConfig
-from goqueue.coordinator.runtime import Coordinator
 from goqueue.coordinator.shard import Transaction
 from goqueue.delivery.commands import (
-    ForgetQueue,
     OpenQueue,
     ReleaseConsumer,
-    ResetQueue,
-    Settle,
     SettleHeld,
 )
 from goqueue.delivery.dead_letter import DeadLetters
 from goqueue.delivery.policy import DeliveryPolicy, group_policy, node_policy, topic_policy
+from goqueue.delivery.positions import QueuePositions
 from goqueue.delivery.promises import Promises
 from goqueue.delivery.queue import Queue
 from goqueue.delivery.records import QueueId
 from goqueue.delivery.settler import Settler, check_visibility
+from goqueue.delivery.shards import DELIVERY_STATE, QueueShards
 from goqueue.delivery.stats import LaneReport, PriorityStats, ReliabilityStats, priority_stats, reliability_stats
 from goqueue.delivery.table import Queues
 from goqueue.delivery.taking import Taker, Wanted
@@ -48,12 +45,9 @@ from goqueue.errors import (
     InternalTopic,
     InvalidRequest,
     NotHeld,
-    TopicIdNotFound,
 )
 from goqueue.ids import parse_group_id
 from goqueue.records import TopicPartition
-
-DELIVERY_STATE = "__delivery_state"
 
 
 class DeliveryService:
@@ -61,11 +55,12 @@ class DeliveryService:
 
     def __init__(
         self,
-        coordinator: Coordinator,
+        shards: QueueShards,
         queues: Queues,
         taker: Taker,
         settler: Settler,
         promises: Promises,
+        positions: QueuePositions,
         dead_letters: DeadLetters,
         *,
         config: DeliveryConfig,
@@ -75,7 +70,8 @@ class DeliveryService:
         clock: Clock,
         rng: Rng,
     ) -> None:
-        self._coordinator = coordinator
+        self._shards = shards
+        self.positions = positions
         self._queues = queues
         self._taker = taker
         self._settler = settler
@@ -89,12 +85,6 @@ class DeliveryService:
         self._rng = rng
         self._node_policy = node_policy(config)
         self._turn = 0
-        self._loading: set[asyncio.Task[Any]] = set()
-
-    def start(self, shards: Sequence[int]) -> None:
-        """Load the shards that have a log, in the background: visibility must end there whether or not anyone asks."""
-        for shard in shards:
-            self._later(self._load(shard))
 
     # --- messages out --------------------------------------------------------------------
 
@@ -162,9 +152,9 @@ class DeliveryService:
         self, group: str, at: TopicPartition, consumer: str, ranges: Sequence[RangeSettlement]
     ) -> list[GoQueueError | None]:
         """Settle what a consumer holds, by offsets; NotHeld for a range in which it holds nothing."""
-        queue_id = QueueId(group, self._partitions.get(at.topic, at.partition).topic_id, at.partition)
+        queue_id = self._shards.id_of(group, at)
         command = SettleHeld(queue_id, consumer, ranges, chance=self._rng.random())
-        held: list[bool] = await self._coordinator.submit_to(self._taker.shard_of(queue_id), command)
+        held: list[bool] = await self._shards.submit(queue_id, command)
         self._queues.wake(queue_id)
         return [
             None if one else NotHeld(f"{consumer} holds nothing from {first} to {last} of {at}")
@@ -175,72 +165,18 @@ class DeliveryService:
         """Give back what a consumer holds: it left, or its session ended."""
         for queue in self._queues.of_group(group):
             if queue.in_flight.get(consumer):
-                await self._coordinator.submit_to(self._taker.shard_of(queue.id), ReleaseConsumer(queue.id, consumer))
+                await self._shards.submit(queue.id, ReleaseConsumer(queue.id, consumer))
                 self._queues.wake(queue.id)
 
     async def release_all(self, group: str, places: Sequence[TopicPartition]) -> None:
         """Give back what anybody of the group holds of these places."""
         for place in places:
-            topic_id = self._partitions.get(place.topic, place.partition).topic_id
-            queue = await self._known(QueueId(group, topic_id, place.partition))
+            queue = await self._shards.known(self._shards.id_of(group, place))
             if queue is None:
                 continue
             for consumer in list(queue.in_flight):
-                await self._coordinator.submit_to(self._taker.shard_of(queue.id), ReleaseConsumer(queue.id, consumer))
+                await self._shards.submit(queue.id, ReleaseConsumer(queue.id, consumer))
             self._queues.wake(queue.id)
-
-    # --- where groups stand --------------------------------------------------------------
-
-    async def committed(self, group: str, places: Sequence[TopicPartition] | None) -> dict[TopicPartition, int]:
-        """Per place (None: wherever the group was) the lowest offset not settled; where it never was is left out."""
-        found: dict[TopicPartition, int] = {}
-        if places is None:
-            await self._load_all()
-            places = [
-                TopicPartition(topic, queue.id.partition)
-                for queue in self._queues.of_group(group)
-                if (topic := self._topic_of(queue)) is not None
-            ]
-        for place in places:
-            partition = self._partitions.get(place.topic, place.partition)
-            queue = await self._known(QueueId(group, partition.topic_id, place.partition))
-            if queue is not None and (queue.sequence or queue.outstanding):
-                await self._taker.look(queue, partition, 1)
-                found[place] = self._settler.lowest(queue, partition)
-        return found
-
-    async def reset(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Let the group go on from these offsets; refused while its consumers hold messages."""
-        queues = {
-            place: QueueId(group, self._partitions.get(place.topic, place.partition).topic_id, place.partition)
-            for place in offsets
-        }
-        for place, queue_id in queues.items():
-            await self._coordinator.submit_to(self._taker.shard_of(queue_id), ResetQueue(queue_id, offsets[place]))
-            self._queues.wake(queue_id)
-
-    async def forget(self, group: str) -> None:
-        """The group was deleted: so is its state."""
-        await self._load_all()
-        for queue in self._queues.of_group(group):
-            await self._coordinator.submit_to(self._taker.shard_of(queue.id), ForgetQueue(queue.id))
-
-    async def forget_topic(self, group: str, topic: str) -> bool:
-        """Let the group begin the topic anew; refused while its consumers hold messages. Whether it ever read it."""
-        topic_id = self._topics.get(topic).topic_id
-        await self._load_all()
-        known = [one for one in self._queues.of_group(group) if one.id.topic_id == topic_id]
-        known = [one for one in known if one.sequence or one.outstanding]
-        for queue in known:
-            command = ForgetQueue(queue.id, idle_only=True)
-            await self._coordinator.submit_to(self._taker.shard_of(queue.id), command)
-        return bool(known)
-
-    def topic_deleted(self, topic_id: object) -> None:
-        """The topic is gone: what its groups knew goes in the background."""
-        for queue in self._queues:
-            if queue.id.topic_id == topic_id:
-                self._later(self._coordinator.submit_to(self._taker.shard_of(queue.id), ForgetQueue(queue.id)))
 
     # --- what it looks like ----------------------------------------------------------------
 
@@ -250,16 +186,16 @@ class DeliveryService:
 
     async def stats(self) -> ReliabilityStats:
         """Everything that is in flight, retried or dead, over all queues."""
-        await self._load_all()
-        return reliability_stats(list(self._queues), self._topic_of, self._dead_letters, self._node_policy)
+        await self._shards.load_all()
+        return reliability_stats(list(self._queues), self._shards.topic_of, self._dead_letters, self._node_policy)
 
     async def priority_stats(self) -> PriorityStats:
         """Per topic, partition and lane: what is ready, in flight and served."""
-        await self._load_all()
+        await self._shards.load_all()
         reports: list[LaneReport] = []
         now_ms = self._clock.now_ms()
         for queue in self._queues:
-            topic = self._topic_of(queue)
+            topic = self._shards.topic_of(queue)
             if topic is not None:
                 partition = self._partitions.get(topic, queue.id.partition)
                 await self._taker.look(queue, partition, self._config.receive_max)
@@ -267,21 +203,14 @@ class DeliveryService:
                 reports.append(LaneReport(topic, queue, offers))
         return priority_stats(reports, now_ms)
 
-    def ready(self, queue_id: QueueId) -> int:
-        """Messages of a queue that wait for nobody but a consumer, as far as somebody has looked."""
-        queue = self._queues.find(queue_id)
-        return 0 if queue is None else sum(len(heap) for heap in queue.ready)
-
     def queues(self) -> list[tuple[str, Queue]]:
         """The queues in memory by topic, for the metrics."""
-        return [(topic, queue) for queue in self._queues if (topic := self._topic_of(queue)) is not None]
+        return [(topic, queue) for queue in self._queues if (topic := self._shards.topic_of(queue)) is not None]
 
     async def close(self) -> None:
         """Stop moving dead letters and let the state be read again at the next start."""
-        for task in list(self._loading):
-            task.cancel()
         await self._dead_letters.close()
-        await self._coordinator.close()
+        await self._shards.close()
 
     # --- receiving -----------------------------------------------------------------------
 
@@ -309,7 +238,7 @@ class DeliveryService:
         log = partition.log
         stays = settings.start is Start.LATEST
         start = log.last_stable_offset if stays else log.start_offset
-        await self._coordinator.submit_to(self._taker.shard_of(queue_id), OpenQueue(queue_id, start, stays))
+        await self._shards.submit(queue_id, OpenQueue(queue_id, start, stays))
 
     async def _take_from(self, request: Receive, wanted: Sequence[Wanted]) -> list[Delivery]:
         """In turn from the places, each its share first, then whoever has more."""
@@ -350,7 +279,7 @@ class DeliveryService:
 
     def _give_back(self, found: Sequence[Delivery]) -> None:
         """Whoever asked is gone, or another partition failed: nobody will answer for these."""
-        self._later(self.settle([Settlement(one.receipt, Action.RELEASE) for one in found]))
+        self._shards.later(self.settle([Settlement(one.receipt, Action.RELEASE) for one in found]))
 
     async def _wait(self, wanted: Sequence[Wanted], seconds: float) -> None:
         places = [one.partition.waiters for one in wanted]
@@ -360,43 +289,6 @@ class DeliveryService:
     def _policy(self, topic: str, settings: GroupSettings) -> DeliveryPolicy:
         policy = topic_policy(self._node_policy, topic, self._topics.config(topic))
         return group_policy(policy, settings.wishes)
-
-    # --- loading -------------------------------------------------------------------------
-
-    async def _known(self, queue_id: QueueId) -> Queue | None:
-        """The queue, its shard loaded if there is one. Asking does not make the internal topic."""
-        if self._topics.find(DELIVERY_STATE) is None:
-            return None
-        if self._queues.find(queue_id) is None:
-            await self._load(self._taker.shard_of(queue_id))
-        return self._queues.find(queue_id)
-
-    async def _load(self, shard: int) -> None:
-        await self._coordinator.submit_to(shard, Settle(()))
-
-    async def _load_all(self) -> None:
-        shards = [place.partition for place in self._partitions.on_disk() if place.topic == DELIVERY_STATE]
-        loaded = set(self._coordinator.loaded())
-        for shard in shards:
-            if shard not in loaded:
-                await self._load(shard)
-
-    def _topic_of(self, queue: Queue) -> str | None:
-        try:
-            return self._topics.by_id(queue.id.topic_id).name
-        except TopicIdNotFound:
-            return None
-
-    def _later(self, work: Any) -> None:
-        task = asyncio.ensure_future(work)
-        self._loading.add(task)
-        task.add_done_callback(self._done)
-
-    def _done(self, task: asyncio.Future[Any]) -> None:
-        self._loading.discard(task)
-        if not task.cancelled():
-            # A shard that cannot be loaded says so through `on_failure`, and to whoever asks next.
-            task.exception()
 
 
 def _size(found: Sequence[Delivery]) -> int:

@@ -14,8 +14,8 @@ from goqueue.errors import GoQueueError
 from goqueue.records import TopicPartition
 
 
-class QueueDelivery(Protocol):
-    """Delivery, as groups see it."""
+class QueuePositions(Protocol):
+    """Where queue groups stand, as groups see it."""
 
     async def committed(self, group: str, places: Sequence[TopicPartition] | None) -> Mapping[TopicPartition, int]:
         """The lowest unsettled offset of these partitions, or of all that the group has received from."""
@@ -29,12 +29,16 @@ class QueueDelivery(Protocol):
         """The group is being deleted. May be asked again after a crash."""
         ...
 
+
+class QueueDelivery(Protocol):
+    """Delivery, as groups see it."""
+
     async def release_consumer(self, group: str, consumer: str) -> None:
         """A member is gone: what it holds can be given to others at once."""
         ...
 
 
-class NoDelivery:
+class NoPositions:
     """For a node that delivers nothing: queue groups stand nowhere."""
 
     async def committed(self, _group: str, _places: Sequence[TopicPartition] | None) -> Mapping[TopicPartition, int]:
@@ -46,6 +50,10 @@ class NoDelivery:
 
     async def forget(self, _group: str) -> None:
         """Nothing to forget."""
+
+
+class NoDelivery:
+    """For a node that delivers nothing: nobody holds anything."""
 
     async def release_consumer(self, _group: str, _consumer: str) -> None:
         """Nothing to release."""

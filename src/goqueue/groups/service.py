@@ -46,7 +46,7 @@ from goqueue.groups.commands import (
     UseQueue,
 )
 from goqueue.groups.commits import Commits, NewOffset
-from goqueue.groups.delivery_port import QueueDelivery, Releases
+from goqueue.groups.delivery_port import NoPositions, QueueDelivery, QueuePositions, Releases
 from goqueue.groups.descriptions import ClassicDescription, ConsumerDescription, ListedGroup
 from goqueue.groups.queue_settings import AsQueue, Mode, QueueSettings, Sharing
 from goqueue.groups.records import PolicyValue
@@ -75,15 +75,17 @@ class GroupService:
         self._coordinator = coordinator
         self._topics = topics
         self._releases = releases
+        self._positions: QueuePositions = NoPositions()
         self._commits = commits
         self._rebalances = rebalances
         self._rng = rng
         # Queue groups as they are stored: asked for at every receive.
         self._queues: dict[str, QueueSettings] = {}
 
-    def attach(self, delivery: QueueDelivery) -> None:
+    def attach(self, delivery: QueueDelivery, positions: QueuePositions) -> None:
         """From now on queue groups stand where this says. Delivery is put together after groups, and needs them."""
         self._releases.delivery = delivery
+        self._positions = positions
 
     # --- the classic protocol ---------------------------------------------------------
 
@@ -163,9 +165,7 @@ class GroupService:
             reply = self._submit(group, asked) if valid else None
         outcomes = () if reply is None else cast("Outcomes | IsQueue", await self._answer(group, asked, reply))
         if outcomes is IsQueue.IT_IS:
-            await self._releases.delivery.reset(
-                group, {TopicPartition(one.topic, one.partition): one.offset for one in valid}
-            )
+            await self._positions.reset(group, {TopicPartition(one.topic, one.partition): one.offset for one in valid})
             outcomes = (None,) * len(valid)
         stored = iter(outcomes)
         return tuple(next(stored) if isinstance(one, OffsetToCommit) else one for one in checked)
@@ -188,7 +188,7 @@ class GroupService:
         command = FetchOffsets(group, wanted, member_id, member_epoch, require_stable)
         reply = cast("CommittedOffsets | IsQueue", await self._submit(group, command))
         if isinstance(reply, IsQueue):
-            return self._unsettled(await self._releases.delivery.committed(group, wanted))
+            return self._unsettled(await self._positions.committed(group, wanted))
         return reply
 
     def delete_offsets(self, group: str, partitions: Sequence[TopicPartition]) -> Awaitable[Outcomes]:
@@ -277,7 +277,7 @@ class GroupService:
 
     async def _finish_deletion(self, group: str) -> None:
         self._queues.pop(group, None)
-        await self._releases.delivery.forget(group)
+        await self._positions.forget(group)
         await self._submit(group, FinishDeletion(group))
 
     def _remember(self, group: str, settings: QueueSettings) -> QueueSettings:

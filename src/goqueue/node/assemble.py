@@ -29,7 +29,7 @@ from goqueue.delay.service import DELAYED
 from goqueue.delay.staging import Staging
 from goqueue.delivery.feature import feature as delivery_feature
 from goqueue.delivery.redrive import Redrives
-from goqueue.delivery.service import DELIVERY_STATE
+from goqueue.delivery.shards import DELIVERY_STATE
 from goqueue.delivery.values import GroupSettings, Start
 from goqueue.groups.eager import EagerGroups
 from goqueue.groups.feature import feature as group_feature
@@ -165,7 +165,7 @@ async def _wire(
         on_dead_letter_failure=report_dead_letters,
     )
     stack.push_async_callback(delivery.close)
-    groups.attach(delivery)
+    groups.attach(delivery, delivery.positions)
     delay = delay_feature(
         config=config.delay,
         topics=topics,

@@ -87,7 +87,7 @@ async def ended(services: Services) -> None:
 
 
 async def committed(services: Services) -> int:
-    return (await services.delivery.committed("g", [PLACE]))[PLACE]
+    return (await services.delivery.positions.committed("g", [PLACE]))[PLACE]
 
 
 async def test_acks_count_when_the_transaction_is_committed(services: Services, clock: ManualClock) -> None:
@@ -198,7 +198,7 @@ async def test_offsets_are_not_reset_under_a_promise(services: Services, clock: 
     await promise(services, producer, *messages)
     clock.advance(ms=2 * VISIBILITY_MS)
     with pytest.raises(GroupInFlight):
-        await services.delivery.reset("g", {PLACE: 0})
+        await services.delivery.positions.reset("g", {PLACE: 0})
     await end(services, producer, commit=True)
     assert await committed(services) == 3
 

@@ -178,7 +178,7 @@ async def test_every_version_fetches_and_acknowledges(client: ShareClient, servi
     assert first["acquisition_lock_timeout"] == LOCK_MS
     assert ack_errors(second) == ack_errors(third) == [0]
     assert acquired(second) == []
-    assert await services.delivery.committed("g", [AT]) == {AT: 3}
+    assert await services.delivery.positions.committed("g", [AT]) == {AT: 3}
 
 
 @simulated
@@ -200,7 +200,7 @@ async def test_two_groups_do_not_know_of_each_other(client: ShareClient, call: C
 
     assert values(await client.fetch()) == values(await other.fetch()) == [b"1", b"2"]
     await client.acknowledge({0: [(0, 1, [ACCEPT])]})
-    assert await services.delivery.committed("h", [AT]) == {AT: 0}
+    assert await services.delivery.positions.committed("h", [AT]) == {AT: 0}
 
 
 @simulated
@@ -297,7 +297,7 @@ async def test_readers_see_what_is_committed(client: ShareClient, services: Serv
     assert values(before) == [b"1"]
     assert (values(after), acquired(after)) == ([b"2"], [(2, 2, 1)])
     await client.acknowledge({0: [(0, 2, [ACCEPT])]})
-    assert await services.delivery.committed("g", [AT]) == {AT: 4}
+    assert await services.delivery.positions.committed("g", [AT]) == {AT: 4}
 
 
 # --- acknowledgements -------------------------------------------------------------------
@@ -376,7 +376,7 @@ async def test_gaps_are_settled(client: ShareClient, services: Services) -> None
     await client.fetch()
 
     assert ack_errors(await client.acknowledge({0: [(0, 2, [0, ACCEPT, 0])]})) == [0]
-    assert await services.delivery.committed("g", [AT]) == {AT: 3}
+    assert await services.delivery.positions.committed("g", [AT]) == {AT: 3}
 
 
 @pytest.mark.parametrize(
@@ -401,7 +401,7 @@ async def test_acknowledgements_that_mean_nothing_settle_nothing(
     await client.fetch()
 
     assert ack_errors(await client.acknowledge({0: batches})) == [INVALID_REQUEST]
-    assert await services.delivery.committed("g", [AT]) == {AT: 0}
+    assert await services.delivery.positions.committed("g", [AT]) == {AT: 0}
 
 
 @simulated
@@ -563,7 +563,7 @@ async def test_a_share_consumer_and_a_receiver_work_in_one_group(client: ShareCl
     await client.acknowledge({0: [(0, 0, [ACCEPT])]})
 
     assert values(mine) + [one.value for one in theirs] == [b"1", b"2", b"3"]
-    assert await services.delivery.committed("g", [AT]) == {AT: 3}
+    assert await services.delivery.positions.committed("g", [AT]) == {AT: 3}
 
 
 @simulated
@@ -643,7 +643,7 @@ async def test_an_administrator_lets_a_group_begin_a_topic_anew(
     assert (rows[0]["topic_id"], rows[2]["topic_id"]) == (client.topic_id, None)
     assert "no offsets" in rows[1]["error_message"]
     assert "no topic" in rows[2]["error_message"]
-    assert await services.delivery.committed("g", None) == {}
+    assert await services.delivery.positions.committed("g", None) == {}
     again = await client.fetch(epoch=0, partitions=(0, 1))
     assert (values(again), values(again, 1), acquired(again)) == ([b"1", b"2"], [b"3"], [(0, 1, 1)])
     assert (await call(DELETE_OFFSETS, 0, group_id="nobody", topics=topics))["error_code"] == GROUP_NOT_FOUND
