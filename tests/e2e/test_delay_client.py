@@ -57,8 +57,9 @@ async def test_the_client_holds_back_lists_moves_and_cancels(broker: BrokerProce
         await client.delayed.now("from-client", later.partition, later.offset)
         until_values(broker, "from-client", ["later", "now", "soon"])
         # A reader may see the message before the disk has the mark that its slot is empty.
-        while await client.delayed.list("from-client"):
-            await asyncio.sleep(0.02)
+        async with asyncio.timeout(20):
+            while await client.delayed.list("from-client"):  # noqa: ASYNC110 - the slot lies in the broker
+                await asyncio.sleep(0.02)
         with pytest.raises(RequestRefused) as refused:
             await client.delayed.cancel("from-client", soon.partition, soon.offset)
         assert refused.value.code == "delayed_message_not_found"
