@@ -17,6 +17,8 @@ from tests.e2e.process import BrokerProcess
 
 PARTITIONS = 3
 SECONDS_MAX = 60.0
+# Enough for every partition to have several requests under way, and few enough for any disk.
+ON_THEIR_WAY_MAX = 5_000
 
 
 class Writer:
@@ -48,7 +50,7 @@ class Writer:
         deadline = time.monotonic() + SECONDS_MAX
         while len(self.acknowledged) < goal:
             assert time.monotonic() < deadline, f"{len(self.acknowledged)} of {goal} acknowledged; {self.errors[:3]}"
-            for _ in range(20):
+            for _ in range(min(20, ON_THEIR_WAY_MAX - len(self.sent) + len(self.acknowledged))):
                 self._send()
             self._producer.poll(0.001)
 
