@@ -12,7 +12,7 @@ from uuid import UUID
 
 from tests.bench.measure import MIB
 
-from goqueue.codec.batch import encode_batch
+from goqueue.codec.batch_encode import encode_batch
 from goqueue.log.partition_log import PartitionLog
 from goqueue.log.settings import LogSettings
 from goqueue.ports import Files

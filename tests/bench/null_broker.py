@@ -16,7 +16,7 @@ from typing import Any
 
 import uvloop
 
-from goqueue.codec.batch import encode_batch
+from goqueue.codec.batch_encode import encode_batch
 from goqueue.codec.kafka.decode import decoder, read_header, skip_tags
 from goqueue.codec.kafka.encode import encoder
 from goqueue.codec.kafka.schema import message_shape

@@ -16,7 +16,7 @@ from tests.bench.measure import Bar, at_most, told
 
 from goqueue.broker.batch_lanes import BatchLane
 from goqueue.broker.topics import NewTopic
-from goqueue.codec.batch import encode_batch
+from goqueue.codec.batch_encode import encode_batch
 from goqueue.config import BrokerConfig, Config, DurabilityConfig, ListenersConfig
 from goqueue.delivery.values import Action, Receive, Settlement
 from goqueue.node.assemble import assemble

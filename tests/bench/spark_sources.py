@@ -20,7 +20,8 @@ from tests.bench.kafka_load import TOPIC
 
 from goqueue.client.wire import WireClient
 from goqueue.client.wire.producer import BatchProducer, Identity
-from goqueue.codec.batch import encode_batch, parse_batch_header
+from goqueue.codec.batch import parse_batch_header
+from goqueue.codec.batch_encode import encode_batch
 from goqueue.pipeline.columns import RECORD_COLUMNS, Bounds, record_batch
 from goqueue.pipeline.layout import Span
 from goqueue.pipeline.rows import RowWriter

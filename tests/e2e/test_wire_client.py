@@ -20,7 +20,9 @@ from goqueue.client.wire.offsets import (
     log_directories,
 )
 from goqueue.client.wire.producer import BatchProducer, new_identity
-from goqueue.codec.batch import decode_records, encode_batch, split_batches
+from goqueue.codec.batch import split_batches
+from goqueue.codec.batch_decode import decode_records
+from goqueue.codec.batch_encode import encode_batch
 from goqueue.errors import InvalidRequest, OffsetOutOfRange, TopicNotFound
 from goqueue.records import Isolation, NewRecord, TopicPartition
 

@@ -11,7 +11,8 @@ from tests.integration.conftest import OpenStack, copy_as_after_kill
 from tests.unit.broker.stack import Stack
 
 from goqueue.broker.fetch import FetchQuery, PartitionRead
-from goqueue.codec.batch import decode_records, encode_batch
+from goqueue.codec.batch_decode import decode_records
+from goqueue.codec.batch_encode import encode_batch
 from goqueue.codec.compression import Codec
 from goqueue.records import Acks, NewRecord
 

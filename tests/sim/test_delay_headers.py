@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from goqueue.broker.topics import NewTopic
-from goqueue.codec.batch import encode_batch
+from goqueue.codec.batch_encode import encode_batch
 from goqueue.config import Config, DelayConfig, DurabilityConfig
 from goqueue.errors import GoQueueError, InvalidRecord, NotLeader, OutOfOrderSequence
 from goqueue.records import Acks, NewRecord, TopicPartition

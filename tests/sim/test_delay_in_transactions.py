@@ -9,7 +9,7 @@ import pytest
 
 from goqueue.broker.publish import Pending
 from goqueue.broker.topics import NewTopic
-from goqueue.codec.batch import encode_batch
+from goqueue.codec.batch_encode import encode_batch
 from goqueue.config import Config, DelayConfig, DurabilityConfig
 from goqueue.delay.values import SlotId
 from goqueue.errors import DelayedMessageNotFound, InvalidRecord

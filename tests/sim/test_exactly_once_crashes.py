@@ -19,7 +19,7 @@ from tests.sim.test_transaction_crashes import CONFIG as TRANSACTIONS_CONFIG
 from tests.sim.test_transaction_crashes import committed_values
 
 from goqueue.broker.topics import NewTopic
-from goqueue.codec.batch import encode_batch
+from goqueue.codec.batch_encode import encode_batch
 from goqueue.config import DelayConfig, DeliveryConfig
 from goqueue.coordinator.shard import Transaction
 from goqueue.delivery.values import Action, Delivery, Receive, Settlement

@@ -6,7 +6,10 @@ from uuid import UUID
 
 import pytest
 
-from goqueue.codec.batch import decode_records, encode_batch, encode_marker, parse_batch_header
+from goqueue.codec.batch import parse_batch_header
+from goqueue.codec.batch_decode import decode_records
+from goqueue.codec.batch_encode import encode_batch
+from goqueue.codec.markers import encode_marker
 from goqueue.errors import CorruptFrame, DiskFull
 from goqueue.log.checkpoint import stored_topic_id
 from goqueue.log.partition_log import PartitionLog

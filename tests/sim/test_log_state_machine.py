@@ -23,8 +23,11 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from goqueue.codec.batch import decode_records, encode_batch, encode_marker, encode_prefix, parse_batch_header
+from goqueue.codec.batch import encode_prefix, parse_batch_header
+from goqueue.codec.batch_decode import decode_records
+from goqueue.codec.batch_encode import encode_batch
 from goqueue.codec.frame import HEADER_BYTES, check_frame
+from goqueue.codec.markers import encode_marker
 from goqueue.errors import (
     DiskFull,
     DuplicateSequence,

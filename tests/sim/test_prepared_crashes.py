@@ -14,7 +14,7 @@ from tests.sim.stories import crash_at, crash_at_every_step, live_in_peace, live
 from tests.sim.test_transaction_crashes import CONFIG, PLACES, TOPICS, committed_values
 
 from goqueue.broker.topics import NewTopic
-from goqueue.codec.batch import encode_batch
+from goqueue.codec.batch_encode import encode_batch
 from goqueue.config import TransactionsConfig
 from goqueue.records import Acks, NewRecord, TopicPartition
 from goqueue.servers.services import Services

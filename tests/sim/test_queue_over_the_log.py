@@ -109,7 +109,7 @@ def test_strict_priority_and_weights_are_the_topics_to_choose() -> None:
 
 
 def test_kafka_headers_choose_lanes_only_where_the_topic_says_so() -> None:
-    from goqueue.codec.batch import encode_batch
+    from goqueue.codec.batch_encode import encode_batch
 
     async def story(services: Services) -> None:
         await make(services)

@@ -14,7 +14,7 @@ from tests.unit.servers.kafka.share_client import ACCEPT, REJECT, RELEASE, Share
 from tests.unit.servers.kafka.test_share import caller
 
 from goqueue.broker.topics import NewTopic
-from goqueue.codec.batch import encode_batch
+from goqueue.codec.batch_encode import encode_batch
 from goqueue.config import BrokerConfig, Config, DeliveryConfig, DurabilityConfig, GroupsConfig, LogConfig
 from goqueue.records import Acks, NewRecord, TopicPartition
 from goqueue.servers.kafka.dispatch import Dispatcher

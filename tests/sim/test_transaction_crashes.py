@@ -11,7 +11,9 @@ from tests.sim.stories import crash_at, crash_at_every_step, live_in_peace, live
 
 from goqueue.broker.fetch import FetchQuery, PartitionRead
 from goqueue.broker.topics import NewTopic
-from goqueue.codec.batch import decode_records, encode_batch, parse_batch_header
+from goqueue.codec.batch import parse_batch_header
+from goqueue.codec.batch_decode import decode_records
+from goqueue.codec.batch_encode import encode_batch
 from goqueue.config import BrokerConfig, Config, DurabilityConfig, GroupsConfig, LogConfig, TransactionsConfig
 from goqueue.coordinator.shard import Transaction
 from goqueue.errors import ConcurrentTransactions

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from goqueue.codec.batch import (
-    MAGIC,
-    PREFIX_BYTES,
-    BatchHeader,
-    check_batch,
-    decode_records,
-    parse_batch_header,
-    split_batches,
-)
+from goqueue.codec.batch import MAGIC, PREFIX_BYTES, BatchHeader, check_batch, parse_batch_header, split_batches
+from goqueue.codec.batch_decode import decode_records
 from goqueue.errors import (
     CorruptBatch,
     GoQueueError,

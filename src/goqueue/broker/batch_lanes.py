@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from goqueue.codec.batch import check_batch, decode_records
+from goqueue.codec.batch import check_batch
+from goqueue.codec.batch_decode import decode_records
 from goqueue.codec.frame import Flags
 from goqueue.log.lanes import record_lane
 from goqueue.ports import Buffer

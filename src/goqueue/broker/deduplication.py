@@ -14,7 +14,9 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
-from goqueue.codec.batch import BatchHeader, decode_records, encode_sparse_batch, parse_batch_header
+from goqueue.codec.batch import BatchHeader, parse_batch_header
+from goqueue.codec.batch_decode import decode_records
+from goqueue.codec.batch_encode import encode_sparse_batch
 from goqueue.codec.frame import HEADER_BYTES, parse_frame_header
 from goqueue.errors import CorruptFrame, TooBusy
 from goqueue.metadata.image import Event, TopicDeleted

@@ -17,7 +17,8 @@ from goqueue.broker.partitions import Partition, Partitions
 from goqueue.broker.record_publishing import RecordPublishing
 from goqueue.broker.stages import AfterAppend, HeldAt, HoldBack, PublishStage, Remaining
 from goqueue.clock import Clock
-from goqueue.codec.batch import TRANSACTIONAL, BatchHeader, check_batch, stamped
+from goqueue.codec.batch import TRANSACTIONAL, BatchHeader, check_batch
+from goqueue.codec.batch_encode import stamped
 from goqueue.errors import (
     GoQueueError,
     InternalTopic,

@@ -16,7 +16,7 @@ from goqueue.broker.deduplication import Deduplication, Remembered, Sifted
 from goqueue.broker.partitions import Partition, Partitions
 from goqueue.broker.placement import Share, place_records, split_share
 from goqueue.clock import Clock
-from goqueue.codec.batch import encode_batch
+from goqueue.codec.batch_encode import encode_batch
 from goqueue.errors import GoQueueError, InternalTopic, InvalidRequest
 from goqueue.records import Acks, NewRecord
 

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from goqueue.broker.fetch import FetchedPartition, FetchQuery, FetchService, PartitionRead
-from goqueue.codec.batch import BatchHeader, decode_records, parse_batch_header
+from goqueue.codec.batch import BatchHeader, parse_batch_header
+from goqueue.codec.batch_decode import decode_records
 from goqueue.errors import GoQueueError
 from goqueue.ports import Buffer
 from goqueue.records import AbortedTransaction, Isolation, Record, TopicPartition

@@ -6,7 +6,10 @@ from collections.abc import Awaitable, Iterator, Sequence
 from typing import Protocol
 from uuid import UUID
 
-from goqueue.codec.batch import decode_records, encode_batch, encode_marker, marker_is_commit, parse_batch_header
+from goqueue.codec.batch import parse_batch_header
+from goqueue.codec.batch_decode import decode_records
+from goqueue.codec.batch_encode import encode_batch
+from goqueue.codec.markers import encode_marker, marker_is_commit
 from goqueue.coordinator.shard import Entry, Record, Transaction
 from goqueue.errors import StorageError
 from goqueue.ports import Buffer

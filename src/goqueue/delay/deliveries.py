@@ -16,7 +16,7 @@ from goqueue.broker.partitions import Partitions
 from goqueue.broker.producer_ids import ProducerIds
 from goqueue.broker.publish import Pending, PublishService
 from goqueue.clock import Clock
-from goqueue.codec.batch import encode_batch
+from goqueue.codec.batch_encode import encode_batch
 from goqueue.coordinator.timers import Alarm
 from goqueue.delay.records import Fire, FireKey, Slot, SlotKey
 from goqueue.delay.store import Pair, Store

@@ -15,7 +15,9 @@ from typing import NamedTuple
 
 from goqueue.broker.partitions import Partition
 from goqueue.broker.stages import HeldAt
-from goqueue.codec.batch import BatchHeader, check_batch, decode_records, encode_sparse_batch
+from goqueue.codec.batch import BatchHeader, check_batch
+from goqueue.codec.batch_decode import decode_records
+from goqueue.codec.batch_encode import encode_sparse_batch
 from goqueue.delay.index import OriginKey, OriginMark
 from goqueue.delay.records import Origin
 from goqueue.delay.service import DelayService, DelayShard

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from goqueue.broker.partitions import Partition
-from goqueue.codec.batch import decode_records
+from goqueue.codec.batch_decode import decode_records
 from goqueue.delay.index import DueIndex, Row
 from goqueue.delay.records import Change, SlotKey, decode
 from goqueue.errors import GoQueueError, ShuttingDown, StorageError

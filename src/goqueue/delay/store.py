@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Sequence
 
 from goqueue.broker.partitions import Partition
 from goqueue.clock import Clock
-from goqueue.codec.batch import decode_records, encode_batch
+from goqueue.codec.batch_decode import decode_records
+from goqueue.codec.batch_encode import encode_batch
 from goqueue.config import DelayConfig
 from goqueue.delay.index import OriginKey, OriginMark, Row
 from goqueue.delay.indexing import Indexing, OpenIndex

@@ -10,7 +10,8 @@ from collections import OrderedDict
 from typing import NamedTuple
 
 from goqueue.broker.partitions import Partition
-from goqueue.codec.batch import BatchHeader, decode_records, parse_batch_header
+from goqueue.codec.batch import BatchHeader, parse_batch_header
+from goqueue.codec.batch_decode import decode_records
 from goqueue.errors import OffsetOutOfRange
 from goqueue.log.partition_log import PartitionLog
 from goqueue.ports import Buffer

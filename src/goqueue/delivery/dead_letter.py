@@ -16,7 +16,7 @@ from goqueue.broker.partitions import Partition, Partitions
 from goqueue.broker.publish import PublishService
 from goqueue.broker.topics import NewTopic, TopicService
 from goqueue.clock import Clock
-from goqueue.codec.batch import encode_batch
+from goqueue.codec.batch_encode import encode_batch
 from goqueue.coordinator.runtime import Coordinator
 from goqueue.coordinator.timers import Alarm
 from goqueue.delivery.batches import open_batches

@@ -11,14 +11,14 @@ from goqueue.codec.batch import (
     TRANSACTIONAL,
     BatchHeader,
     check_batch,
-    decode_records,
     encode_prefix,
-    marker_is_commit,
     parse_batch_header,
-    stamped,
     verify_batch,
 )
+from goqueue.codec.batch_decode import decode_records
+from goqueue.codec.batch_encode import stamped
 from goqueue.codec.frame import HEADER_BYTES, Flags, FrameDamage, StoredFrame, encode_frame_header, walk_frames
+from goqueue.codec.markers import marker_is_commit
 from goqueue.errors import CorruptFrame, MessageTooLarge, OffsetOutOfRange
 from goqueue.log.lanes import LaneRun, record_runs
 from goqueue.log.offset_index import POSITION_MAX

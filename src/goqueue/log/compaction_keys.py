@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
-from goqueue.codec.batch import CONTROL, TRANSACTIONAL, decode_records, parse_batch_header
+from goqueue.codec.batch import CONTROL, TRANSACTIONAL, parse_batch_header
+from goqueue.codec.batch_decode import decode_records
 from goqueue.codec.frame import HEADER_BYTES
 from goqueue.errors import CorruptFrame, InvalidRequest
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from goqueue.codec.batch import decode_records
+from goqueue.codec.batch_decode import decode_records
 from goqueue.codec.frame import Flags
 from goqueue.errors import CorruptBatch
 from goqueue.records import Header, Priority, Record

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from uuid import UUID
 
-from goqueue.codec.batch import decode_records
+from goqueue.codec.batch_decode import decode_records
 from goqueue.codec.frame import HEADER_BYTES, Flags, StoredFrame
 from goqueue.errors import CorruptBatch, CorruptFrame, DiskFull, LogPoisoned, StorageError
 from goqueue.log.checkpoint import Checkpoint, LogPoint, write_checkpoint

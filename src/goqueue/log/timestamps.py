@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from heapq import nlargest
 from typing import NamedTuple
 
-from goqueue.codec.batch import decode_records
+from goqueue.codec.batch_decode import decode_records
 from goqueue.codec.frame import HEADER_BYTES, FrameDamage, StoredFrame
 from goqueue.errors import CorruptFrame
 from goqueue.log.frame_reader import frame_at, frames_in

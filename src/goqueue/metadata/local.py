@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from goqueue.clock import Clock, Rng
-from goqueue.codec.batch import decode_records, encode_batch
+from goqueue.codec.batch_decode import decode_records
+from goqueue.codec.batch_encode import encode_batch
 from goqueue.errors import LogPoisoned, ShuttingDown, StorageError
 from goqueue.log.partition_log import PartitionLog
 from goqueue.log.settings import LogSettings

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from goqueue.client.wire import WireClient
 from goqueue.client.wire.offsets import EARLIEST, LATEST, list_offsets, log_directories
-from goqueue.codec.batch import decode_records
+from goqueue.codec.batch_decode import decode_records
 from goqueue.errors import PartitionNotFound, TopicNotFound
 from goqueue.ids import is_internal
 from goqueue.pipeline.options import SourceOptions

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from goqueue.codec.batch import decode_records
+from goqueue.codec.batch_decode import decode_records
 from goqueue.codec.compression import Codec
 from goqueue.errors import CorruptBatch
 from goqueue.pipeline.header_columns import (

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from goqueue.codec.batch import HEADER_BYTES, RECORDS_BYTES_MAX, BatchHeader
+from goqueue.codec.batch import HEADER_BYTES, BatchHeader
+from goqueue.codec.batch_decode import RECORDS_BYTES_MAX
 from goqueue.codec.compression import decompress
 from goqueue.errors import CorruptBatch
 from goqueue.pipeline.varints import ROOM_BYTES, STRIDES, TooLong, Varints

@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from goqueue.client.wire import WireClient
 from goqueue.client.wire.fetcher import Gone, fetch_range
-from goqueue.codec.batch import BatchHeader, marker_is_commit, parse_batch_header, verify_batch
+from goqueue.codec.batch import BatchHeader, parse_batch_header, verify_batch
+from goqueue.codec.markers import marker_is_commit
 from goqueue.errors import OffsetOutOfRange
 from goqueue.pipeline.catalogue import open_client
 from goqueue.pipeline.columns import frame_batch, record_batch

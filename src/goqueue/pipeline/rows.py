@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from goqueue.client.wire import WireClient
 from goqueue.client.wire.producer import BatchProducer
-from goqueue.codec.batch import encode_section_batch
+from goqueue.codec.batch_encode import encode_section_batch
 from goqueue.pipeline.encoder import encode_sections, header_block
 from goqueue.pipeline.errors import RowRefused
 from goqueue.pipeline.header_columns import LANES, NORMAL, PRIORITY_HEADER

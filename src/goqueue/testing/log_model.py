@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from goqueue.codec.batch import decode_records, marker_is_commit, parse_batch_header
+from goqueue.codec.batch import parse_batch_header
+from goqueue.codec.batch_decode import decode_records
+from goqueue.codec.markers import marker_is_commit
 from goqueue.records import AbortedTransaction, Record
 
 

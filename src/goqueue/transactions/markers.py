@@ -14,7 +14,7 @@ from typing import Protocol
 
 from goqueue.broker.partitions import Partitions
 from goqueue.clock import Clock
-from goqueue.codec.batch import encode_marker
+from goqueue.codec.markers import encode_marker
 from goqueue.coordinator.runtime import Coordinator
 from goqueue.coordinator.shard import Transaction
 from goqueue.errors import GoQueueError, InvalidTransactionState, NotFound, ProducerFenced, ShuttingDown

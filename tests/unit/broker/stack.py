@@ -16,7 +16,8 @@ from goqueue.broker.queries import PartitionQueries
 from goqueue.broker.stages import AfterAppend, DiskGuard
 from goqueue.broker.topics import NewTopic, TopicService
 from goqueue.clock import Clock
-from goqueue.codec.batch import decode_records, encode_batch
+from goqueue.codec.batch_decode import decode_records
+from goqueue.codec.batch_encode import encode_batch
 from goqueue.config import Config
 from goqueue.metadata.image import Topic
 from goqueue.metadata.local import LocalMetadata

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goqueue.broker.batch_checks import check_acks, check_keys, check_limits, header_of
-from goqueue.codec.batch import HEADER_BYTES, encode_batch
+from goqueue.codec.batch import HEADER_BYTES
+from goqueue.codec.batch_encode import encode_batch
 from goqueue.codec.compression import Codec
 from goqueue.errors import (
     CorruptBatch,

@@ -11,7 +11,7 @@ from tests.unit.broker.stack import Stack, at_once
 
 from goqueue.broker.deduplication import DEDUPLICATION_HEADER, Remembered, Window
 from goqueue.broker.record_publishing import Published
-from goqueue.codec.batch import encode_batch
+from goqueue.codec.batch_encode import encode_batch
 from goqueue.config import Config
 from goqueue.errors import TooBusy
 from goqueue.records import Acks, NewRecord

@@ -8,7 +8,8 @@ import pytest
 from tests.unit.broker.stack import Stack, records_in, values_in
 
 from goqueue.broker.fetch import FetchQuery, PartitionRead
-from goqueue.codec.batch import encode_batch, encode_marker
+from goqueue.codec.batch_encode import encode_batch
+from goqueue.codec.markers import encode_marker
 from goqueue.config import Config, LimitsConfig
 from goqueue.errors import (
     CorruptFrame,

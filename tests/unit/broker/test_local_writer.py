@@ -7,7 +7,7 @@ from uuid import UUID
 
 from goqueue.broker.local_writer import LocalWriter
 from goqueue.broker.waiters import Waiter, Waiters
-from goqueue.codec.batch import encode_batch
+from goqueue.codec.batch_encode import encode_batch
 from goqueue.log.partition_log import PartitionLog
 from goqueue.log.settings import LogSettings
 from goqueue.records import Acks, NewRecord

@@ -8,7 +8,8 @@ import errno
 import pytest
 from tests.unit.broker.stack import Stack, records_in, values_in
 
-from goqueue.codec.batch import encode_batch, parse_batch_header
+from goqueue.codec.batch import parse_batch_header
+from goqueue.codec.batch_encode import encode_batch
 from goqueue.config import Config, DurabilityConfig, LogConfig
 from goqueue.errors import (
     CorruptBatch,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.unit.broker.stack import Stack
 
 from goqueue.broker.record_reads import RecordReader
-from goqueue.codec.batch import encode_batch
+from goqueue.codec.batch_encode import encode_batch
 from goqueue.codec.compression import Codec
 from goqueue.records import Acks, NewRecord, TopicPartition
 

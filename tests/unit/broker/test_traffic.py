@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.broker.stack import Stack
 
-from goqueue.codec.batch import encode_batch
+from goqueue.codec.batch_encode import encode_batch
 from goqueue.errors import CorruptBatch
 from goqueue.records import Acks, NewRecord
 from goqueue.testing.clock import ManualClock

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from goqueue.codec.batch import BatchHeader, encode_batch, encode_prefix, parse_batch_header
+from goqueue.codec.batch import BatchHeader, encode_prefix, parse_batch_header
+from goqueue.codec.batch_encode import encode_batch
 from goqueue.codec.crc32c import crc32c
 from goqueue.codec.frame import encode_frame_header
 from goqueue.records import NewRecord

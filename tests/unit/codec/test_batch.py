@@ -7,21 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.codec.builders import NOW_MS, new_records, raw_batch, some_batch, timestamps_ms, with_fields
 
-from goqueue.codec.batch import (
-    BatchHeader,
-    check_batch,
-    decode_records,
-    encode_batch,
-    encode_marker,
-    encode_prefix,
-    encode_sparse_batch,
-    marker_is_commit,
-    parse_batch_header,
-    split_batches,
-    stamped,
-    verify_batch,
-)
+from goqueue.codec.batch import BatchHeader, check_batch, encode_prefix, parse_batch_header, split_batches, verify_batch
+from goqueue.codec.batch_decode import decode_records
+from goqueue.codec.batch_encode import encode_batch, encode_sparse_batch, stamped
 from goqueue.codec.compression import Codec
+from goqueue.codec.markers import encode_marker, marker_is_commit
 from goqueue.errors import CorruptBatch, InvalidRecord, UnsupportedCompression, UnsupportedFormat
 from goqueue.records import NewRecord, Record, TimestampType
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.codec.builders import raw_batch, some_batch, with_fields
 
-from goqueue.codec.batch import decode_records
+from goqueue.codec.batch_decode import decode_records
 from goqueue.codec.compression import Codec, compress
 from goqueue.errors import CorruptBatch
 

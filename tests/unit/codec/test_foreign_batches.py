@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 from tests.unit.codec.builders import NOW_MS
 
-from goqueue.codec.batch import check_batch, decode_records, encode_batch, split_batches
+from goqueue.codec.batch import check_batch, split_batches
+from goqueue.codec.batch_decode import decode_records
+from goqueue.codec.batch_encode import encode_batch
 from goqueue.codec.compression import Codec
 from goqueue.records import NewRecord, Record
 

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.groups.fake_delivery import FakeDelivery
 
 from goqueue.broker.topics import NewTopic
-from goqueue.codec.batch import encode_batch
+from goqueue.codec.batch_encode import encode_batch
 from goqueue.config import BrokerConfig, Config, GroupsConfig
 from goqueue.errors import GroupModeMismatch, GroupNotEmpty, GroupNotFound, TopicNotFound
 from goqueue.groups.commands import ConsumerHeartbeat

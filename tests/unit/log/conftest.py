@@ -6,8 +6,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from goqueue.codec.batch import decode_records, encode_batch, encode_marker, parse_batch_header
+from goqueue.codec.batch import parse_batch_header
+from goqueue.codec.batch_decode import decode_records
+from goqueue.codec.batch_encode import encode_batch
 from goqueue.codec.frame import HEADER_BYTES, Flags, encode_frame_header
+from goqueue.codec.markers import encode_marker
 from goqueue.log.compaction import Compaction, finish_interrupted
 from goqueue.log.lanes import PRIORITY_HEADER
 from goqueue.log.producer_state import ProducerState

@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goqueue.codec.batch import encode_batch, encode_marker, parse_batch_header
+from goqueue.codec.batch import parse_batch_header
+from goqueue.codec.batch_encode import encode_batch
 from goqueue.codec.frame import Flags, encode_frame_header, walk_frames
+from goqueue.codec.markers import encode_marker
 from goqueue.errors import DamagedIndex
 from goqueue.log.aborted_index import AbortedIndex, search_file
 from goqueue.log.producer_state import ProducerState

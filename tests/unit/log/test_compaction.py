@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from goqueue.codec.batch import decode_records, parse_batch_header
+from goqueue.codec.batch import parse_batch_header
+from goqueue.codec.batch_decode import decode_records
 from goqueue.codec.frame import Flags, encode_headers
 from goqueue.log.aborted_index import AbortedIndex
 from goqueue.log.compaction import load_state

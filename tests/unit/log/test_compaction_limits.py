@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goqueue.codec.batch import encode_batch
+from goqueue.codec.batch_encode import encode_batch
 from goqueue.codec.crc32c import crc32c
 from goqueue.codec.frame import Flags
 from goqueue.errors import CorruptFrame

@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goqueue.codec.batch import encode_batch, encode_marker, encode_sparse_batch, parse_batch_header
+from goqueue.codec.batch import parse_batch_header
+from goqueue.codec.batch_encode import encode_batch, encode_sparse_batch
 from goqueue.codec.frame import Flags, encode_frame_header, walk_frames
+from goqueue.codec.markers import encode_marker
 from goqueue.errors import DamagedIndex
 from goqueue.log.lane_index import LaneIndex, read_runs
 from goqueue.log.lanes import PRIORITY_HEADER, LaneRun, parse_lane, record_lane, record_runs

@@ -7,7 +7,9 @@ from uuid import UUID
 import pytest
 from tests.unit.codec.builders import framed, some_batch
 
-from goqueue.codec.batch import decode_records, encode_batch, encode_marker
+from goqueue.codec.batch_decode import decode_records
+from goqueue.codec.batch_encode import encode_batch
+from goqueue.codec.markers import encode_marker
 from goqueue.errors import CorruptFrame
 from goqueue.log.checkpoint import read_checkpoint
 from goqueue.log.partition_log import PartitionLog

@@ -7,7 +7,7 @@ import struct
 import pytest
 from tests.unit.codec.builders import framed, some_batch, with_fields
 
-from goqueue.codec.batch import encode_batch
+from goqueue.codec.batch_encode import encode_batch
 from goqueue.codec.frame import Flags
 from goqueue.log.verify import Damage, SoundFrame, verify_partition, verify_segment, walk_segment
 from goqueue.records import NewRecord

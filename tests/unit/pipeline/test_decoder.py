@@ -10,15 +10,9 @@ pa = pytest.importorskip("pyarrow", reason="needs goqueue[spark]")
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
-from goqueue.codec.batch import (  # noqa: E402
-    BatchHeader,
-    decode_records,
-    encode_batch,
-    encode_sparse_batch,
-    parse_batch_header,
-    split_batches,
-    stamped,
-)
+from goqueue.codec.batch import BatchHeader, parse_batch_header, split_batches  # noqa: E402
+from goqueue.codec.batch_decode import decode_records  # noqa: E402
+from goqueue.codec.batch_encode import encode_batch, encode_sparse_batch, stamped  # noqa: E402
 from goqueue.errors import CorruptBatch  # noqa: E402
 from goqueue.pipeline import layout as layouts  # noqa: E402
 from goqueue.pipeline.columns import RECORD_COLUMNS, Bounds, _from_records, record_batch  # noqa: E402

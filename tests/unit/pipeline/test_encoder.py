@@ -10,7 +10,8 @@ pa = pytest.importorskip("pyarrow", reason="needs goqueue[spark]")
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
-from goqueue.codec.batch import decode_records, encode_batch, encode_section_batch  # noqa: E402
+from goqueue.codec.batch_decode import decode_records  # noqa: E402
+from goqueue.codec.batch_encode import encode_batch, encode_section_batch  # noqa: E402
 from goqueue.pipeline.encoder import encode_sections, header_block  # noqa: E402
 from goqueue.records import NewRecord  # noqa: E402
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from goqueue.codec.batch import encode_batch, encode_marker, encode_prefix, encode_sparse_batch, parse_batch_header
+from goqueue.codec.batch import encode_prefix, parse_batch_header
+from goqueue.codec.batch_encode import encode_batch, encode_sparse_batch
+from goqueue.codec.markers import encode_marker
 from goqueue.records import NewRecord
 from goqueue.testing.log_model import LogModel, ModelFrame, objection
 

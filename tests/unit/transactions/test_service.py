@@ -10,7 +10,7 @@ import pytest
 
 from goqueue.broker.local_writer import LocalWriter
 from goqueue.broker.topics import NewTopic
-from goqueue.codec.batch import encode_batch
+from goqueue.codec.batch_encode import encode_batch
 from goqueue.config import Config
 from goqueue.coordinator.shard import Transaction
 from goqueue.errors import (

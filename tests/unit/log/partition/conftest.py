@@ -7,7 +7,10 @@ from uuid import UUID
 
 import pytest
 
-from goqueue.codec.batch import decode_records, encode_batch, encode_marker, parse_batch_header
+from goqueue.codec.batch import parse_batch_header
+from goqueue.codec.batch_decode import decode_records
+from goqueue.codec.batch_encode import encode_batch
+from goqueue.codec.markers import encode_marker
 from goqueue.log.partition_log import PartitionLog
 from goqueue.log.segment_names import CHECKPOINT, LOG, file_name
 from goqueue.log.settings import LogSettings

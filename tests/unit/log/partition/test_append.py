@@ -6,7 +6,9 @@ import errno
 
 import pytest
 
-from goqueue.codec.batch import decode_records, encode_batch, parse_batch_header
+from goqueue.codec.batch import parse_batch_header
+from goqueue.codec.batch_decode import decode_records
+from goqueue.codec.batch_encode import encode_batch
 from goqueue.codec.frame import HEADER_BYTES, Flags, check_frame
 from goqueue.errors import (
     CorruptBatch,

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goqueue.codec.batch import encode_batch, encode_prefix, parse_batch_header
+from goqueue.codec.batch import encode_prefix, parse_batch_header
+from goqueue.codec.batch_encode import encode_batch
 from goqueue.codec.frame import Flags, FrameDamage, encode_frame_header, walk_frames
 from goqueue.log import frame_reader
 from goqueue.log.frame_reader import find_frame, frame_at, frames_in

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goqueue.codec.batch import encode_batch
+from goqueue.codec.batch_encode import encode_batch
 from goqueue.codec.frame import Flags
 from goqueue.log.lanes import PRIORITY_HEADER
 from goqueue.log.partition_log import PartitionLog

@@ -8,7 +8,8 @@ from uuid import UUID
 
 import pytest
 
-from goqueue.codec.batch import decode_records, encode_batch
+from goqueue.codec.batch_decode import decode_records
+from goqueue.codec.batch_encode import encode_batch
 from goqueue.errors import OffsetOutOfRange
 from goqueue.log.partition_log import PartitionLog
 from goqueue.log.segment_cache import SegmentCache

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goqueue.codec.batch import decode_records, parse_batch_header
+from goqueue.codec.batch import parse_batch_header
+from goqueue.codec.batch_decode import decode_records
 
 BATCHES = st.lists(st.lists(st.integers(0, 60), min_size=1, max_size=4), min_size=1, max_size=25)
 

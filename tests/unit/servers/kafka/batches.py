@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from goqueue.codec.batch import decode_records, encode_batch, split_batches
+from goqueue.codec.batch import split_batches
+from goqueue.codec.batch_decode import decode_records
+from goqueue.codec.batch_encode import encode_batch
 from goqueue.records import NewRecord, Record
 
 

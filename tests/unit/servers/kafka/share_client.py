@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 from uuid import UUID
 
-from goqueue.codec.batch import decode_records
+from goqueue.codec.batch_decode import decode_records
 
 HEARTBEAT, DESCRIBE, FETCH, ACKNOWLEDGE = 76, 77, 78, 79
 ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4

@@ -11,7 +11,7 @@ import pytest
 from tests.unit.codec.kafka.kio_values import read_response, request_frame
 from tests.unit.servers.kafka.private_wire import decide_request, decide_response, open_request, open_response
 
-from goqueue.codec.batch import encode_batch
+from goqueue.codec.batch_encode import encode_batch
 from goqueue.coordinator.runtime import Coordinator
 from goqueue.errors import CoordinatorUnavailable
 from goqueue.records import Isolation, NewRecord, TopicPartition

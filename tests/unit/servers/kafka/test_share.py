@@ -22,7 +22,7 @@ from tests.unit.servers.kafka.share_client import (
 )
 
 from goqueue.broker.topics import NewTopic
-from goqueue.codec.batch import encode_batch
+from goqueue.codec.batch_encode import encode_batch
 from goqueue.config import Config, GroupsConfig
 from goqueue.delivery.values import Action as Settle
 from goqueue.delivery.values import Receive, Settlement

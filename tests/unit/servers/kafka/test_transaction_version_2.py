@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from goqueue.codec.batch import encode_batch
+from goqueue.codec.batch_encode import encode_batch
 from goqueue.records import Isolation, NewRecord, TopicPartition
 from goqueue.servers.services import Services
 from goqueue.transactions.transitions import EPOCH_MAX

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from goqueue.codec.batch import encode_batch
+from goqueue.codec.batch_encode import encode_batch
 from goqueue.records import NewRecord
 from goqueue.servers.services import Services
 from goqueue.testing.clock import ManualClock

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from goqueue.broker.partitioner import partition_for_key
-from goqueue.codec.batch import encode_batch
+from goqueue.codec.batch_encode import encode_batch
 from goqueue.coordinator.shard import Transaction
 from goqueue.errors import InvalidRequest, InvalidTransactionState, TransactionFenced
 from goqueue.groups.service import NewOffset
