@@ -8,9 +8,12 @@ import signal
 
 import pytest
 from confluent_kafka import Consumer as KafkaConsumer
+from confluent_kafka import Producer as KafkaProducer
+from tests.e2e.http import Http
 
 from goqueue.client import BrokerUnreachable, DeliveryUnknown, RequestRefused, TopicPartition, connect, sync
 from goqueue.client.retry import RetryPolicy
+from goqueue.partitioner import partition_for_key
 
 numbers = itertools.count()
 
@@ -74,6 +77,54 @@ async def test_records_without_a_key_are_spread_evenly(client, topic):
 
     offsets = (await client.topic(topic))["partition_offsets"]
     assert [offsets[p]["latest"] for p in "012"] == [10, 10, 10]
+
+
+@pytest.mark.parametrize("partitioner", ["murmur3", "murmur2"])
+async def test_http_and_the_producer_place_keys_as_the_topic_says(broker, client, partitioner):
+    topic = f"placed-by-{partitioner}"
+    await client.create_topic(topic, partitions=7, config={"goqueue.partitioner": partitioner})
+    keys = [f"key-{n}" for n in range(50)]
+    by_partitioner = [partition_for_key(key.encode(), 7, partitioner) for key in keys]
+
+    messages = [{"value": "by http", "key": key} for key in keys]
+    over_http = Http(broker.http).post(f"/topics/{topic}/messages", {"messages": messages})["results"]
+    async with client.producer() as producer:
+        sent = [await producer.send(topic, "by the producer", key=key) for key in keys]
+    async with client.producer(transactional_id=topic) as producer, producer.transaction():
+        in_transaction = [await producer.send(topic, "in a transaction", key=key) for key in keys]
+
+    assert [one["partition"] for one in over_http] == by_partitioner
+    assert [(await one).partition for one in sent] == by_partitioner
+    assert [(await one).partition for one in in_transaction] == by_partitioner
+
+
+async def test_java_and_the_producer_agree_on_a_murmur2_topic(broker, client):
+    await client.create_topic("placed-as-java", partitions=7, config={"goqueue.partitioner": "murmur2"})
+    keys = [f"key-{n}" for n in range(50)]
+    async with client.producer() as producer:
+        sent = [await producer.send("placed-as-java", "v", key=key) for key in keys]
+
+    placed = {}
+    kafka = KafkaProducer({"bootstrap.servers": broker.kafka, "partitioner": "murmur2_random"})
+    for key in keys:
+        kafka.produce(
+            "placed-as-java", "v", key, on_delivery=lambda _, one: placed.update({one.key(): one.partition()})
+        )
+    kafka.flush(30)
+
+    assert [(await one).partition for one in sent] == [placed[key.encode()] for key in keys]
+
+
+async def test_a_producer_learns_of_changes_to_a_topic(client, monkeypatch):
+    monkeypatch.setattr("goqueue.client.producer.TOPIC_AGE_S_MAX", 0)
+    await client.create_topic("changing", partitions=1)
+    keys = [f"key-{n}" for n in range(20)]
+    async with client.producer() as producer:
+        assert (await producer.send_and_wait("changing", "v", key="k")).partition == 0
+        await client.alter_topic("changing", partitions=7, config={"goqueue.partitioner": "murmur2"})
+        placed = [(await producer.send_and_wait("changing", "v", key=key)).partition for key in keys]
+
+    assert placed == [partition_for_key(key.encode(), 7, "murmur2") for key in keys]
 
 
 async def test_a_record_that_is_refused_fails_alone(client, topic):

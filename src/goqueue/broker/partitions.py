@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from goqueue.broker.local_writer import LocalWriter, Syncer
 from goqueue.broker.partition_files import PartitionFiles
-from goqueue.broker.partitioner import RoundRobin
 from goqueue.broker.traffic import TopicTraffic, Traffic
 from goqueue.broker.waiters import Waiters
 from goqueue.clock import Clock
@@ -21,6 +20,7 @@ from goqueue.log.partition_log import PartitionLog
 from goqueue.log.segment_cache import SegmentCache
 from goqueue.metadata.image import DeletionFinished, Event, Topic, TopicConfigChanged, TopicDeleted
 from goqueue.metadata.topic_config import TopicConfig, log_settings, parse_topic_config
+from goqueue.partitioner import RoundRobin
 from goqueue.ports import Files, Offload
 from goqueue.records import TopicPartition
 

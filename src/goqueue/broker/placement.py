@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from goqueue.broker.partitioner import RoundRobin, partition_for_key
+from goqueue.partitioner import RoundRobin, partition_for_key
 from goqueue.records import NewRecord
 
 _BATCH_OVERHEAD_BYTES = 61

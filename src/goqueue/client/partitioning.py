@@ -1,25 +1,28 @@
-"""Which partition a record goes to when its sender does not say.
-
-The same rule as the broker's: murmur3 of the key, and an even round over the partitions
-for records without one.
-"""
+"""Which partition a record goes to when its sender does not say: what the broker would choose."""
 
 from __future__ import annotations
 
-import mmh3
+from collections.abc import Mapping
+from typing import Any, Self
+
+from goqueue.partitioner import MURMUR3, RoundRobin, partition_for_key
 
 
 class Partitioner:
-    """Chooses partitions for one topic."""
+    """Chooses partitions for one topic, keys by the hash that the topic's `goqueue.partitioner` names."""
 
-    def __init__(self, partitions: int) -> None:
-        self.partitions = partitions
-        self._next = 0
+    def __init__(self, partitions: int, algorithm: str = MURMUR3) -> None:
+        self._partitions = partitions
+        self._algorithm = algorithm
+        self._turns = RoundRobin()
+
+    @classmethod
+    def of(cls, topic: Mapping[str, Any]) -> Self:
+        """For a topic as the broker describes it."""
+        return cls(topic["partitions"], topic["config"].get("goqueue.partitioner", MURMUR3))
 
     def choose(self, key: bytes | None) -> int:
         """The partition of this record."""
-        if key is not None:
-            return int(mmh3.hash(key, 0, signed=False)) % self.partitions
-        chosen = self._next
-        self._next = (chosen + 1) % self.partitions
-        return chosen
+        if key is None:
+            return self._turns.take(self._partitions)
+        return partition_for_key(key, self._partitions, self._algorithm)

@@ -26,6 +26,9 @@ from goqueue.records import TopicPartition
 if TYPE_CHECKING:
     from goqueue.client.consumer import Consumer
 
+# How long what is known of a topic counts, as with Kafka's clients (metadata.max.age.ms).
+TOPIC_AGE_S_MAX = 300
+
 
 @dataclass(frozen=True, slots=True)
 class ProducerOptions:
@@ -53,6 +56,7 @@ class Producer:
             linger_ms=self._options.linger_ms,
         )
         self._partitioners: dict[str, Partitioner] = {}
+        self._forgetting: dict[str, asyncio.TimerHandle] = {}
         name = self._options.transactional_id
         timeout_ms = self._options.transaction_timeout_ms
         self._session = None if name is None else TransactionSession(transport, name, timeout_ms)
@@ -159,6 +163,8 @@ class Producer:
             await self._session.close()
         if self._linger is not None:
             self._linger.cancel()
+        for timer in self._forgetting.values():
+            timer.cancel()
 
     async def __aenter__(self) -> Self:
         return self
@@ -196,15 +202,21 @@ class Producer:
         self._arm_linger(loop)
 
     async def _partitioner(self, topic: str) -> Partitioner:
+        path = f"/topics/{quoted(topic)}"
         try:
-            reply = await self._transport.call("GET", f"/topics/{quoted(topic)}/partitions", dict[str, Any])
+            found = await self._transport.call("GET", path, dict[str, Any])
         except RequestRefused as refused:
             if refused.code != "topic_not_found":
                 raise
             # The first record creates its topic, where the broker allows that.
-            await self._transport.call("PUT", f"/topics/{quoted(topic)}", dict[str, Any])
-            reply = await self._transport.call("GET", f"/topics/{quoted(topic)}/partitions", dict[str, Any])
-        return self._partitioners.setdefault(topic, Partitioner(len(reply["partitions"])))
+            found = await self._transport.call("PUT", path, dict[str, Any])
+        partitioner = self._partitioners[topic] = Partitioner.of(found)
+        self._forgetting[topic] = asyncio.get_running_loop().call_later(TOPIC_AGE_S_MAX, self._forget, topic)
+        return partitioner
+
+    def _forget(self, topic: str) -> None:
+        """Partitions are added and settings changed: the next record asks again."""
+        del self._partitioners[topic], self._forgetting[topic]
 
     async def _have_answer(self, records: int) -> None:
         self._unanswered -= records

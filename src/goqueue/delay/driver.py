@@ -12,7 +12,6 @@ import asyncio
 from collections.abc import Coroutine, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from goqueue.broker.partitioner import RoundRobin, partition_for_key
 from goqueue.broker.partitions import Partitions
 from goqueue.broker.producer_ids import ProducerIds
 from goqueue.broker.publish import PublishService
@@ -28,6 +27,7 @@ from goqueue.delay.targets import Prepared, Target, TargetKey, check_takes, fire
 from goqueue.delay.wheel import TICK_MS
 from goqueue.errors import GoQueueError, PartitionNotFound, ShuttingDown, TopicNotFound
 from goqueue.metadata.topic_config import TopicConfig
+from goqueue.partitioner import RoundRobin, partition_for_key
 
 # Slots that are read together: what is due together lies in many batches, and each is opened once for all of them.
 _READ_MAX = 20_000

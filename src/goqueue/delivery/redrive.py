@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from goqueue.broker.partitioner import partition_for_key
 from goqueue.broker.publish import PublishService
 from goqueue.broker.queries import PartitionQueries
 from goqueue.broker.topics import TopicService
@@ -24,6 +23,7 @@ from goqueue.delivery.service import DeliveryService
 from goqueue.delivery.values import Action, Delivery, Receive, Settlement
 from goqueue.errors import Conflict, GoQueueError, InvalidRequest, NotFound, TooBusy, TopicNotFound
 from goqueue.ids import DEAD_LETTER_SUFFIX
+from goqueue.partitioner import partition_for_key
 from goqueue.records import TopicPartition
 
 REDRIVE_GROUP = "goqueue-redrive"

@@ -27,6 +27,7 @@ from goqueue.metadata.setting_rules import (
     or_node,
     timestamp_type,
 )
+from goqueue.partitioner import MURMUR2, MURMUR3
 
 _HALF_DAY_MS = 12 * 3600 * 1000
 _YEAR_MS = 365 * 24 * 3600 * 1000
@@ -151,9 +152,9 @@ _ROWS = (
     TopicSetting(
         "goqueue.partitioner",
         "partitioner",
-        one_of("murmur3", "murmur2"),
-        "murmur3",
-        "Hash of keys when the broker chooses the partition; murmur2 agrees with Java clients.",
+        one_of(MURMUR3, MURMUR2),
+        MURMUR3,
+        "Hash of keys that places records whose sender names no partition; murmur2 agrees with Java clients.",
     ),
     TopicSetting(
         "goqueue.priority.headers",

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-MURMUR2, MURMUR3 = "murmur2", "murmur3"
+from goqueue.partitioner import MURMUR2
+
 _SEED2, _FACTOR2 = np.uint32(0x9747B28C), np.uint32(0x5BD1E995)
 _FIRST3, _SECOND3 = np.uint32(0xCC9E2D51), np.uint32(0x1B873593)
 _POSITIVE = np.uint32(0x7FFFFFFF)

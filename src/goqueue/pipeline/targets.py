@@ -10,9 +10,10 @@ import pyarrow.compute as pc
 
 from goqueue.client.wire import WireClient
 from goqueue.errors import TopicNotFound
+from goqueue.partitioner import MURMUR3
 from goqueue.pipeline.encoder import RECORD_OVERHEAD_BYTES
 from goqueue.pipeline.errors import RowRefused
-from goqueue.pipeline.key_hashes import MURMUR3, partitions_of
+from goqueue.pipeline.key_hashes import partitions_of
 
 _BATCH_OVERHEAD_BYTES = 100
 _MESSAGE_BYTES_MAX = 1_048_588

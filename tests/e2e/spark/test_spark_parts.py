@@ -16,8 +16,8 @@ pytest.importorskip("pyspark", reason="needs goqueue[spark]")
 import pyarrow as pa
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from goqueue.broker.partitioner import partition_for_key
 from goqueue.client.wire import BrokerRefused
+from goqueue.partitioner import partition_for_key
 from goqueue.pipeline.batch_reader import BatchReader
 from goqueue.pipeline.errors import DataLost, RowRefused
 from goqueue.pipeline.options import parse_source_options

@@ -7,9 +7,9 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goqueue.broker.partitioner import RoundRobin, partition_for_key
 from goqueue.broker.placement import Share, place_records, split_share
 from goqueue.codec.batch_encode import encode_batch
+from goqueue.partitioner import RoundRobin, partition_for_key
 from goqueue.records import NewRecord
 
 HEADERS = st.lists(st.tuples(st.text(max_size=8), st.none() | st.binary(max_size=40)), max_size=3).map(tuple)

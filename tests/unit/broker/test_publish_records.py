@@ -8,7 +8,6 @@ from collections import Counter
 import pytest
 from tests.unit.broker.stack import Stack
 
-from goqueue.broker.partitioner import partition_for_key
 from goqueue.errors import (
     DiskFull,
     InternalTopic,
@@ -21,6 +20,7 @@ from goqueue.errors import (
     PartitionNotFound,
     TopicNotFound,
 )
+from goqueue.partitioner import partition_for_key
 from goqueue.records import Acks, NewRecord
 from goqueue.testing.disk import Survival
 from goqueue.testing.memory_files import MemoryFiles

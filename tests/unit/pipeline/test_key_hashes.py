@@ -10,7 +10,7 @@ pa = pytest.importorskip("pyarrow", reason="needs goqueue[spark]")
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
-from goqueue.broker.partitioner import partition_for_key  # noqa: E402
+from goqueue.partitioner import partition_for_key  # noqa: E402
 from goqueue.pipeline.key_hashes import partitions_of  # noqa: E402
 from goqueue.pipeline.targets import Target  # noqa: E402
 

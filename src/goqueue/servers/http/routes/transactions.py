@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-from goqueue.broker.partitioner import partition_for_key
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.coordinator.shard import Transaction
 from goqueue.errors import InvalidRequest, InvalidTransactionState, TransactionFenced
 from goqueue.groups.service import NewOffset
+from goqueue.partitioner import partition_for_key
 from goqueue.records import Acks, TopicPartition
 from goqueue.servers.http.message_json import record_of
 from goqueue.servers.http.route import Call, Route

@@ -1,18 +1,19 @@
-"""Which partition a record goes to when its producer leaves the choice to the broker."""
+"""Which partition a record goes to when its sender does not say: broker, client and pipelines choose alike."""
 
 from __future__ import annotations
 
 import mmh3
 
+MURMUR2, MURMUR3 = "murmur2", "murmur3"
 _MASK = 0xFFFFFFFF
 _POSITIVE = 0x7FFFFFFF
 _MURMUR2_SEED = 0x9747B28C
 _MURMUR2_FACTOR = 0x5BD1E995
 
 
-def partition_for_key(key: bytes, partitions: int, algorithm: str = "murmur3") -> int:
+def partition_for_key(key: bytes, partitions: int, algorithm: str = MURMUR3) -> int:
     """The same key always gets the same partition, as long as their number stays."""
-    if algorithm == "murmur2":
+    if algorithm == MURMUR2:
         return (murmur2(key) & _POSITIVE) % partitions
     return int(mmh3.hash(key, 0, signed=False)) % partitions
 

@@ -9,8 +9,8 @@ from aiokafka.partitioner import murmur2 as other
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goqueue.broker.partitioner import RoundRobin, murmur2, partition_for_key
 from goqueue.client.partitioning import Partitioner
+from goqueue.partitioner import RoundRobin, murmur2, partition_for_key
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 3, 6, 7])
@@ -66,6 +66,7 @@ def test_a_key_always_gets_the_same_valid_partition(key: bytes, partitions: int,
 
 
 @settings(deadline=None)
-@given(st.binary(max_size=40), st.integers(1, 64))
-def test_the_python_client_and_the_broker_choose_alike(key: bytes, partitions: int) -> None:
-    assert Partitioner(partitions).choose(key) == partition_for_key(key, partitions)
+@given(st.binary(max_size=40), st.integers(1, 64), st.sampled_from(["murmur3", "murmur2"]))
+def test_the_python_client_chooses_as_the_topic_says(key: bytes, partitions: int, algorithm: str) -> None:
+    described = {"partitions": partitions, "config": {"goqueue.partitioner": algorithm}}
+    assert Partitioner.of(described).choose(key) == partition_for_key(key, partitions, algorithm)
