@@ -99,6 +99,33 @@ def test_policies_and_statistics_are_shown_and_changed(cli):
     assert "critical" in cli("queue", "stats", "--priority").stdout
 
 
+def test_statistics_of_one_topic_leave_the_others_out(cli):
+    for topic, handled in (("cli-stats", 2), ("cli-stats-other", 1)):
+        cli("topic", "create", topic, "-p", "1")
+        cli("produce", topic, stdin="a\nb\nc\n")
+        cli("queue", "receive", topic, "-g", "cli-stats", "-n", str(handled), "--wait", "5s", "--ack")
+    (held,) = as_json(cli("queue", "receive", "cli-stats", "-g", "cli-stats", "--wait", "5s", "-o", "json"))
+
+    found = as_json(cli("queue", "stats", "cli-stats", "-o", "json"))
+    assert (found["ack_manager"]["acked_total"], found["visibility_tracker"]["in_flight"]) == (2, 1)
+    assert [(row["topic"], row["in_flight"]) for row in found["queues"]] == [("cli-stats", 1)]
+    lanes = as_json(cli("queue", "stats", "cli-stats-other", "--priority", "-o", "json"))
+    assert list(lanes["topics"]) == ["cli-stats-other"]
+    assert (lanes["ready_by_priority"][2], lanes["delivered_by_priority"][2]) == (2, 1)
+    assert "cli-stats-other" not in cli("queue", "stats", "cli-stats").stdout
+
+    cli("queue", "reject", held["receipt_handle"], "-r", "bad", "--durable")
+    deadline = time.monotonic() + 15
+    while (dead := as_json(cli("queue", "stats", "cli-stats", "-o", "json"))["dlq"])["dead_lettered_total"] == 0:
+        assert time.monotonic() < deadline
+    assert (dead["by_topic"], dead["failures_total"]) == ({"cli-stats": 1}, 0)
+    assert as_json(cli("queue", "stats", "cli-stats-other", "-o", "json"))["dlq"]["by_topic"] == {}
+
+    unknown = cli("queue", "stats", "no-such-topic")
+    assert unknown.returncode == 1
+    assert "no-such-topic" in unknown.stderr
+
+
 def test_a_repeat_is_told_from_the_first(cli):
     cli("topic", "create", "cli-dedup", "--config", "goqueue.dedup.window.ms=60000")
 

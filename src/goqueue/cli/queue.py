@@ -132,14 +132,15 @@ def release(
 
 @app.command()
 def stats(
+    topic: Annotated[str | None, typer.Argument(help="Of this topic alone.", show_default=False)] = None,
     priority: Annotated[bool, typer.Option("--priority", help="The lanes instead of the receipts.")] = False,
     output: Output = Format.table,
     server: Server = None,
     context: ContextName = None,
 ) -> None:
-    """Show what is in flight, settled and dead, or what waits in the lanes."""
+    """Show what is in flight, settled and dead, or what waits in the lanes, of one topic or of all."""
     if not priority:
-        found = with_client(lambda client: client.reliability_stats(), server, context)
+        found = with_client(lambda client: client.reliability_stats(topic), server, context)
         if output is not Format.table:
             show(found, output)
             return
@@ -148,7 +149,7 @@ def stats(
         typer.echo("\nqueues")
         show(queues, output)
         return
-    found = with_client(lambda client: client.priority_stats(), server, context)
+    found = with_client(lambda client: client.priority_stats(topic), server, context)
     show(found if output is not Format.table else _lane_rows(found), output)
 
 

@@ -161,13 +161,13 @@ class Client:
         """Change a queue group's policy; None takes an override away."""
         return await self._call("PATCH", f"/groups/{quoted(group)}/policy", changes)
 
-    async def reliability_stats(self) -> Row:
-        """Leases, settlements, retries and dead letters since the broker was started."""
-        return await self._call("GET", "/reliability/stats")
+    async def reliability_stats(self, topic: str | None = None) -> Row:
+        """Leases, settlements, retries and dead letters since the broker was started, of one topic or of all."""
+        return await self._call("GET", "/reliability/stats", params=_text_params({"topic": topic}))
 
-    async def priority_stats(self) -> Row:
-        """What waits in the lanes, and how they are served."""
-        return await self._call("GET", "/priority/stats")
+    async def priority_stats(self, topic: str | None = None) -> Row:
+        """What waits in the lanes, of one topic or of all, and how they are served."""
+        return await self._call("GET", "/priority/stats", params=_text_params({"topic": topic}))
 
     async def dead_letters(self, topic: str, **params: Any) -> Row:
         """Dead letters of a topic; `params` are the route's filters, `limit` and `cursor`."""

@@ -104,13 +104,13 @@ class Client(Closable):
         """Change a queue group's policy; None takes an override away."""
         return self._loop.run(self._client.alter_policy(group, **changes))
 
-    def reliability_stats(self) -> Row:
-        """Leases, settlements, retries and dead letters since the broker was started."""
-        return self._loop.run(self._client.reliability_stats())
+    def reliability_stats(self, topic: str | None = None) -> Row:
+        """Leases, settlements, retries and dead letters since the broker was started, of one topic or of all."""
+        return self._loop.run(self._client.reliability_stats(topic))
 
-    def priority_stats(self) -> Row:
-        """What waits in the lanes, and how they are served."""
-        return self._loop.run(self._client.priority_stats())
+    def priority_stats(self, topic: str | None = None) -> Row:
+        """What waits in the lanes, of one topic or of all, and how they are served."""
+        return self._loop.run(self._client.priority_stats(topic))
 
     def dead_letters(self, topic: str, **params: Any) -> Row:
         """Dead letters of a topic."""

@@ -8,8 +8,10 @@ partition knows of the producer tells whether it lies there already. One batch p
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
+from uuid import UUID
 
 from goqueue.broker.batch_lanes import lane_of
 from goqueue.broker.partitions import Partition, Partitions
@@ -22,6 +24,7 @@ from goqueue.coordinator.timers import Alarm
 from goqueue.delivery.batches import open_batches
 from goqueue.delivery.commands import BeginMove, Dead, EndMove, Move, ProducerIdNeeded
 from goqueue.delivery.records import QueueId
+from goqueue.delivery.stats import DeadLetterCounts
 from goqueue.errors import GoQueueError, PartitionNotFound, TopicIdNotFound
 from goqueue.ids import DEAD_LETTER_SUFFIX
 from goqueue.metadata.image import Topic
@@ -70,9 +73,8 @@ class DeadLetters:
         self._again: set[QueueId] = set()
         self._alarm = Alarm(clock, self._retry)
         self._closed = False
-        self.moved_total = 0
-        self.failures_total = 0
-        self.moved_by_topic: dict[str, int] = {}
+        self._moved: Counter[str] = Counter()
+        self._failures: Counter[UUID] = Counter()
 
     def serve(self, coordinator: Coordinator) -> None:
         """Move for the queues of this coordinator."""
@@ -89,6 +91,13 @@ class DeadLetters:
         task = asyncio.get_running_loop().create_task(self._move_all(queue_id))
         self._tasks[queue_id] = task
         task.add_done_callback(lambda _: self._tasks.pop(queue_id, None))
+
+    def counts(self, topic: str | None) -> DeadLetterCounts:
+        """What was moved since the start of the node, in all or of one topic."""
+        if topic is None:
+            return DeadLetterCounts(self._moved, self._failures.total())
+        moved = {topic: self._moved[topic]} if topic in self._moved else {}
+        return DeadLetterCounts(moved, self._failures[self._topics.get(topic).topic_id])
 
     async def close(self) -> None:
         """Stop behind the batches under way; what is not moved yet is moved after the next start."""
@@ -108,7 +117,7 @@ class DeadLetters:
             while not self._closed and await self._move_some(queue_id):
                 pass
         except Exception as error:  # noqa: BLE001 - whatever it was, the messages are safe where they are
-            self.failures_total += 1
+            self._failures[queue_id.topic_id] += 1
             if self._closed:
                 return
             self._again.add(queue_id)
@@ -130,8 +139,7 @@ class DeadLetters:
             return False
         next_sequence = await self._append(topic, queue_id, move)
         await self._submit(queue_id, EndMove(queue_id, next_sequence))
-        self.moved_total += len(move.dead)
-        self.moved_by_topic[topic.name] = self.moved_by_topic.get(topic.name, 0) + len(move.dead)
+        self._moved[topic.name] += len(move.dead)
         return True
 
     async def _append(self, topic: Topic, queue_id: QueueId, move: Move) -> int:

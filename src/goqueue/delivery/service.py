@@ -184,24 +184,29 @@ class DeliveryService:
         """What the group gets on the topic."""
         return self._policy(topic, await self._group_settings(group))
 
-    async def stats(self) -> ReliabilityStats:
-        """Everything that is in flight, retried or dead, over all queues."""
-        await self._shards.load_all()
-        return reliability_stats(list(self._queues), self._shards.topic_of, self._dead_letters, self._node_policy)
+    async def stats(self, topic: str | None = None) -> ReliabilityStats:
+        """Everything that is in flight, retried or dead, over all queues or those of one topic."""
+        return reliability_stats(await self._named(topic), self._dead_letters.counts(topic))
 
-    async def priority_stats(self) -> PriorityStats:
-        """Per topic, partition and lane: what is ready, in flight and served."""
-        await self._shards.load_all()
+    async def priority_stats(self, topic: str | None = None) -> PriorityStats:
+        """Per topic, or of one topic, by partition and lane: what is ready, in flight and served."""
         reports: list[LaneReport] = []
         now_ms = self._clock.now_ms()
-        for queue in self._queues:
-            topic = self._shards.topic_of(queue)
-            if topic is not None:
-                partition = self._partitions.get(topic, queue.id.partition)
+        for name, queue in await self._named(topic):
+            if name is not None:
+                partition = self._partitions.get(name, queue.id.partition)
                 await self._taker.look(queue, partition, self._config.receive_max)
                 offers = self._queues.desk(queue.id).window.offers(1_000_000)
-                reports.append(LaneReport(topic, queue, offers))
+                reports.append(LaneReport(name, queue, offers))
         return priority_stats(reports, now_ms)
+
+    async def _named(self, topic: str | None) -> list[tuple[str | None, Queue]]:
+        """All queues, or those of a topic that exists, each with its topic's name."""
+        topic_id = None if topic is None else self._topics.get(topic).topic_id
+        await self._shards.load_all()
+        return [
+            (self._shards.topic_of(queue), queue) for queue in self._queues if topic_id in {None, queue.id.topic_id}
+        ]
 
     def queues(self) -> list[tuple[str, Queue]]:
         """The queues in memory by topic, for the metrics."""

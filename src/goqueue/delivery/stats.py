@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from goqueue.delivery.lanes import LANES
 from goqueue.delivery.plan import LaneOffer
-from goqueue.delivery.policy import DeliveryPolicy
 from goqueue.delivery.queue import Queue
-
-if TYPE_CHECKING:
-    from goqueue.delivery.dead_letter import DeadLetters
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +49,6 @@ class ReliabilityStats:
     dead_lettered_total: int
     dead_letter_failures_total: int
     dead_lettered_by_topic: dict[str, int]
-    policy: DeliveryPolicy
     queues: list[QueueStats] = field(default_factory=list)
 
 
@@ -91,6 +86,13 @@ class PriorityStats:
     queues: list[QueueLanes]
 
 
+class DeadLetterCounts(NamedTuple):
+    """What was moved to dead-letter topics, by where it came from, and how often moving failed."""
+
+    moved_by_topic: Mapping[str, int]
+    failures: int
+
+
 class LaneReport(NamedTuple):
     """A queue with what its lanes have to give."""
 
@@ -99,19 +101,13 @@ class LaneReport(NamedTuple):
     offers: Sequence[LaneOffer]
 
 
-def reliability_stats(
-    queues: Sequence[Queue],
-    topic_of: Callable[[Queue], str | None],
-    dead_letters: DeadLetters,
-    policy: DeliveryPolicy,
-) -> ReliabilityStats:
-    """Everything that is in flight, retried or dead."""
+def reliability_stats(queues: Sequence[tuple[str | None, Queue]], dead_letters: DeadLetterCounts) -> ReliabilityStats:
+    """Everything of these queues, each with its topic, that is in flight, retried or dead."""
     counts: Counter[str] = Counter()
     rows: list[QueueStats] = []
     consumers: set[tuple[str, str]] = set()
-    for queue in queues:
+    for topic, queue in queues:
         counts.update(queue.counts)
-        topic = topic_of(queue)
         if topic is None:
             continue
         consumers.update((queue.id.group, consumer) for consumer in queue.in_flight)
@@ -144,10 +140,9 @@ def reliability_stats(
         extended_total=counts["extended"],
         expired_total=counts["expired"],
         too_old_total=counts["too_old"],
-        dead_lettered_total=dead_letters.moved_total,
-        dead_letter_failures_total=dead_letters.failures_total,
+        dead_lettered_total=sum(dead_letters.moved_by_topic.values()),
+        dead_letter_failures_total=dead_letters.failures,
         dead_lettered_by_topic=dict(dead_letters.moved_by_topic),
-        policy=policy,
         queues=rows,
     )
 

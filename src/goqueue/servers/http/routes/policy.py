@@ -30,8 +30,8 @@ from goqueue.servers.services import Services
 _LANES = tuple(lane.name.lower() for lane in Priority)
 
 
-class PolicyQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """As it is for one topic; without one, the topic's own settings are left out."""
+class TopicQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """Of one topic, or of any: a policy leaves the topics' own settings out then, figures are of all together."""
 
     topic: Annotated[str, Meta(min_length=1, max_length=249)] | None = None
 
@@ -51,9 +51,9 @@ async def alter(services: Services, call: Call) -> GroupPolicy:
     return await _policy(services, group, None)
 
 
-async def reliability_stats(services: Services, _call: Call) -> ReliabilityStatsReply:
+async def reliability_stats(services: Services, call: Call) -> ReliabilityStatsReply:
     """What is in flight, settled, retried and dead."""
-    found = await services.delivery.stats()
+    found = await services.delivery.stats(call.query.topic)
     return ReliabilityStatsReply(
         ack_manager=AckManagerStats(
             delivered_total=found.delivered_total,
@@ -92,9 +92,9 @@ async def reliability_stats(services: Services, _call: Call) -> ReliabilityStats
     )
 
 
-async def priority_stats(services: Services, _call: Call) -> PriorityStatsReply:
+async def priority_stats(services: Services, call: Call) -> PriorityStatsReply:
     """What waits in the lanes, per topic and partition, and how they are served."""
-    found = await services.delivery.priority_stats()
+    found = await services.delivery.priority_stats(call.query.topic)
     topics: dict[str, TopicLanes] = {}
     for one in found.queues:
         topic = topics.setdefault(one.topic, TopicLanes(partitions={}))
@@ -163,7 +163,7 @@ ROUTES = (
         show,
         "Policy of a queue group",
         {200: GroupPolicy},
-        query=PolicyQuery,
+        query=TopicQuery,
         errors=(400, 404, 409, 503),
     ),
     Route(
@@ -175,6 +175,22 @@ ROUTES = (
         body=PolicyBody,
         errors=(400, 404, 409, 503, 507),
     ),
-    Route("GET", "/reliability/stats", reliability_stats, "Receipts and retries", {200: ReliabilityStatsReply}),
-    Route("GET", "/priority/stats", priority_stats, "Priority lanes", {200: PriorityStatsReply}),
+    Route(
+        "GET",
+        "/reliability/stats",
+        reliability_stats,
+        "Receipts and retries",
+        {200: ReliabilityStatsReply},
+        query=TopicQuery,
+        errors=(400, 404),
+    ),
+    Route(
+        "GET",
+        "/priority/stats",
+        priority_stats,
+        "Priority lanes",
+        {200: PriorityStatsReply},
+        query=TopicQuery,
+        errors=(400, 404),
+    ),
 )
