@@ -130,17 +130,26 @@ def test_export(home: BrokerProcess, tmp_path: Path, when: str) -> None:
     assert sorted(tuple(row.values()) for row in rows) == [(row[0], row[1], row[4]) for row in everything(home)]
 
 
-def test_export_to_iceberg_killed_before_and_after_the_commit_of_the_table(home: BrokerProcess, tmp_path: Path) -> None:
-    catalog = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}/house"}
+@pytest.mark.parametrize("step", ["export-moved", "export-added"])
+def test_export_to_iceberg_killed_before_and_after_the_commit_of_the_table(
+    home: BrokerProcess, tmp_path: Path, step: str
+) -> None:
+    uri, warehouse = f"sqlite:///{tmp_path}/catalog.db", f"file://{tmp_path}/house"
+    catalog = {"name": "test", "type": "sql", "uri": uri, "warehouse": warehouse}
     words = ["jobs", "export", "events", "--to", tmp_path / "out", "--broker", home.kafka, "--format", "iceberg"]
     words += [word for name, value in catalog.items() for word in ("--catalog", f"{name}={value}")]
 
-    killed_at("export-moved", tmp_path, *words)
-    run(tmp_path, *words)
+    killed_at(step, tmp_path, *words)
+    if step == "export-moved":
+        run(tmp_path, *words)
+    else:
+        refused = Command(tmp_path, *words)
+        assert refused.wait() == 1, refused.output
+        assert "holds an export that is complete" in refused.output
 
     from pyiceberg.catalog import load_catalog
 
-    table = load_catalog("test", **catalog).load_table("goqueue.export")
+    table = load_catalog(**catalog).load_table("goqueue.export")
     assert table.scan().to_arrow().num_rows == MESSAGES
     assert names_in(tmp_path / "out") == {"_manifest.json", "topic=events"}
     files = json.loads((tmp_path / "out" / "_manifest.json").read_text())

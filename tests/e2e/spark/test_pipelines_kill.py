@@ -44,10 +44,10 @@ def produce(broker: BrokerProcess, count: int, seed: int = 1) -> None:
     assert producer.flush(20) == 0
 
 
-def lake_file(broker: BrokerProcess, folder: Path, sink: str, *, trigger: str) -> Path:
+def lake_file(broker: BrokerProcess, folder: Path, sink: str, *, trigger: str, per_batch: int = 100) -> Path:
     """The example `lake` with small batches, and this sink."""
     text = example_text("lake").replace("127.0.0.1:9092", broker.kafka).replace("trigger: 5s", f"trigger: {trigger}")
-    text = text.replace("{topic: events}", "{topic: events, max_per_batch: 100}")
+    text = text.replace("{topic: events}", f"{{topic: events, max_per_batch: {per_batch}}}")
     text = text.replace("- delta: {name: table, path: ./lake/events, partition_by: [day]}", f"- {sink}")
     assert sink in text
     file = folder / "lake.yaml"
@@ -56,7 +56,8 @@ def lake_file(broker: BrokerProcess, folder: Path, sink: str, *, trigger: str) -
 
 
 def catalog_of(folder: Path) -> dict[str, str]:
-    return {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": f"file://{folder}/house"}
+    uri, warehouse = f"sqlite:///{folder}/catalog.db", f"file://{folder}/house"
+    return {"name": "test", "type": "sql", "uri": uri, "warehouse": warehouse}
 
 
 def delta_rows(folder: Path) -> list[dict[str, Any]]:
@@ -69,7 +70,7 @@ def delta_rows(folder: Path) -> list[dict[str, Any]]:
 def iceberg_rows(folder: Path) -> list[dict[str, Any]]:
     from pyiceberg.catalog import load_catalog
 
-    catalog = load_catalog("test", **catalog_of(folder))
+    catalog = load_catalog(**catalog_of(folder))
     return (
         catalog.load_table("lake.events").scan().to_arrow().to_pylist() if catalog.table_exists("lake.events") else []
     )
@@ -118,8 +119,7 @@ def test_a_run_survives_the_death_of_its_planner_and_is_watched_and_stopped_from
         told = ask(tmp_path, "status", file, "-o", "json")
         assert (told["running"], told["sinks"][0]["rows_written"]) == (True, MESSAGES)
 
-        (planner,) = [pid for pid, line in children_of(command.pid) if "python_streaming_source_runner" in line]
-        os.kill(planner, signal.SIGKILL)
+        kill_planner(command)
         produce(events, 200, seed=2)
         command.until(lambda: len(delta_rows(tmp_path)) == MESSAGES + 200, every_s=0.2)
         deadline = time.monotonic() + RUN_SECONDS_MAX
@@ -138,6 +138,32 @@ def test_a_run_survives_the_death_of_its_planner_and_is_watched_and_stopped_from
         command.kill()
     places = [(row["partition"], row["offset"]) for row in delta_rows(tmp_path)]
     assert len(set(places)) == len(places) == MESSAGES + 200
+
+
+def test_a_run_of_what_is_there_ends_although_its_planner_dies_after_the_last_batch(
+    events: BrokerProcess, tmp_path: Path
+) -> None:
+    sink = f"delta: {{name: table, path: {tmp_path}/lake}}"
+    file = lake_file(events, tmp_path, sink, trigger="available-now", per_batch=MESSAGES)
+    written = tmp_path / "written"
+    command = Command(tmp_path, "pipeline", "run", file, GOQUEUE_SPARK_STEPS=f"hold:lake-written:0:{written}")
+    try:
+        command.until(written.exists)
+        kill_planner(command)
+        Path(f"{written}.go").touch()
+
+        # The query that is started again has nothing left to read.
+        assert command.wait() == 0, command.output
+    finally:
+        command.kill()
+    told = ask(tmp_path, "status", file, "-o", "json")
+    assert (told["state"], told["sinks"][0]["restarts"]) == ("stopped", 1)
+    assert len(delta_rows(tmp_path)) == MESSAGES
+
+
+def kill_planner(command: Command) -> None:
+    (planner,) = [pid for pid, line in children_of(command.pid) if "python_streaming_source_runner" in line]
+    os.kill(planner, signal.SIGKILL)
 
 
 def ask(folder: Path, *words: object) -> dict[str, Any]:

@@ -36,7 +36,7 @@ WRITTEN = "written"
 def start_sink(pipeline: Pipeline, name: str, sink: Sink, frame: DataFrame) -> StreamingQuery:
     """Begin to write a frame to a sink."""
     counted = frame.observe(WRITTEN, sql.count(sql.lit(1)).alias("rows"))
-    return _started(pipeline, name, _writer(pipeline, name, sink, counted))
+    return _started(pipeline, name, _writer(pipeline, sink, counted))
 
 
 def start_dead_letters(pipeline: Pipeline, bad: DataFrame) -> StreamingQuery:
@@ -68,7 +68,7 @@ def _started(pipeline: Pipeline, name: str, writer: DataStreamWriter) -> Streami
     return writer.trigger(processingTime=spark_interval(pipeline.trigger)).start()
 
 
-def _writer(pipeline: Pipeline, name: str, sink: Sink, frame: DataFrame) -> DataStreamWriter:
+def _writer(pipeline: Pipeline, sink: Sink, frame: DataFrame) -> DataStreamWriter:
     match sink:
         case TopicSink():
             writer = _to_topic(pipeline, _messages(sink, frame), sink.topic, exactly_once=sink.exactly_once)
@@ -77,9 +77,9 @@ def _writer(pipeline: Pipeline, name: str, sink: Sink, frame: DataFrame) -> Data
             writer = frame.writeStream.format("parquet").option("path", sink.path)
             return writer.partitionBy(*sink.partition_by) if sink.partition_by else writer
         case DeltaSink():
-            return frame.writeStream.foreachBatch(delta_writer(sink.path, f"{pipeline.name}.{name}", sink.partition_by))
+            return frame.writeStream.foreachBatch(delta_writer(sink.path, sink.partition_by))
         case IcebergSink():
-            return frame.writeStream.foreachBatch(iceberg_writer(sink.table, sink.catalog, f"{pipeline.name}.{name}"))
+            return frame.writeStream.foreachBatch(iceberg_writer(sink.table, sink.catalog))
         case ConsoleSink():
             return frame.writeStream.format("console").option("numRows", str(sink.rows)).option("truncate", "false")
         case _:

@@ -186,7 +186,7 @@ class DeltaSink(Sink, kw_only=True):
 
 
 class IcebergSink(Sink, kw_only=True):
-    """An Iceberg table in a catalog that pyiceberg knows."""
+    """An Iceberg table in a catalog that pyiceberg knows: by its `name`, or by `type`, `uri` and so on."""
 
     table: Annotated[str, _text(r"^[^.]+(\.[^.]+)+$", "write namespace.table, as in lake.events")]
     catalog: dict[str, str] = {}

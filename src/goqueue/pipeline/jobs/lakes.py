@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 
 from goqueue.errors import ConfigError, InvalidRequest
+from goqueue.pipeline.steps import reached
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -51,19 +52,20 @@ def add_to_iceberg(folder: Path, files: Sequence[Mapping[str, Any]], table: str,
         schema = pq.read_schema(folder / files[0]["path"])
         target = catalog.create_table_if_not_exists(table, schema=schema)
         target.add_files([str((folder / file["path"]).resolve()) for file in files])
+    reached("export-added", 0)
     (folder / _PENDING).unlink()
 
 
 def sweep_pending(folder: Path, table: str, settings: Mapping[str, str]) -> None:
-    """Remove the folder of an export that was killed before its table knew of it."""
+    """Remove the folder of an export that was killed before its table knew of it; one that is complete is refused."""
     catalog = _catalog(settings)
     within = f"{folder.resolve()}/"
     if catalog.table_exists(table) and any(
         within in task.file.file_path for task in catalog.load_table(table).scan().plan_files()
     ):
-        # It was killed after the commit: nothing was left to do but to remove the mark.
+        # Killed after the commit. To a new folder, the same export would put every row into the table twice.
         (folder / _PENDING).unlink()
-        return
+        raise InvalidRequest(f"{folder} holds an export that is complete: table {table} has its files", field="to")
     shutil.rmtree(folder)
 
 
@@ -73,7 +75,7 @@ def _catalog(settings: Mapping[str, str]) -> Catalog:
     except ImportError as error:
         raise _missing("pyiceberg") from error
     try:
-        return load_catalog("goqueue", **settings)
+        return load_catalog(**settings)
     except (ValueError, KeyError) as error:
         raise InvalidRequest(
             f"the Iceberg catalog cannot be opened: {error}",
