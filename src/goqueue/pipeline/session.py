@@ -52,6 +52,9 @@ logger.tasks.name = org.apache.spark.scheduler
 logger.tasks.level = off
 logger.executor.name = org.apache.spark.executor
 logger.executor.level = off
+# Where Spark's shell looks for a level: if it is another than the root's, two lines tell so at every start.
+logger.shell.name = org.apache.spark.api.python.PythonGatewayServer
+logger.shell.level = error
 """
 
 
@@ -95,6 +98,7 @@ def session(
             "spark.python.unix.domain.socket.dir": str(sockets),
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
+            "spark.python.daemon.module": "goqueue.pipeline.daemon",
             **settings,
         }
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
