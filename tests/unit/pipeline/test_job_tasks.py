@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from goqueue.pipeline.jobs.tasks import bundles
@@ -24,6 +24,7 @@ def test_a_gibibyte_is_eight_tasks() -> None:
     assert len(bundles([16 * MIB] * 64, same, at_least=4)) == 8
 
 
+@example([0, 0], 2)
 @given(st.lists(st.integers(0, 200 * MIB), min_size=1, max_size=60), st.integers(1, 9))
 def test_every_piece_is_in_one_task_and_no_task_is_empty(sizes: list[int], at_least: int) -> None:
     found = bundles(sizes, same, at_least=at_least)

@@ -86,7 +86,8 @@ def bundles(pieces: Sequence[T], size: Callable[[T], int], *, at_least: int) -> 
     for piece in sorted(pieces, key=size, reverse=True):
         used, number, bundle = filled[0]
         bundle.append(piece)
-        heapq.heapreplace(filled, (used + size(piece), number, bundle))
+        # An empty file is a piece of work too; without weight, all of them would go to one task.
+        heapq.heapreplace(filled, (used + max(size(piece), 1), number, bundle))
     return [bundle for _, _, bundle in filled]
 
 
