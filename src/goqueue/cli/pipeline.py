@@ -140,10 +140,12 @@ def run(
     from goqueue.cli.pipeline_table import Watch
     from goqueue.pipeline import session
     from goqueue.pipeline.declared.main import run_until_stopped
+    from goqueue.pipeline.declared.run_files import RunFiles
     from goqueue.pipeline.errors import spark_in_one_line
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
+        RunFiles(pipeline).refuse_second()
         _check_topics(pipeline)
         with (
             spark_in_one_line(),

@@ -29,7 +29,11 @@ def run_until_stopped(
 ) -> list[dict[str, Any]]:
     """Run until all is read, somebody asks it to stop, or a sink fails for good; returns the last status."""
     files = RunFiles(pipeline)
-    files.begin()
+    with files.held():
+        return _run(files, pipeline, spark, folder, watch)
+
+
+def _run(files: RunFiles, pipeline: Pipeline, spark: SparkSession, folder: Path, watch: Show) -> list[dict[str, Any]]:
     run = PipelineRun(pipeline, spark, now_ms=lambda: time.monotonic_ns() // 1_000_000, folder=folder)
     state = "failed"
     try:
