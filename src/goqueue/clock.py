@@ -28,10 +28,6 @@ class Clock(Protocol):
         """Milliseconds since the Unix epoch."""
         ...
 
-    def now_ns(self) -> int:
-        """Nanoseconds since the Unix epoch."""
-        ...
-
     def monotonic_ms(self) -> int:
         """Milliseconds that never run backwards."""
         ...

@@ -70,7 +70,6 @@ class Appended(NamedTuple):
 
     base_offset: int
     last_offset: int
-    append_time_ms: int
     log_start_offset: int
     duplicate: bool = False
     # -1 unless the topic stamps records itself (message.timestamp.type=LogAppendTime).

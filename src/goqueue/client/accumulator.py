@@ -35,7 +35,6 @@ class Accumulator(Generic[R]):
         self._linger_ms = linger_ms
         self._open: dict[TopicPartition, Batch[R]] = {}
         self._full: deque[Batch[R]] = deque()
-        self.waiting_records = 0
 
     def add(self, target: TopicPartition, record: R, size: int, now_ms: int) -> bool:
         """Take a record in; True when that made a batch due at once."""
@@ -47,7 +46,6 @@ class Accumulator(Generic[R]):
             batch = self._open[target] = Batch(target, now_ms)
         batch.records.append(record)
         batch.bytes += size
-        self.waiting_records += 1
         if len(batch.records) >= self._records_max or batch.bytes >= self._bytes_max or self._linger_ms == 0:
             self._full.append(self._open.pop(target))
         return bool(self._full)
@@ -80,5 +78,4 @@ class Accumulator(Generic[R]):
     def _take_full(self) -> list[Batch[R]]:
         batches = list(self._full)
         self._full.clear()
-        self.waiting_records -= sum(len(batch.records) for batch in batches)
         return batches

@@ -12,10 +12,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 
+from goqueue.delay.records import Missed
 from goqueue.errors import InvalidRequest
 
-# Runs that were due while the node was down: one late run for all of them, every one of them, or none.
-MISSED_POLICIES = ("once", "all", "skip")
 _NAMED = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
@@ -73,6 +72,6 @@ def is_missed(due_ms: int, now_ms: int) -> bool:
     return now_ms - due_ms > MISSED_AFTER_MS
 
 
-def after_run_ms(missed: str, due_ms: int, now_ms: int) -> int:
+def after_run_ms(missed: Missed, due_ms: int, now_ms: int) -> int:
     """From where the next run is counted once this one is done."""
     return due_ms if missed == "all" else max(due_ms, now_ms)

@@ -7,12 +7,15 @@ same key is written again further on. A null value settles its key.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
 from goqueue.coordinator.records import RecordCodec
 from goqueue.records import Header, NewRecord
+
+# Runs that were due while the node was down: one late run for all of them, every one of them, or none.
+Missed = Literal["once", "all", "skip"]
 
 
 class SlotState(IntEnum):
@@ -106,7 +109,7 @@ class Schedule(Stored, frozen=True):
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
-    missed: str
+    missed: Missed
     created_ms: int
     # The slot of the next run, -1 when no run will ever come.
     next_slot: int

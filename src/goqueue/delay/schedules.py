@@ -12,7 +12,7 @@ from goqueue.broker.topics import TopicService
 from goqueue.clock import Clock
 from goqueue.config import DelayConfig
 from goqueue.delay.occurrences import next_runs_ms
-from goqueue.delay.records import Schedule, ScheduleKey, Slot, SlotKey
+from goqueue.delay.records import Missed, Schedule, ScheduleKey, Slot, SlotKey
 from goqueue.delay.runs import NO_SLOT, first_pairs
 from goqueue.delay.service import DELAYED, DelayService, DelayShard
 from goqueue.delay.store import Pair
@@ -40,7 +40,7 @@ class NewSchedule(NamedTuple):
     topic: str
     record: NewRecord
     partition: int | None = None
-    missed: str = "once"
+    missed: Missed = "once"
 
 
 class Described(NamedTuple):

@@ -53,9 +53,7 @@ def append_data(
     if header[9] >= 0:
         stored = state.producers.check(header)
         if stored is not None:
-            return Appended(
-                stored.first_offset, stored.last_offset, stored.timestamp_ms, state.start_offset, duplicate=True
-            )
+            return Appended(stored.first_offset, stored.last_offset, state.start_offset, duplicate=True)
     stamped_ms = -1
     if settings.timestamp_type is TimestampType.LOG_APPEND_TIME:
         batch = stamped(batch, now_ms)
@@ -79,7 +77,7 @@ def append_data(
                 lanes.append_run(*run)
     if header[9] >= 0:
         state.producers.apply(header, offset, commit=None, now_ms=now_ms)
-    return _appended(Appended, (offset, offset + header[6], now_ms, state.start_offset, False, stamped_ms))
+    return _appended(Appended, (offset, offset + header[6], state.start_offset, False, stamped_ms))
 
 
 def append_marker(state: LogState, batch: Buffer, *, now_ms: int, leader_epoch: int) -> Appended:
@@ -95,7 +93,7 @@ def append_marker(state: LogState, batch: Buffer, *, now_ms: int, leader_epoch: 
     aborted = state.producers.apply(header, offset, commit=commit, now_ms=now_ms, coordinator_epoch=coordinator_epoch)
     if aborted is not None and segment.aborted is not None:
         segment.aborted.append(aborted)
-    return Appended(offset, state.end_offset - 1, now_ms, state.start_offset)
+    return Appended(offset, state.end_offset - 1, state.start_offset)
 
 
 def append_frames(state: LogState, data: Buffer) -> int:

@@ -61,11 +61,6 @@ class LeaderEpochs:
         self._note_latest()
         return True
 
-    def epoch_at(self, offset: int) -> int:
-        """The epoch under which `offset` was, or will be, written; -1 if it is older than the list."""
-        at = bisect_right(self._entries, offset, key=attrgetter("start_offset"))
-        return self._entries[at - 1].epoch if at else UNDEFINED
-
     def end_offset_for(self, epoch: int, log_end: int) -> tuple[int, int]:
         """The largest epoch not above `epoch`, and the first offset behind it.
 

@@ -111,11 +111,6 @@ class ConfigEntry:
     sensitive: bool = False
     synonyms: tuple[ConfigSynonym, ...] = ()
 
-    @property
-    def is_default(self) -> bool:
-        """Whether nobody set it."""
-        return self.source is ConfigSource.DEFAULT
-
 
 def canonical_name(name: str) -> str:
     """The setting that a name or its alias stands for, or InvalidConfig naming the closest."""

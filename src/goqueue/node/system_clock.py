@@ -16,10 +16,6 @@ class SystemClock(LoopTimers):
         """Milliseconds since the Unix epoch."""
         return time.time_ns() // _NS_PER_MS
 
-    def now_ns(self) -> int:
-        """Nanoseconds since the Unix epoch."""
-        return time.time_ns()
-
     def monotonic_ms(self) -> int:
         """Milliseconds that never run backwards."""
         return time.monotonic_ns() // _NS_PER_MS

@@ -97,10 +97,6 @@ class BrokerClock:
         """Milliseconds since the Unix epoch."""
         return self._now_ms
 
-    def now_ns(self) -> int:
-        """Nanoseconds since the Unix epoch."""
-        return self._now_ms * _NS_PER_MS
-
     def monotonic_ms(self) -> int:
         """Real time and what was advanced: a request that waits does not wait for the test."""
         return time.monotonic_ns() // _NS_PER_MS + self._advanced_ms

@@ -23,10 +23,6 @@ class ManualClock(LoopTimers):
         """Milliseconds since the Unix epoch."""
         return self._wall_ns // _NS_PER_MS
 
-    def now_ns(self) -> int:
-        """Nanoseconds since the Unix epoch."""
-        return self._wall_ns
-
     def monotonic_ms(self) -> int:
         """Milliseconds that never run backwards."""
         return self._monotonic_ns // _NS_PER_MS

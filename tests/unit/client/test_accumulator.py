@@ -62,7 +62,7 @@ def test_partitions_fill_batches_of_their_own():
     waiting.add(ORDERS_0, 3, 10, now_ms=0)
 
     assert [(batch.target, batch.records) for batch in waiting.take_due(now_ms=0)] == [(ORDERS_0, [1, 3])]
-    assert waiting.waiting_records == 1
+    assert [(batch.target, batch.records) for batch in waiting.take_all()] == [(ORDERS_1, [2])]
 
 
 @given(
@@ -80,7 +80,7 @@ def test_whatever_is_added_comes_out_once_and_in_order_per_partition(sizes, ling
     for partition in range(3):
         sent = [number for number, (where, _) in enumerate(sizes) if where == partition]
         assert [n for batch in taken if batch.target.partition == partition for n in batch.records] == sent
-    assert waiting.waiting_records == 0
+    assert waiting.take_all() == []
 
 
 def test_a_batch_fills_up_while_another_is_under_way_and_keeps_its_order():

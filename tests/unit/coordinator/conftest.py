@@ -72,7 +72,7 @@ class FakePartition:
         stored = encode_prefix(base, header.length, self.log.leader_epoch) + bytes(batch[16:])
         self.log.batches.append((base, stored))
         self.log.end_offset = base + header.last_offset_delta + 1
-        return Appended(base, self.log.end_offset - 1, now_ms, 0)
+        return Appended(base, self.log.end_offset - 1, 0)
 
     def reached(self, end_offset: int, acks: Acks) -> Awaitable[None] | None:
         assert acks is Acks.ALL

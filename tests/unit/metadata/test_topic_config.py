@@ -158,11 +158,11 @@ def test_rows_say_where_each_value_comes_from() -> None:
     rows = {row.name: row for row in describe({"retention.ms": "5"}, LogConfig(segment_bytes=4096))}
     assert set(rows) == set(TOPIC_SETTINGS)
     own, node, default = rows["retention.ms"], rows["segment.bytes"], rows["segment.ms"]
-    assert (own.value, own.source, own.is_default) == ("5", ConfigSource.TOPIC, False)
+    assert (own.value, own.source) == ("5", ConfigSource.TOPIC)
     assert [one.source for one in own.synonyms] == [ConfigSource.TOPIC, ConfigSource.DEFAULT]
     assert (node.value, node.source) == ("4096", ConfigSource.BROKER_FILE)
     assert node.default == str(64 * 1024 * 1024)
-    assert (default.source, default.is_default) == (ConfigSource.DEFAULT, True)
+    assert default.source is ConfigSource.DEFAULT
     assert own.type is ConfigType.LONG
     assert node.type is ConfigType.INT
     assert rows["cleanup.policy"].type is ConfigType.LIST

@@ -13,7 +13,7 @@ from goqueue.client.wire.cluster import TRANSACTION, WireClient
 from goqueue.client.wire.errors import BrokerRefused
 from goqueue.client.wire.producer import Identity
 
-OPEN_PARTICIPANT, DECIDE_PREPARED, API_VERSIONS = 10100, 10101, 18
+OPEN_PARTICIPANT, DECIDE_PREPARED = 10100, 10101
 
 
 class Participant(NamedTuple):

@@ -58,15 +58,6 @@ def step_reads(step: Step) -> list[str]:
     return list(tables_of(step.query)) if isinstance(step, Sql) else step.reads()
 
 
-def streams_of(pipeline: Pipeline) -> set[str]:
-    """The sources and steps that never end."""
-    streams = {name for name, source in pipeline.sources.items() if source.is_stream}
-    for name, step in pipeline.steps.items():
-        if streams.intersection(step_reads(step)):
-            streams.add(name)
-    return streams
-
-
 def topics_of(pipeline: Pipeline) -> dict[str, str]:
     """Every topic that is read or written, by its place in the file."""
     named = {

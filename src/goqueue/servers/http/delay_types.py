@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from goqueue.delay.records import Missed
 from goqueue.servers.http.types import NAME_HINT, Body, PartitionIndex, Reply, Text
 
 Time = Annotated[str, Meta(max_length=64)]
@@ -126,7 +127,7 @@ class CreateSchedule(Body):
     headers: dict[str, Text | None] | None = None
     encoding: Literal["base64", "text"] = "text"
     partition: PartitionIndex | None = None
-    missed: Literal["once", "all", "skip"] = "once"
+    missed: Missed = "once"
 
 
 class ScheduleRow(Reply):
@@ -136,7 +137,7 @@ class ScheduleRow(Reply):
     cron: str
     timezone: str
     topic: str
-    missed: str
+    missed: Missed
     next_runs: list[str]
     runs: int
     last_run: str | None = None
