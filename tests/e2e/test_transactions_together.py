@@ -19,6 +19,8 @@ from goqueue.client import Client, ClientError, connect
 
 T = TypeVar("T")
 numbers = itertools.count()
+# Long enough that a slow machine still finds it in the future when it is held back.
+DELAY = "1s"
 
 
 @pytest.fixture
@@ -88,17 +90,38 @@ def until(look: Callable[[], T], wanted: T) -> None:
         time.sleep(0.01)
 
 
-def test_everything_becomes_true_at_the_commit(http: Http, topic: str) -> None:
-    jobs = new_topic(http)
-    for value in ("good", "bad"):
-        http.publish(jobs, value)
+def until_past(http: Http, delay: str) -> None:
+    """Let time pass: a message of no transaction that is held back from now on, for as long, has come."""
+    witness = new_topic(http)
+    http.post(f"/topics/{witness}/messages", {"value": "it is time", "delay": delay})
+    until(lambda: values(http, witness), ["it is time"])
+
+
+class Together(NamedTuple):
+    """An open transaction that acks one message, rejects another, publishes a third and delays a fourth."""
+
+    work: Worker
+    jobs: str
+    topic: str
+    good: dict[str, Any]
+    bad: dict[str, Any]
+
+
+def together(http: Http) -> Together:
+    jobs, topic = new_topic(http), new_topic(http)
+    http.publish(jobs, "good")
+    http.publish(jobs, "bad")
     good, bad = take(http, jobs)
     work = worker(http, topic).begin()
     work.settle(good)
     work.settle(bad, action="reject")
     work.publish(topic, "result", 0)
-    held = work.publish(topic, "reminder", 1, delay="1s")
-    assert held["delayed"] is True
+    assert work.publish(topic, "reminder", 1, delay=DELAY)["delayed"] is True
+    return Together(work, jobs, topic, good, bad)
+
+
+def test_everything_becomes_true_at_the_commit(http: Http) -> None:
+    work, jobs, topic, _, _ = together(http)
     assert (letters(http, jobs), values(http, topic), pending(http, topic)) == ([], [], [])
 
     work.end("commit")
@@ -109,17 +132,9 @@ def test_everything_becomes_true_at_the_commit(http: Http, topic: str) -> None:
     assert values(http, f"{jobs}.dlq") == ["bad"]
 
 
-def test_nothing_becomes_true_at_the_abort(http: Http, topic: str) -> None:
-    jobs = new_topic(http)
-    for value in ("good", "bad"):
-        http.publish(jobs, value)
-    good, bad = take(http, jobs)
-    work = worker(http, topic).begin()
-    work.settle(good)
-    work.settle(bad, action="reject")
-    work.publish(topic, "result", 0)
-    work.publish(topic, "reminder", 1, delay="20ms")
-    time.sleep(0.1)  # its time has come before the transaction ends
+def test_nothing_becomes_true_at_the_abort(http: Http) -> None:
+    work, jobs, topic, good, bad = together(http)
+    until_past(http, DELAY)
 
     work.end("abort")
 
@@ -147,10 +162,10 @@ def extended(http: Http, *messages: dict[str, Any]) -> bool:
 
 def test_a_delayed_message_whose_time_has_come_is_delivered_right_after_the_commit(http: Http, topic: str) -> None:
     work = worker(http, topic).begin()
-    first = work.publish(topic, "late", 0, delay="1s")
-    again = work.publish(topic, "late", 0, delay="1s")
+    first = work.publish(topic, "late", 0, delay=DELAY)
+    again = work.publish(topic, "late", 0, delay=DELAY)
     assert (again["offset"], again["deliverAt"], again["duplicate"]) == (first["offset"], first["deliverAt"], True)
-    time.sleep(1.2)
+    until_past(http, DELAY)
     assert values(http, topic) == []
     work.end("commit")
     until(lambda: values(http, topic), ["late"])
@@ -171,20 +186,11 @@ def test_a_committed_delayed_message_can_be_cancelled_and_one_before_cannot(http
 @pytest.mark.parametrize("end", ["commit", "abort"])
 def test_a_transaction_survives_kill_9_with_all_its_parts(start_broker: StartBroker, end: str) -> None:
     broker = start_broker()
-    http = Http(broker.http)
-    jobs, topic = new_topic(http), new_topic(http)
-    for value in ("good", "bad"):
-        http.publish(jobs, value)
-    good, bad = take(http, jobs)
-    work = worker(http, topic).begin()
-    work.settle(good)
-    work.settle(bad, action="reject")
-    work.publish(topic, "result", 0)
-    work.publish(topic, "reminder", 1, delay="200ms")
+    work, jobs, topic, good, bad = together(Http(broker.http))
     broker.kill()
     broker.start()
     work = work._replace(http=Http(broker.http))
-    work.publish(topic, "reminder", 1, delay="200ms")  # sent again, as after an answer that was lost
+    work.publish(topic, "reminder", 1, delay=DELAY)  # sent again, as after an answer that was lost
 
     work.end(end)
     broker.kill()
@@ -209,7 +215,7 @@ def test_kafka_clients_delay_in_a_transaction_by_header(broker: BrokerProcess, h
         producer.produce(topic, f"{value} now")
         producer.produce(topic, f"{value} later", headers={"goqueue-delay-ms": b"200"})
         assert producer.flush(20) == 0
-        time.sleep(0.4)
+        until_past(http, "200ms")
         assert f"{value} later" not in values(http, topic)
         end(20)
     until(lambda: values(http, topic), ["a now", "a later"])
