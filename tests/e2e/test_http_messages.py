@@ -354,6 +354,33 @@ class TestDeduplication:
         assert (status, error["field"]) == (400, "deduplication_id")
         assert "goqueue.dedup.window.ms" in error["hint"]
 
+    def test_a_message_for_later_with_an_id_is_refused_and_the_others_are_not(self, http, watched):
+        late = {"value": "late", "deduplication_id": "a", "delay": "1h"}
+        path = f"/topics/{watched}/messages"
+
+        status, error = http.refused("POST", path, late)
+        assert (status, error["field"]) == (400, "deduplication_id")
+        assert "window" in error["message"]
+
+        by_header = {"value": "late", "headers": {"goqueue-dedup-id": "a"}, "delay": "1h"}
+        sent = [{"value": "now", "deduplication_id": "a"}, late, by_header, {"value": "later", "delay": "1h"}]
+        answer = http.ask("POST", path, {"messages": sent})
+        assert answer.status == 207
+        now, refused, refused_too, later = answer.body["results"]
+        assert [refused["error"]["field"], refused_too["error"]["field"]] == [
+            "messages[1].deduplication_id",
+            "messages[2].deduplication_id",
+        ]
+        assert (now["offset"], later["delayed"]) == (0, True)
+        assert [one["offset"] for one in http.get(f"/topics/{watched}/delayed")["messages"]] == [later["offset"]]
+
+    def test_a_message_that_is_due_already_may_have_an_id(self, http, watched):
+        body = {"value": "v", "deduplication_id": "a", "delay": "0s"}
+        results = [http.post(f"/topics/{watched}/messages", body)["results"][0] for _ in range(2)]
+
+        assert [one.get("duplicate", False) for one in results] == [False, True]
+        assert http.get(f"/topics/{watched}")["total_messages"] == 1
+
     def test_ids_are_known_after_kill_9(self, start_broker):
         broker = start_broker()
         http = Http(broker.http)

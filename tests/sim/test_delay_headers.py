@@ -17,12 +17,13 @@ from goqueue.testing.sim_node import SimNode
 
 CONFIG = Config(delay=DelayConfig(state_partitions=1), durability=DurabilityConfig(flush_interval_ms=40))
 LATE = (("goqueue-delay-ms", b"500"),)
+WINDOW = {"goqueue.dedup.window.ms": "300000"}
 Headers = tuple[tuple[str, bytes | None], ...]
 
 
-async def prepare(services: Services) -> None:
+async def prepare(services: Services, **config: str) -> None:
     if services.topics.find("t") is None:
-        await services.topics.create(NewTopic("t", partitions=1, config={"goqueue.delay.headers": "true"}))
+        await services.topics.create(NewTopic("t", partitions=1, config={"goqueue.delay.headers": "true", **config}))
 
 
 def batch(services: Services, number: int, *, producer_id: int = 7, late: Headers = LATE) -> bytes:
@@ -37,10 +38,14 @@ def batch(services: Services, number: int, *, producer_id: int = 7, late: Header
 
 
 async def send(services: Services, number: int, late: Headers = LATE) -> bool:
+    return await send_batch(services, batch(services, number, late=late))
+
+
+async def send_batch(services: Services, closed: bytes) -> bool:
     """Send until it is answered, as a client does; whether the broker knew the batch."""
     while True:
         try:
-            pending = services.publish.append("t", 0, batch(services, number, late=late), acks=Acks.ALL)
+            pending = services.publish.append("t", 0, closed, acks=Acks.ALL)
         except NotLeader:
             await asyncio.sleep(0.01)
             continue
@@ -141,3 +146,43 @@ def test_every_message_comes_once_though_its_batch_was_sent_again_after_a_power_
         assert sorted(found) == sorted([b"now %d" % n for n in range(6)] + [b"late %d" % n for n in range(6)])
 
     assert node.live(check)
+
+
+def test_a_record_for_later_with_a_deduplication_id_refuses_its_batch():
+    async def story(services: Services) -> None:
+        await prepare(services, **WINDOW)
+        with pytest.raises(InvalidRecord, match="deduplication id"):
+            await send(services, 0, (*LATE, ("goqueue-dedup-id", b"a")))
+        assert services.delay.stats().pending == {}
+        assert await values(services) == []
+        assert await send(services, 0) is False
+
+    assert SimNode(5, CONFIG).live(story)
+
+
+def test_ids_are_ignored_where_the_topic_has_no_window():
+    async def story(services: Services) -> None:
+        await prepare(services)
+        assert await send(services, 0, (*LATE, ("goqueue-dedup-id", b"a"))) is False
+        assert await send(services, 1, (*LATE, ("goqueue-dedup-id", b"a"))) is False
+        await asyncio.sleep(2)
+        assert sorted(await values(services)) == [b"late 0", b"late 1", b"now 0", b"now 1"]
+
+    assert SimNode(6, CONFIG).live(story)
+
+
+def test_repeats_beside_a_record_for_later_are_told_apart_like_any_other():
+    """What was left of such a batch went past the topic's window: repeats were stored, and ids forgotten."""
+
+    async def story(services: Services) -> None:
+        await prepare(services, **WINDOW)
+        known = (("goqueue-dedup-id", b"a"),)
+        for number in range(2):
+            records = [NewRecord(None, b"now", known), NewRecord(None, b"late %d" % number, LATE)]
+            await send_batch(services, encode_batch(records, now_ms=services.clock.now_ms()))
+        alone = encode_batch([NewRecord(None, b"again", known)], now_ms=services.clock.now_ms())
+        await send_batch(services, alone)
+        await asyncio.sleep(2)
+        assert await values(services) == [b"now", b"late 0", b"late 1"]
+
+    assert SimNode(7, CONFIG).live(story)

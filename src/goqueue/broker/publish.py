@@ -120,7 +120,7 @@ class PublishService:
                 rest = self.hold_back(place, batch, now_ms, dues)
                 if rest is not None:
                     has_lanes = lane is not None or place.config.priority_headers
-                    return self._append_rest(place, rest, acks, now_ms, has_lanes=has_lanes)
+                    return self._append_rest(place, rest, acks, now_ms, has_lanes=has_lanes, sifted=sifted)
         writer = place.writer
         appended = self._write(place, header, batch, lane, now_ms, sifted=sifted)
         if not appended.duplicate:
@@ -132,13 +132,22 @@ class PublishService:
         return Pending(appended, writer.reached(appended.last_offset + 1, acks) if acks else None)
 
     def _write(
-        self, place: Partition, header: BatchHeader, batch: Buffer, lane: BatchLane | None, now_ms: int, *, sifted: bool
+        self,
+        place: Partition,
+        header: BatchHeader,
+        batch: Buffer,
+        lane: BatchLane | None,
+        now_ms: int,
+        *,
+        sifted: bool,
+        is_rest: bool = False,
     ) -> Appended:
-        """Write a batch, without the records that the topic's window knows already."""
+        """Write a batch, or the rest of one, without the records that the topic's window knows already."""
         writer = place.writer
         thinned = None
         if place.config.dedup_window_ms and not sifted and not header[5] & TRANSACTIONAL:
-            check_batch(batch)
+            if not is_rest:
+                check_batch(batch)
             thinned = self._deduplication.thin(place, header_of(batch), batch, now_ms)
         if thinned is not None:
             lane = lane or NORMAL
@@ -147,6 +156,9 @@ class PublishService:
             )
             self._remember(place, thinned, appended, now_ms)
             return appended
+        if is_rest:
+            lane = lane or NORMAL
+            return writer.append(batch, now_ms=now_ms, priority=lane.priority, flags=lane.flags, thinned=True)
         if lane is None or lane is NORMAL:
             return writer.append(batch, now_ms=now_ms)
         return writer.append(batch, now_ms=now_ms, priority=lane.priority, flags=lane.flags)
@@ -158,11 +170,14 @@ class PublishService:
                 remembered = Remembered(place.id, offset, one.timestamp_ms, now_ms)
                 self._deduplication.remember(place.topic_id, one.headers, remembered)
 
-    def _append_rest(self, place: Partition, rest: Remaining, acks: Acks, now_ms: int, *, has_lanes: bool) -> Pending:
+    def _append_rest(
+        self, place: Partition, rest: Remaining, acks: Acks, now_ms: int, *, has_lanes: bool, sifted: bool
+    ) -> Pending:
         """Write what is left of a batch; its reply waits until the records taken out of it are safe, too."""
         lane = lane_of(rest.records) if rest.records and has_lanes else NORMAL
         writer = place.writer
-        appended = writer.append(rest.batch, now_ms=now_ms, priority=lane.priority, flags=lane.flags, thinned=True)
+        header = header_of(rest.batch)
+        appended = self._write(place, header, rest.batch, lane, now_ms, sifted=sifted, is_rest=True)
         if not appended.duplicate:
             place.traffic.bytes_in += len(rest.batch)
             place.traffic.messages_in += len(rest.records)

@@ -16,7 +16,7 @@ from goqueue.delay.records import Missed, Schedule, ScheduleKey, Slot, SlotKey
 from goqueue.delay.runs import NO_SLOT, first_pairs
 from goqueue.delay.service import DELAYED, DelayService, DelayShard
 from goqueue.delay.store import Pair
-from goqueue.delay.targets import check_takes
+from goqueue.delay.targets import check_holds
 from goqueue.delay.values import SlotId
 from goqueue.errors import (
     InternalTopic,
@@ -75,7 +75,7 @@ class ScheduleService:
             new.cron, new.timezone, new.topic, partition, key, value, headers, new.missed, now_ms, NO_SLOT, -1
         )
         run = Slot(now_ms, new.topic, topic.topic_id.bytes, partition, key, value, headers, now_ms)
-        check_takes(self._topics.config(new.topic), run)
+        check_holds(self._topics.config(new.topic), run)
         if not next_runs_ms(new.cron, new.timezone, now_ms, 1):
             raise InvalidRequest(f"{new.cron!r} never comes", field="cron", hint="there is no such date")
         shard = await self._delay.shard_of(new.topic)

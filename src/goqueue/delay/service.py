@@ -20,7 +20,7 @@ from goqueue.delay.driver import Driver
 from goqueue.delay.index import Row
 from goqueue.delay.records import Slot, SlotKey, SlotState
 from goqueue.delay.store import BATCH_BYTES_MAX, BATCH_RECORDS_MAX, Pair, Store
-from goqueue.delay.targets import check_takes, size_of
+from goqueue.delay.targets import check_holds, size_of
 from goqueue.delay.values import DUE_MS_MAX, Delayed, DelayedWhole, DelayStats, Held, SlotId
 from goqueue.errors import (
     CoordinatorUnavailable,
@@ -132,7 +132,7 @@ class DelayService:
             try:
                 if partition >= len(found.partitions):
                     raise PartitionNotFound(topic, partition)
-                check_takes(config, slot)
+                check_holds(config, slot)
             except GoQueueError as error:
                 if all_or_none:
                     raise

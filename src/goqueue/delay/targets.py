@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from goqueue.broker.batch_checks import keyless
+from goqueue.broker.deduplication import digest_of
 from goqueue.delay.records import Fire, FireKey, Slot, SlotKey, SlotState
 from goqueue.delay.store import Pair
-from goqueue.errors import MessageTooLarge
+from goqueue.errors import InvalidRecord, MessageTooLarge
 from goqueue.metadata.topic_config import TopicConfig
 
 # What one batch to a topic may hold, whatever the topic allows.
@@ -80,6 +81,17 @@ def size_of(slot: Slot) -> int:
     for name, value in slot.headers:
         size += 10 + len(name.encode()) + len(value or b"")
     return size
+
+
+def check_holds(config: TopicConfig, slot: Slot) -> None:
+    """Refuse a message that is not to be held back, or that its topic would refuse."""
+    if config.dedup_window_ms and digest_of(slot.headers) is not None:
+        raise InvalidRecord(
+            "a delayed message cannot have a deduplication id: its window would be over when it is delivered",
+            field="deduplication_id",
+            hint="leave the id out, and cancel the first message instead of sending a second",
+        )
+    check_takes(config, slot)
 
 
 def check_takes(config: TopicConfig, slot: Slot) -> None:

@@ -40,9 +40,7 @@ async def hold(
         try:
             one = _held(body, message, make_record, index, now_ms)
         except InvalidRequest as error:
-            if isinstance(message, MessageIn) and not (error.field or "").startswith("messages["):
-                error.field = f"messages[{index}].{error.field}"
-            results[index] = failure(error)
+            results[index] = failure(_placed(error, message, index))
             if len(messages) == 1:
                 raise
         else:
@@ -59,9 +57,9 @@ async def hold(
                     deliverAt=format_time(one.due_ms),
                 )
             elif len(messages) == 1:
-                raise outcome
+                raise _placed(outcome, messages[index], index)
             else:
-                results[index] = failure(outcome)
+                results[index] = failure(_placed(outcome, messages[index], index))
     return results
 
 
@@ -77,9 +75,7 @@ def dues_in_transaction(
         try:
             dues.append(_due(body, message, now_ms))
         except InvalidRequest as error:
-            if isinstance(message, MessageIn):
-                error.field = f"messages[{index}].{error.field}"
-            raise
+            raise _placed(error, message, index) from None
     return dues
 
 
@@ -96,6 +92,15 @@ def refuse_sequence() -> InvalidRequest:
 def failure(error: GoQueueError) -> PublishResult:
     """The result of a message that was refused."""
     return PublishResult(error=detail_of(error), status=wire_of(error).http)
+
+
+def _placed(error: GoQueueError, message: MessageIn | Publish, index: int) -> GoQueueError:
+    """The error, its field named as the sender sees it."""
+    if isinstance(error, InvalidRequest) and isinstance(message, MessageIn):
+        field = error.field or ""
+        if field and not field.startswith("messages["):
+            error.field = f"messages[{index}].{field}"
+    return error
 
 
 def _held(body: Publish, message: MessageIn | Publish, make_record: MakeRecord, index: int, now_ms: int) -> Held | None:
@@ -119,11 +124,5 @@ def _due(body: Publish, message: MessageIn | Publish, now_ms: int) -> int | None
             "a delayed message is stamped when it is delivered",
             field="timestamp",
             hint="leave the timestamp out, or put it into a header",
-        )
-    if message.deduplication_id is not None:
-        raise InvalidRequest(
-            "a delayed message cannot have a deduplication_id: its window would be over when it is delivered",
-            field="deduplication_id",
-            hint="leave the id out, and cancel the first message instead of sending a second",
         )
     return due_ms
