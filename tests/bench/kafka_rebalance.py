@@ -96,6 +96,17 @@ def let_one_more_join(address: str, protocol: str, heartbeat_ms: int, count: int
     with RawClient(address) as client:
         client.create_topic(TOPIC, PARTITIONS)
     members = [Member(address, "rebalance", protocol, heartbeat_ms) for _ in range(count)]
+    try:
+        return _time_the_last(members, heartbeat_ms, cpu)
+    finally:
+        for member in members:
+            member.stop()
+        for member in members:
+            if member.is_alive():
+                member.join(10)
+
+
+def _time_the_last(members: Sequence[Member], heartbeat_ms: int, cpu: Callable[[], float]) -> Joined:
     *first, last = members
     for member in first:
         member.start()
@@ -112,10 +123,6 @@ def let_one_more_join(address: str, protocol: str, heartbeat_ms: int, count: int
     cpu_ms = (cpu() - cpu_before) * 1000
     paused = sum(len(member.lost & member.owned) for member in first)
     moved = sum(len(had - member.owned) for had, member in zip(before, first, strict=True))
-    for member in members:
-        member.stop()
-    for member in members:
-        member.join(10)
     return Joined(seconds, cpu_ms, paused, moved)
 
 
