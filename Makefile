@@ -70,7 +70,7 @@ bench-kafka: $(READY) ## Kafka clients against us and against a broker that stor
 bench-http: $(READY) ## the HTTP API and the Python client
 	$(BIN)/python -m tests.bench.bench_http
 
-bench-peers: $(READY) ## beside Apache Kafka, NATS, Redis and RabbitMQ, as far as installed; PEERS_ARGS="--full --publish"
+bench-peers: $(READY) ## beside Apache Kafka, NATS, Redis and RabbitMQ, as far as installed; PEERS_ARGS="--resume --publish"
 	$(BIN)/python -m tests.bench.peers $(PEERS_ARGS)
 
 peers-install: $(READY) ## get the brokers and clients that bench-peers compares with

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from tests.bench.peers import common
-from tests.bench.peers.report import Finding, bars, markdown
-from tests.bench.peers.turns import Sample
+from tests.bench.peers.findings import Finding
 
 ROOT = Path(__file__).parents[2]
 
 
-def run_harness(out: Path, *arguments: str) -> tuple[str, str, dict]:
-    command = [sys.executable, "-m", "tests.bench.peers", "--smoke", "--out", str(out), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=280, check=False)
+def command(out: Path, *arguments: str) -> list[str]:
+    return [sys.executable, "-m", "tests.bench.peers", "--smoke", "--out", str(out), *arguments]
+
+
+def found_in(out: Path) -> Finding:
+    return Finding.from_json((out / "peers.json").read_text())
+
+
+def run_harness(out: Path, *arguments: str) -> tuple[str, str, Finding]:
+    done = subprocess.run(command(out, *arguments), capture_output=True, text=True, cwd=ROOT, timeout=280, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout, done.stderr, json.loads((out / "peers.json").read_text())
+    return done.stdout, done.stderr, found_in(out)
 
 
 def test_the_smoke_run_measures_us_and_whoever_starts_quickly(tmp_path):
@@ -27,10 +33,10 @@ def test_the_smoke_run_measures_us_and_whoever_starts_quickly(tmp_path):
         tmp_path, "--peers", "goqueue", "goqueue-http", "null", "redis", "--only", "100B", "latency-200"
     )
 
-    produced = {one["peer"]: one["figures"]["produce_per_s"] for one in found["samples"] if one["workload"] == "100 B"}
+    produced = {one.peer: one.figures["produce_per_s"] for one in found.samples() if one.workload == "100 B"}
     assert {"GoQueue, Kafka wire", "GoQueue, HTTP", "null broker"} <= produced.keys()
     assert all(rate > 0 for rate in produced.values())
-    consumed = {one["peer"]: one["figures"]["consume_per_s"] for one in found["samples"] if one["workload"] == "100 B"}
+    consumed = {one.peer: one.figures["consume_per_s"] for one in found.samples() if one.workload == "100 B"}
     # A client that waits for messages that nobody sent would be at a hundred or so.
     assert min(consumed.values()) > 500
     assert "produce 100 B, share of the null broker" in printed
@@ -45,7 +51,49 @@ def test_a_peer_that_is_not_installed_is_left_out_with_a_word_on_how_to_get_it(t
 
     assert "left out: Apache Kafka needs" in said
     assert "Not taken part: Apache Kafka (needs" in printed
-    assert [one["peer"] for one in found["samples"]] == ["GoQueue, Kafka wire"]
+    assert [one.peer for one in found.samples()] == ["GoQueue, Kafka wire"]
+
+
+def test_a_run_that_was_ended_keeps_what_it_measured_and_is_gone_on_with(tmp_path):
+    arguments = ["--peers", "goqueue", "--only", "start-up", "latency-200"]
+    with subprocess.Popen(command(tmp_path, *arguments), cwd=ROOT, stderr=subprocess.PIPE, text=True) as interrupted:
+        deadline = time.monotonic() + 60
+        while not (tmp_path / "peers.json").exists() or not found_in(tmp_path).measured:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        interrupted.terminate()
+        said = interrupted.communicate(timeout=60)[1]
+    before = found_in(tmp_path)
+
+    _, _, after = run_harness(tmp_path, *arguments, "--resume")
+
+    assert interrupted.returncode == 143
+    assert "1 of 2 workloads are in" in said
+    assert "**Not run yet:** latency-200." not in (tmp_path / "peers.md").read_text()
+    assert before.not_run() == ["latency-200"]
+    assert after.not_run() == []
+    assert after.measured[0] == before.measured[0]
+
+
+def test_logs_take_turns_and_one_that_does_not_fit_the_disk_is_refused_before_anything_starts(tmp_path):
+    arguments = ["--peers", "goqueue", "--only", "log"]
+
+    printed, _, found = run_harness(tmp_path, *arguments, "--log-gib", "0.05", "0.02")
+    refused = subprocess.run(
+        command(tmp_path / "none", *arguments, "--log-gib", "1000000"),
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=60,
+        check=False,
+    )
+
+    assert found.workloads() == ["0.02 GiB in the log", "0.05 GiB in the log"]
+    assert "| 0.05 GiB in the log against 0.02 GiB in the log: CPU per message |" in printed
+    assert refused.returncode == 2
+    assert "logs of 1e+06 GiB need 1020002.0 GiB" in refused.stderr
+    assert "give smaller ones to --log-gib" in refused.stderr
+    assert not (tmp_path / "none").exists()
 
 
 @pytest.mark.slow
@@ -53,13 +101,14 @@ def test_a_peer_that_is_not_installed_is_left_out_with_a_word_on_how_to_get_it(t
 def test_the_smoke_run_measures_everything_that_is_installed(tmp_path):
     _, _, found = run_harness(tmp_path)
 
-    workloads = {one["workload"] for one in found["samples"]}
-    assert {"start-up", "100 B", "latency at 200/s", "durable", "fan-out to 5 groups", "10 partitions"} <= workloads
+    assert found.not_run() == []
+    workloads = {"start-up", "100 B", "latency at 200/s", "durable", "fan-out to 5 groups", "10 partitions"}
+    assert workloads <= set(found.workloads())
 
 
 def test_the_command_line_runs_the_same_harness(tmp_path):
-    command = [str(Path(sys.executable).parent / "goqueue"), "bench", "peers", "--help"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    program = [str(Path(sys.executable).parent / "goqueue"), "bench", "peers", "--help"]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=60, check=True)
 
     assert "--publish" in done.stdout
 
@@ -92,17 +141,3 @@ def test_late_messages_are_made_up_for_and_keep_their_due_time(monkeypatch):
     dues = [due for batch in sent for due in batch]
     assert dues == pytest.approx([number / 10 for number in range(10)])
     assert len(sent[2]) == 5
-
-
-def test_the_report_says_first_what_was_not_met():
-    samples = [
-        Sample("100 B", "GoQueue, Kafka wire", number, {"produce_per_s": 80.0 + number}) for number in range(3)
-    ] + [Sample("100 B", "Apache Kafka", number, {"produce_per_s": 100.0 + number}) for number in range(3)]
-    found = Finding({"python": "3"}, "command", "quick", [], {"RabbitMQ": "needs it"}, samples)
-
-    text = markdown(found)
-
-    assert [bar.met for bar in bars(found)] == [False]
-    assert text.splitlines()[2] == "**Not met:** produce 100 B, times Apache Kafka: 0.80 (bar ≥ 1)."
-    assert "Not taken part: RabbitMQ (needs it)." in text
-    assert "| Apache Kafka | 101 |" in text

@@ -24,11 +24,11 @@ from crc32c import crc32c
 DISTINCT = 1000
 # What a queue consumer takes at a time, with every client.
 QUEUE_BATCH = 500
-SECONDS_MAX = 600.0
+SECONDS_MAX = 300.0
 # No message for so long while some are missing: they are lost.
 QUIET_SECONDS_MAX = 20.0
 # Messages of the first seconds are not counted: a compiler of a virtual machine is still at work.
-WARM_UP_SECONDS = 3.0
+WARM_UP_SECONDS = 2.0
 
 
 class Wrong(AssertionError):
@@ -131,6 +131,9 @@ def finish(process: subprocess.Popen[str]) -> dict[str, Any]:
     except subprocess.TimeoutExpired:
         process.kill()
         out, complaint = process.communicate()
+    finally:
+        # Whoever stops the run stops its clients.
+        process.kill()
     if process.returncode != 0 or not out.strip():
         last = complaint.strip().splitlines()[-12:]
         raise Wrong("the client failed:\n" + "\n".join(last))

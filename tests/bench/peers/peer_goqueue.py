@@ -29,6 +29,7 @@ class GoQueueKafka(_GoQueue):
 
     name = "GoQueue, Kafka wire"
     load = "load_kafka"
+    pace = 1_000_000
     offers = frozenset({"latency", "durable", "fan-out", "partitions", "queue", "rebalance"})
 
     @contextmanager
@@ -44,6 +45,7 @@ class GoQueueHttp(_GoQueue):
 
     name = "GoQueue, HTTP"
     load = "load_http"
+    pace = 60_000
     offers = frozenset({"latency", "durable", "queue", "delay", "priorities"})
 
     @contextmanager

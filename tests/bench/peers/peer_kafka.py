@@ -28,6 +28,7 @@ class ApacheKafka:
 
     name = "Apache Kafka"
     load = "load_kafka"
+    pace = 1_000_000
     durability = "flush.messages=1, acks=all"
     offers = frozenset({"latency", "durable", "fan-out", "partitions", "rebalance"})
 

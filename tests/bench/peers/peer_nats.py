@@ -16,6 +16,7 @@ class NatsJetStream:
 
     name = "NATS JetStream"
     load = "load_nats"
+    pace = 8_000
     durability = "sync_interval: always"
     offers = frozenset({"latency", "durable", "queue", "fan-out"})
 

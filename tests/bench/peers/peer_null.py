@@ -20,6 +20,7 @@ class NullBroker:
 
     name = "null broker"
     load = "load_kafka"
+    pace = 1_000_000
     durability = "none"
     offers = frozenset({"ceiling"})
 

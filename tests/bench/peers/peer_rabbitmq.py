@@ -18,6 +18,7 @@ SERVER = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 
 class _RabbitMq:
     load = "load_rabbitmq"
+    pace = 8_000
     kind = ""
 
     def missing(self) -> str | None:

@@ -16,6 +16,7 @@ class RedisStreams:
 
     name = "Redis Streams"
     load = "load_redis"
+    pace = 60_000
     durability = "appendfsync always"
     offers = frozenset({"latency", "durable", "queue", "fan-out"})
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.bench.peers.report import TITLES, Finding
+from tests.bench.peers.findings import Finding
+from tests.bench.peers.report import TITLES
 
 PERCENTILES = ("p50_ms", "p99_ms", "p999_ms")
 

@@ -45,6 +45,8 @@ class Peer(Protocol):
 
     name: str
     load: str
+    # Messages of 100 B that the client is good for in a second, about: slow ones get fewer (`scale.messages_for`).
+    pace: int
     # What "durable" means here, for the report.
     durability: str
     # Which workloads it offers beyond produce and consume: "latency", "durable", "queue", ...

@@ -1,73 +1,59 @@
 """One run of the harness, and how it is kept fair: all peers take turns.
 
 Every peer's server runs for the whole time; only the one whose turn it is has work. The first
-round is thrown away, so that virtual machines are warm. Who begins changes from round to round.
+round of a kind of work is thrown away for every server, so that virtual machines are warm. Who
+begins changes from round to round. Whoever fails is out of the workload, with all its figures.
 """
 
 from __future__ import annotations
 
+import os
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
 
-from tests.bench.peers.common import Wrong
+from tests.bench.peers.findings import Failure, Measured, Sample
+from tests.bench.peers.scale import Scale
 from tests.bench.peers.servers import Peer, Server
 
-
-@dataclass(frozen=True, slots=True)
-class Scale:
-    """How much is done."""
-
-    name: str
-    rounds: int
-    # Messages by their size in bytes.
-    messages: dict[int, int]
-    slow_messages: int
-    rates: tuple[int, ...]
-    latency_seconds: float
-    partitions: tuple[int, ...]
-    log_gib: tuple[int, ...] = ()
-
-
-SMOKE = Scale("smoke", 1, {100: 2_000}, 1_000, (200,), 0.5, (1, 10))
-QUICK = Scale("quick", 3, {100: 200_000, 1000: 100_000, 10_000: 20_000}, 20_000, (1000, 5000), 3, (1, 10, 100))
-FULL = Scale(
-    "full", 5, {100: 2_000_000, 1000: 600_000, 10_000: 60_000}, 50_000, (1000, 5000), 20, (1, 10, 100), (1, 10)
-)
-SCALES = {scale.name: scale for scale in (SMOKE, QUICK, FULL)}
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """What one peer did in one round."""
-
-    workload: str
-    peer: str
-    round: int
-    figures: dict[str, float]
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
 class Run:
-    """One run of the harness: who takes part, how much is done, and what came of it."""
+    """Who takes part, how much is done, and what came of the workload that is under way."""
 
     peers: Sequence[Peer]
     scale: Scale
     directory: str | None
     on_step: Callable[[str], None]
     samples: list[Sample] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
     _topics: int = 0
-    _running: dict[tuple[str, bool], tuple[Peer, Server]] = field(default_factory=dict)
-    _stack: ExitStack = field(default_factory=ExitStack)
+    _running: dict[tuple[str, bool], tuple[ExitStack, Server]] = field(default_factory=dict)
+    # Which server has done which kind of work before.
+    _warm: set[tuple[Server, str]] = field(default_factory=set)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stack.close()
+        with ExitStack() as ending:
+            for stack, _server in self._running.values():
+                ending.push(stack)
+
+    def measure(self, name: str, workload: Callable[[Self], None]) -> Measured:
+        """All of one workload, or nothing: it is no figure before all its rounds are done."""
+        self.samples, self.failures = [], []
+        at, load = datetime.now(UTC).isoformat(timespec="seconds"), os.getloadavg()[0]
+        started = time.monotonic()
+        workload(self)
+        return Measured(name, at, round(time.monotonic() - started, 1), load, self.samples, self.failures)
 
     def topic(self) -> str:
         """A name that was not used before."""
@@ -78,15 +64,33 @@ class Run:
         """The peers that can do this."""
         return [peer for peer in self.peers if what in peer.offers]
 
+    def count(self, peer: Peer, size: int, most: int) -> int:
+        """How many messages of this size are a fair piece of work for the peer's client."""
+        return self.scale.messages_for(peer.pace, size, most)
+
+    def is_out(self, peer: Peer) -> bool:
+        """Whether it has failed in this workload."""
+        return any(one.peer == peer.name for one in self.failures)
+
+    def attempt(self, peer: Peer, work: Callable[[], T]) -> T | None:
+        """What came of it; None if it went wrong: then the peer is out, and the others go on without it."""
+        try:
+            return work()
+        except Exception as error:  # noqa: BLE001 - whatever a broker or its client breaks down with
+            self.failures.append(Failure(peer.name, f"{type(error).__name__}: {error}"))
+            self.samples[:] = [one for one in self.samples if one.peer != peer.name]
+            # The next workload begins with a server that has not been through this.
+            for durable in (False, True):
+                stack, _ = self._running.pop((peer.name, durable), (ExitStack(), None))
+                stack.close()
+            return None
+
     def servers(self, peers: Sequence[Peer], *, durable: bool = False) -> list[tuple[Peer, Server]]:
-        """All of them, running until the end of the run."""
+        """All of them that start, running until the end of the run."""
         for peer in peers:
-            if (peer.name, durable) not in self._running:
-                self._running[peer.name, durable] = (
-                    peer,
-                    self._stack.enter_context(self.server(peer, durable=durable)),
-                )
-        return [self._running[peer.name, durable] for peer in peers]
+            if (peer.name, durable) not in self._running and not self.is_out(peer):
+                self.attempt(peer, lambda peer=peer: self._start(peer, durable=durable))
+        return [(peer, self._running[peer.name, durable][1]) for peer in peers if (peer.name, durable) in self._running]
 
     @contextmanager
     def server(self, peer: Peer, *, durable: bool = False) -> Iterator[Server]:
@@ -104,17 +108,31 @@ class Run:
         servers: Sequence[tuple[Peer, Server]],
         work: Callable[[Peer, Server], dict[str, float]],
         *,
-        warm_up: bool = True,
+        kind: str | None = None,
     ) -> None:
-        """Every peer once per round; the warm-up round is done and forgotten."""
-        first = -1 if warm_up and self.scale is not SMOKE else 0
-        for number in range(first, self.scale.rounds):
-            order = servers if number % 2 == 0 else list(reversed(servers))
-            for peer, server in order:
-                self.on_step(f"{workload}: {peer.name}, " + (f"round {number + 1}" if number >= 0 else "warm-up"))
-                try:
-                    figures = work(peer, server)
-                except Wrong as error:
-                    raise Wrong(f"{workload}, {peer.name}: {error}") from error
-                if number >= 0:
+        """Every peer once per round; a server that is new to this kind of work does a round before, which is forgotten.
+
+        Without a kind nothing is forgotten.
+        """
+        cold = [(peer, server) for peer, server in servers if kind and (server, kind) not in self._warm]
+        if self.scale.name != "smoke":
+            for peer, server in cold:
+                self._turn(peer, server, work, f"{workload}: {peer.name}, warm-up")
+        self._warm |= {(server, kind or "") for _, server in cold}
+        for number in range(self.scale.rounds):
+            for peer, server in servers if number % 2 == 0 else list(reversed(servers)):
+                figures = self._turn(peer, server, work, f"{workload}: {peer.name}, round {number + 1}")
+                if figures is not None:
                     self.samples.append(Sample(workload, peer.name, number, figures))
+
+    def _turn(
+        self, peer: Peer, server: Server, work: Callable[[Peer, Server], dict[str, float]], step: str
+    ) -> dict[str, float] | None:
+        if self.is_out(peer):
+            return None
+        self.on_step(step)
+        return self.attempt(peer, lambda: work(peer, server))
+
+    def _start(self, peer: Peer, *, durable: bool) -> None:
+        stack = ExitStack()
+        self._running[peer.name, durable] = (stack, stack.enter_context(self.server(peer, durable=durable)))

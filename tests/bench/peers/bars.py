@@ -1,0 +1,77 @@
+"""What was promised, and what was measured of it. Ratios are of the same round."""
+
+from __future__ import annotations
+
+from tests.bench.measure import Bar, at_least, at_most, told
+from tests.bench.peers.findings import Finding
+
+OURS, OURS_HTTP, KAFKA, NULL = "GoQueue, Kafka wire", "GoQueue, HTTP", "Apache Kafka", "null broker"
+NATS, REDIS, RABBIT = "NATS JetStream", "Redis Streams", "RabbitMQ, quorum queue"
+SIZES = ("100 B", "1000 B", "10000 B")
+LOG = "GiB in the log"
+COST = "cpu_s_per_million"
+NOT_MEASURED = "not measured"
+
+
+def bars(found: Finding) -> list[Bar]:
+    """All of them; one without a figure says so, and is neither met nor missed."""
+    return [*_wire(found), *_durable_and_queue(found), *_growth(found)]
+
+
+def is_measured(bar: Bar) -> bool:
+    """Whether there is a figure."""
+    return bar.figure != NOT_MEASURED
+
+
+def _wire(found: Finding) -> list[Bar]:
+    rows = []
+    for size in SIZES:
+        for figure, what in (("produce_per_s", "produce"), ("consume_per_s", "consume")):
+            null, kafka = (found.ratio(size, OURS, theirs, figure) for theirs in (NULL, KAFKA))
+            rows.append(_least(f"{what} {size}, share of the null broker", null, 0.85))
+            rows.append(_least(f"{what} {size}, times Apache Kafka", kafka, 1.0))
+        rows.append(_most(f"CPU of {size}, times Apache Kafka", found.ratio(size, OURS, KAFKA, COST), 1.0))
+    late = found.ratio("latency at 5000/s", OURS, KAFKA, "p99_ms")
+    rows.append(_most("p99 at 5,000/s, times Apache Kafka", late, 1.0))
+    start = found.ratio("start-up", KAFKA, OURS, "start_s")
+    rows.append(_least("start-up, Apache Kafka's time as a multiple of ours", start, 5.0))
+    rebalance = found.ratio("rebalance", OURS, KAFKA, "rebalance_s")
+    rows.append(_most("rebalance by cooperative-sticky, times Apache Kafka", rebalance, 1.0))
+    return rows
+
+
+def _durable_and_queue(found: Finding) -> list[Bar]:
+    rows = [
+        _least(f"durable produce, times {name}", found.ratio("durable", OURS, name, "produce_per_s"), 1.0)
+        for name in (KAFKA, RABBIT, NATS, REDIS)
+    ]
+    for name in (RABBIT, NATS, REDIS):
+        # The share group is the fastest way from Python; HTTP is told beside it.
+        ours, http = (found.ratio("receive and ack", path, name, "receive_ack_per_s") for path in (OURS, OURS_HTTP))
+        rows.append(_least(f"receive and ack in a share group, times {name}", ours, 1.0))
+        rows += [told(f"receive and ack over HTTP, times {name}", http)] if http is not None else []
+    off = found.median("priority shares", OURS_HTTP, "share_points_off")
+    rows.append(_most("priority shares, distance from the weights", off, 2.0, unit=" points"))
+    return rows
+
+
+def _growth(found: Finding) -> list[Bar]:
+    rows = []
+    logs = [name for name in found.workloads() if name.endswith(LOG)]
+    small, large = (logs[0], logs[-1]) if len(logs) > 1 else ("1 GiB", "the largest log")
+    what = f"{large} against {small}: CPU per message"
+    rows.append(_most(what, found.growth(small, large, OURS, COST), 1.1))
+    theirs = found.growth(small, large, KAFKA, COST)
+    rows += [told(f"{what}, Apache Kafka", theirs)] if theirs is not None else []
+    one, many = (found.median(f"{count} partitions", OURS, COST) for count in (1, 100))
+    spread = many / one if one and many else None
+    rows.append(_most("100 partitions against 1: CPU per message", spread, 1.3))
+    return rows
+
+
+def _least(what: str, value: float | None, bar: float) -> Bar:
+    return Bar(what, NOT_MEASURED, f"≥ {bar:g}") if value is None else at_least(what, value, bar)
+
+
+def _most(what: str, value: float | None, bar: float, *, unit: str = "") -> Bar:
+    return Bar(what, NOT_MEASURED, f"≤ {bar:g}{unit}") if value is None else at_most(what, value, bar, unit=unit)
