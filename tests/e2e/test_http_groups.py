@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import socket
 import threading
 
 import pytest
@@ -163,6 +164,22 @@ class TestPolling:
 
         assert sorted(int(message["value"]) for message in first) == list(range(10))
         assert [message["value"] for message in second] == ["10"]
+
+    def test_an_answer_that_nobody_read_can_be_asked_for_again(self, http, broker, group, topic):
+        http.publish(topic, "a", "b", partition=0)
+        member = join(http, group, topic)
+        path = f"/groups/{group}/poll?member_id={member['member_id']}&generation={member['generation']}&timeout=2s"
+        host, port = broker.http.rsplit(":", 1)
+        with socket.create_connection((host, int(port))) as gone:
+            gone.sendall(f"GET {path} HTTP/1.1\r\nHost: {broker.http}\r\n\r\n".encode())
+
+        again = http.get(f"{path}&again=true")
+        assert [one["value"] for one in again["messages"]] == ["a", "b"]
+
+    def test_to_read_again_is_for_those_whose_place_the_broker_keeps(self, http, group, topic):
+        member = join(http, group, topic)
+        body = {**_of(member), "positions": {topic: {"0": 0}}, "again": True}
+        assert http.refused("POST", f"/groups/{group}/poll", body)[1]["field"] == "again"
 
     def test_a_member_that_joins_again_begins_at_what_was_committed(self, http, group, topic):
         """Its last commit may have been refused for its old generation: then what it had read must come again."""

@@ -1,15 +1,16 @@
 """Polling as a member: records of the partitions that are the member's own.
 
 Where a member stands is kept in memory and begins at what its group committed; a member
-that keeps its own positions names them instead. Nothing is read for whom the group does
-not know, or knows under another generation.
+that keeps its own positions names them instead. It moves on when what was read has been sent,
+and a member that did not get it reads it again by asking so. Nothing is read for whom the group
+does not know, or knows under another generation.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from goqueue.broker.queries import EARLIEST, LATEST, PartitionQueries
@@ -49,7 +50,22 @@ class Poll:
     wait_ms: int
     from_latest: bool = False
     positions: Mapping[TopicPartition, int] | None = None
+    # Read once more from where the last poll began: its answer was lost.
+    again: bool = False
     paused: Collection[TopicPartition] = frozenset()
+
+
+# Beside each position the topic that it was reached in: one made again under the name begins anew (W31).
+_Places = dict[TopicPartition, tuple[UUID, int]]
+
+
+@dataclass(slots=True)
+class _Standing:
+    """Where a member's last poll began, and where it ended. It counts as ended once it is sent."""
+
+    began: _Places = field(default_factory=dict)
+    ended: _Places = field(default_factory=dict)
+    is_sent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +75,11 @@ class Polled:
     records: dict[TopicPartition, list[Record]]
     next_offsets: dict[TopicPartition, int]
     generation: int
+    _standing: _Standing
+
+    def sent(self) -> None:
+        """The member has been sent this: its next poll reads on behind it."""
+        self._standing.is_sent = True
 
 
 class GroupPolls:
@@ -77,18 +98,26 @@ class GroupPolls:
         self._queries = queries
         self._reads = reads
         self._clock = clock
-        # Beside each position the topic that it was reached in: one made again under the name begins anew (W31).
-        self._held: OrderedDict[tuple[str, str], dict[TopicPartition, tuple[UUID, int]]] = OrderedDict()
+        self._held: OrderedDict[tuple[str, str], _Standing] = OrderedDict()
 
     async def poll(self, poll: Poll) -> Polled:
-        """Records of the member's partitions, waiting for the first up to `wait_ms`."""
+        """Records of the member's partitions, waiting for the first up to `wait_ms`.
+
+        Whoever hands them on says so by `sent`; without that the next poll begins here again.
+        """
         until_ms = self._clock.monotonic_ms() + poll.wait_ms
+        known, standing = self._known(poll), _Standing()
         while True:
             described = await self._groups.describe(poll.group)
             if described.queue is not None:
                 raise GroupModeMismatch(poll.group, Mode.QUEUE)
             owned, generation = await self._owned(described, poll.member_id, poll.generation)
-            positions = await self._positions(poll, owned - frozenset(poll.paused))
+            positions = await self._positions(poll, self._offsets(known), owned - frozenset(poll.paused))
+            # What is paused keeps its place; what is no longer owned may have been read on by another.
+            known = {at: place for at, place in {**known, **self._places(positions)}.items() if at in owned}
+            standing.began = {at: standing.began.get(at, place) for at, place in known.items()}
+            if poll.positions is None:
+                self._remember(poll, standing)
             left_ms = max(0, until_ms - self._clock.monotonic_ms())
             found = await self._reads.read(
                 positions,
@@ -98,14 +127,12 @@ class GroupPolls:
                 isolation=Isolation.READ_COMMITTED,
             )
             next_offsets = {at: self._next(at, one, poll) for at, one in found.items()}
-            if poll.positions is None:
-                self._remember(poll, next_offsets, owned)
+            # Control records and compacted holes move a position without bringing a record.
+            known.update(self._places(next_offsets))
             records = {at: one.records for at, one in found.items() if one.records}
             if records or left_ms <= _SLICE_MS:
-                return Polled(records, next_offsets, generation)
-            if poll.positions is not None:
-                # Control records and compacted holes move a position without bringing a record.
-                poll = _moved(poll, next_offsets)
+                standing.ended = known
+                return Polled(records, next_offsets, generation, standing)
 
     async def assignment(self, group: str, member_id: str, generation: int) -> tuple[frozenset[TopicPartition], int]:
         """What the member owns now; refused to strangers and under an old generation (L51)."""
@@ -156,8 +183,9 @@ class GroupPolls:
                 return assigned_partitions(member.assignment), described.generation
         raise UnknownMember(f"{member_id!r} is not a member of group {described.group!r}")
 
-    async def _positions(self, poll: Poll, wanted: frozenset[TopicPartition]) -> dict[TopicPartition, int]:
-        known = self._held_by(poll) if poll.positions is None else poll.positions
+    async def _positions(
+        self, poll: Poll, known: Mapping[TopicPartition, int], wanted: frozenset[TopicPartition]
+    ) -> dict[TopicPartition, int]:
         positions = {at: known[at] for at in wanted if at in known}
         fresh = sorted(wanted - positions.keys())
         if fresh:
@@ -180,29 +208,30 @@ class GroupPolls:
             raise found.error
         return found.next_offset
 
-    def _held_by(self, poll: Poll) -> dict[TopicPartition, int]:
-        held = self._held.get((poll.group, poll.member_id), {})
-        return {at: offset for at, (topic_id, offset) in held.items() if self._id_of(at.topic) == topic_id}
+    def _known(self, poll: Poll) -> _Places:
+        """Where the member stands, by its own word or by ours."""
+        if poll.positions is not None:
+            return self._places(poll.positions)
+        standing = self._held.get((poll.group, poll.member_id))
+        if standing is None:
+            return {}
+        return standing.ended if standing.is_sent and not poll.again else standing.began
 
-    def _id_of(self, topic: str) -> UUID | None:
-        found = self._topics.find(topic)
-        return None if found is None else found.topic_id
+    def _places(self, offsets: Mapping[TopicPartition, int]) -> _Places:
+        found = {at: (self._topics.find(at.topic), offset) for at, offset in offsets.items()}
+        return {at: (topic.topic_id, offset) for at, (topic, offset) in found.items() if topic is not None}
 
-    def _remember(
-        self, poll: Poll, next_offsets: Mapping[TopicPartition, int], owned: Collection[TopicPartition]
-    ) -> None:
+    def _offsets(self, places: _Places) -> dict[TopicPartition, int]:
+        found = {at: (self._topics.find(at.topic), place) for at, place in places.items()}
+        return {
+            at: offset
+            for at, (topic, (topic_id, offset)) in found.items()
+            if topic is not None and topic.topic_id == topic_id
+        }
+
+    def _remember(self, poll: Poll, standing: _Standing) -> None:
         key = (poll.group, poll.member_id)
-        # What is paused keeps its place; what is no longer owned may have been read on by another.
-        kept = {at: held for at, held in self._held.get(key, {}).items() if at in owned}
-        for at, offset in next_offsets.items():
-            topic_id = self._id_of(at.topic)
-            if topic_id is not None:
-                kept[at] = (topic_id, offset)
-        self._held[key] = kept
+        self._held[key] = standing
         self._held.move_to_end(key)
         if len(self._held) > _MEMBERS_MAX:
             self._held.popitem(last=False)
-
-
-def _moved(poll: Poll, next_offsets: Mapping[TopicPartition, int]) -> Poll:
-    return replace(poll, positions={**(poll.positions or {}), **next_offsets})

@@ -35,6 +35,8 @@ async def polled(
     *,
     from_latest: bool = False,
     paused: frozenset[TopicPartition] = frozenset(),
+    again: bool = False,
+    is_sent: bool = True,
 ) -> list[bytes | None]:
     poll = Poll(
         "billing",
@@ -45,8 +47,11 @@ async def polled(
         wait_ms=0,
         from_latest=from_latest,
         paused=paused,
+        again=again,
     )
     found = await services.group_polls.poll(poll)
+    if is_sent:
+        found.sent()
     return [record.value for records in found.records.values() for record in records]
 
 
@@ -77,5 +82,56 @@ def test_a_partition_that_is_paused_keeps_its_place() -> None:
         assert await polled(services, member, from_latest=True, paused=paused) == []
         await publish(services, b"b", b"c")
         assert await polled(services, member, from_latest=True) == [b"b", b"c"]
+
+    assert SimNode(1, CONFIG).live(story)
+
+
+def test_what_could_not_be_sent_is_read_again() -> None:
+    async def story(services: Services) -> None:
+        await create(services, b"a")
+        member = await join(services)
+        assert await polled(services, member) == [b"a"]
+        await publish(services, b"b")
+        assert await polled(services, member, is_sent=False) == [b"b"]
+        await publish(services, b"c")
+        assert await polled(services, member) == [b"b", b"c"]
+        assert await polled(services, member) == []
+
+    assert SimNode(1, CONFIG).live(story)
+
+
+def test_a_member_that_began_at_the_end_begins_there_again_when_its_poll_was_lost() -> None:
+    """Nothing is committed: at the end of the log it would miss what has come since."""
+
+    async def story(services: Services) -> None:
+        await create(services, b"old")
+        member = await join(services)
+        assert await polled(services, member, from_latest=True, is_sent=False) == []
+        await publish(services, b"a")
+        assert await polled(services, member, from_latest=True) == [b"a"]
+
+    assert SimNode(1, CONFIG).live(story)
+
+
+def test_a_member_asks_again_for_what_was_lost_on_its_way() -> None:
+    async def story(services: Services) -> None:
+        await create(services, b"a")
+        member = await join(services)
+        assert await polled(services, member) == [b"a"]
+        await publish(services, b"b")
+        assert await polled(services, member) == [b"b"]
+        await publish(services, b"c")
+        assert await polled(services, member, again=True) == [b"b", b"c"]
+        assert await polled(services, member, again=True) == [b"b", b"c"]
+        assert await polled(services, member) == []
+
+    assert SimNode(1, CONFIG).live(story)
+
+
+def test_to_ask_again_first_of_all_is_to_begin() -> None:
+    async def story(services: Services) -> None:
+        await create(services, b"a")
+        member = await join(services)
+        assert await polled(services, member, again=True) == [b"a"]
 
     assert SimNode(1, CONFIG).live(story)

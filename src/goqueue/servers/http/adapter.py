@@ -42,6 +42,7 @@ def adapt(
         started = loop_time()
         heard(request.protocol)
         request_id = request.headers.get(_REQUEST_ID, "")[:_REQUEST_ID_CHARS_MAX] or new_request_id()
+        answer: Any = None
         try:
             answer = await route.handle(services, await decode(route, request, decoder, body_seconds_max))
             response = respond(answer)
@@ -59,6 +60,10 @@ def adapt(
             response.headers[_REQUEST_ID] = request_id
             if cors_origin:
                 response.headers["Access-Control-Allow-Origin"] = cors_origin
+        if isinstance(answer, Answer) and answer.sent is not None:
+            await response.prepare(request)
+            await response.write_eof()
+            answer.sent()
         seconds = loop_time() - started
         times.add(seconds)
         if access_log:

@@ -308,12 +308,14 @@ class RebalanceStats(Reply):
 class PollBody(Body):
     """What a member wants to read. With `positions` a stream's member keeps its own place.
 
+    `again` reads once more from where the member's last poll began, for one whose answer was lost.
     `visibility`, such as `2m`, is for members of a queue: how long the messages are theirs.
     """
 
     member_id: MemberName
     generation: int
     positions: OffsetMap | None = None
+    again: bool = False
     paused: tuple[PartitionRef, ...] = ()
     visibility: Annotated[str, Meta(max_length=20)] | None = None
     timeout_ms: Annotated[int, Meta(ge=0, le=60_000)] = 30_000

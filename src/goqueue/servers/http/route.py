@@ -36,6 +36,8 @@ class Answer:
     status: int
     body: Any
     headers: Mapping[str, str] = field(default_factory=dict)
+    # Called once the reply has been handed to a connection that was still there.
+    sent: Callable[[], None] | None = None
 
 
 _CHANGING = frozenset({"POST", "PUT", "PATCH"})

@@ -25,13 +25,13 @@ from goqueue.servers.http.group_types import (
 )
 from goqueue.servers.http.message_json import message_of, queued_message
 from goqueue.servers.http.queue_poll import QueuePoll, poll_queue
-from goqueue.servers.http.route import Call, Route
+from goqueue.servers.http.route import Answer, Call, Route
 from goqueue.servers.http.routes.groups import parse_offsets, refs
 from goqueue.servers.services import Services
 
 
 class PollQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """A poll whose positions the broker keeps."""
+    """A poll whose positions the broker keeps; `again` repeats the last one, whose answer was lost."""
 
     member_id: str
     generation: int
@@ -40,6 +40,7 @@ class PollQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     max_bytes: Annotated[int, Meta(ge=1, le=52_428_800)] = 4 * 1024 * 1024
     auto_offset_reset: Literal["earliest", "latest"] = "earliest"
     visibility: Annotated[str, Meta(max_length=20)] | None = None
+    again: bool = False
 
 
 class MemberQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -89,7 +90,7 @@ async def leave(services: Services, call: Call) -> Done:
     return Done(status="left")
 
 
-async def poll_held(services: Services, call: Call) -> PollReply:
+async def poll_held(services: Services, call: Call) -> PollReply | Answer:
     """Read on where the broker remembers the member to be; or, from a queue, take messages."""
     query: PollQuery = call.query
     wait_ms = parse_duration_ms(query.timeout, "timeout", maximum_ms=services.config.http.wait_ms_max)
@@ -105,18 +106,21 @@ async def poll_held(services: Services, call: Call) -> PollReply:
                 max_bytes=query.max_bytes,
                 wait_ms=wait_ms,
                 from_latest=query.auto_offset_reset == "latest",
+                again=query.again,
             )
         )
     )
 
 
-async def poll(services: Services, call: Call) -> PollReply:
+async def poll(services: Services, call: Call) -> PollReply | Answer:
     """Read on where the member says it is; or, from a queue, take messages."""
     body: PollBody = call.body
     if await _is_queue(services, call.path["group"], body.visibility):
         if body.positions is not None:
             raise InvalidRequest("a queue group has receipts instead of positions", field="positions")
         return await _take(services, call, body, body.timeout_ms)
+    if body.positions is not None and body.again:
+        raise InvalidRequest("positions say where to read, so nothing is read again by itself", field="again")
     return _reply(
         await services.group_polls.poll(
             Poll(
@@ -128,6 +132,7 @@ async def poll(services: Services, call: Call) -> PollReply:
                 wait_ms=body.timeout_ms,
                 from_latest=body.auto_offset_reset == "latest",
                 positions=None if body.positions is None else dict(parse_offsets(body.positions)),
+                again=body.again,
                 paused=frozenset(TopicPartition(one.topic, one.partition) for one in body.paused),
             )
         )
@@ -158,6 +163,8 @@ async def _is_queue(services: Services, group: str, visibility: str | None) -> b
 
 
 async def _take(services: Services, call: Call, asked: PollQuery | PollBody, wait_ms: int) -> PollReply:
+    if asked.again:
+        raise InvalidRequest("what a member of a queue group does not settle comes again by itself", field="again")
     paused = asked.paused if isinstance(asked, PollBody) else ()
     found, generation = await poll_queue(
         services,
@@ -175,12 +182,13 @@ async def _take(services: Services, call: Call, asked: PollQuery | PollBody, wai
     return PollReply(messages=[queued_message(one) for one in found], next_offsets={}, generation=generation)
 
 
-def _reply(polled: Polled) -> PollReply:
+def _reply(polled: Polled) -> Answer:
     next_offsets: dict[str, dict[str, int]] = {}
     for at, offset in polled.next_offsets.items():
         next_offsets.setdefault(at.topic, {})[str(at.partition)] = offset
     messages = [message_of(at.topic, at.partition, one) for at, records in polled.records.items() for one in records]
-    return PollReply(messages=messages, next_offsets=next_offsets, generation=polled.generation)
+    reply = PollReply(messages=messages, next_offsets=next_offsets, generation=polled.generation)
+    return Answer(200, reply, sent=polled.sent)
 
 
 _REFUSALS = (400, 404, 409, 429, 503)
