@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from tests.e2e.process import BrokerProcess
 from tests.e2e.test_docs import BLOCK, ROOT, run
@@ -13,8 +15,10 @@ from tests.e2e.test_docs import BLOCK, ROOT, run
     ("page", "told"),
     [("pipelines", ['"name":"orders"', "wrote orders.svg", "spark-submit"]), ("bulk-jobs", ["wrote", "offset_gaps"])],
 )
-def test_a_page_works_from_top_to_bottom(broker: BrokerProcess, page: str, told: list[str]) -> None:
+def test_a_page_works_from_top_to_bottom(broker: BrokerProcess, tmp_path: Path, page: str, told: list[str]) -> None:
     text = (ROOT / "docs" / "howto" / f"{page}.md").read_text()
+    assert "/tmp/goqueue-" in text
+    text = text.replace("/tmp/goqueue-", f"{tmp_path}/goqueue-")
 
     shown = "\n".join(run(language, code, broker) for language, code in BLOCK.findall(text))
 
