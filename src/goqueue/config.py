@@ -82,7 +82,7 @@ class LogConfig:
     max_message_bytes: int = setting(16 * MIB, "Largest batch a topic takes.", minimum=1)
     open_segments_max: int = setting(512, "Sealed segments kept open at once.", minimum=8)
     producer_window_batches: int = setting(5, "Batches per producer whose retries are recognised.", minimum=1)
-    producer_expiry_ms: int = setting(7 * 24 * 3600 * 1000, "Idle time after which a producer is forgotten.", minimum=1)
+    producer_expiry_ms: int = setting(24 * 3600 * 1000, "Idle time after which a producer is forgotten.", minimum=1)
     tombstone_retention_ms: int = setting(24 * 3600 * 1000, "How long a deletion outlives compaction.", minimum=0)
     compaction_dirty_ratio: float = setting(
         0.5, "Share of uncompacted bytes that starts compaction.", minimum=0.0, maximum=1.0

@@ -205,6 +205,17 @@ def test_the_power_cut_at_every_single_step(part: int) -> None:
         assert story.node.live(story.check), f"step {step}"
 
 
+def test_the_power_comes_back_when_idle_producers_would_be_forgotten() -> None:
+    """The driver recognises what it had appended before the cut by its producer id: a stop must not cost it that."""
+    whole = SmallStory(1)
+    assert whole.node.live(whole.play)
+    for step in range(1, whole.node.files.faults.steps + 1, 3):
+        story = SmallStory(step)
+        story.node.live(story.play, crash_at_step=step)
+        story.node.clock.advance(days=30)
+        assert story.node.live(story.check), f"step {step}"
+
+
 async def _schedule_story(services: Services) -> None:
     if services.topics.find("bills") is None:
         await services.topics.create(NewTopic("bills", partitions=2))

@@ -59,7 +59,7 @@ class PartitionLog:
         # Not `or`: an empty cache is a cache.
         cache = cache if cache is not None else SegmentCache(_OWN_OPEN_SEGMENTS)
         state, report = recover(files, directory, settings=settings, topic_id=topic_id, cache=cache)
-        state.producers.expire(now_ms)
+        state.opened_ms = now_ms
         return cls(state, report)
 
     # --- what it is -------------------------------------------------------------------

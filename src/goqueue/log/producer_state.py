@@ -56,7 +56,7 @@ class ProducerState:
 
     __slots__ = ("_first_open", "_first_unstable", "_open", "_producers", "_unsettled", "expiry_ms", "window_batches")
 
-    def __init__(self, window_batches: int = 5, expiry_ms: int = 7 * 24 * 3600 * 1000) -> None:
+    def __init__(self, window_batches: int = 5, expiry_ms: int = 24 * 3600 * 1000) -> None:
         self.window_batches = window_batches
         self.expiry_ms = expiry_ms
         self._producers: dict[int, ProducerEntry] = {}

@@ -15,6 +15,10 @@ from goqueue.log.segment_names import PRODUCER_SNAPSHOT, offsets_of
 from goqueue.log.snapshots import snapshot_path
 from goqueue.log.state import LogState
 
+# A stop is no idleness: who was in the middle of something has so long after the start to send it again,
+# the broker's own producers above all, whose delayed messages and dead letters must not be stored twice.
+PRODUCER_GRACE_MS = 10 * 60_000
+
 
 def delete_before(state: LogState, offset: int) -> int:
     """Let the log start at `offset`; returns the new start. Whole segments below it are deleted."""
@@ -52,7 +56,8 @@ def drop_below_start(state: LogState) -> int:
 
 def apply_retention(state: LogState, now_ms: int) -> int:
     """Delete what is too old or too much; returns the number of segments deleted."""
-    state.producers.expire(now_ms)
+    if now_ms - state.opened_ms >= PRODUCER_GRACE_MS:
+        state.producers.expire(now_ms)
     if state.sync.poison is not None:
         return 0
     segments = state.segments.current.all

@@ -27,4 +27,4 @@ class LogSettings:
     compaction_dirty_ratio: float = 0.5
     min_compaction_lag_ms: int = 0
     producer_window_batches: int = 5
-    producer_expiry_ms: int = 7 * DAY_MS
+    producer_expiry_ms: int = DAY_MS

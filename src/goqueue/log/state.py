@@ -48,6 +48,7 @@ class LogState:
     start_offset: int
     end_offset: int
     high_watermark: int
+    opened_ms: int = 0
     damage: tuple[CorruptFrame, ...] = ()
     # The recovery point on the disk. It must reach a segment before anything in that is promised.
     recorded: LogPoint | None = None
