@@ -12,7 +12,8 @@ from confluent_kafka import Consumer, Producer
 from prometheus_client.parser import text_string_to_metric_families
 from tests.e2e.http import Http
 
-from goqueue.node import metrics
+from goqueue.node import metrics, storage_metrics
+from goqueue.node.series import Series
 
 
 @pytest.fixture
@@ -90,7 +91,8 @@ def test_every_series_that_is_declared_is_fed(http, broker):
     for consumer in connected:
         consumer.close()
 
-    declared = [one for one in vars(metrics).values() if isinstance(one, metrics.Series)]
+    modules = (metrics, storage_metrics)
+    declared = [one for module in modules for one in vars(module).values() if isinstance(one, Series)]
     assert len(declared) > 20
     for series in declared:
         family = found.get(f"goqueue_{series.name}")
@@ -101,6 +103,13 @@ def test_every_series_that_is_declared_is_fed(http, broker):
 # Series that stay at nought as long as nothing goes wrong; each has its own test where it does.
 QUIET = {
     "storage_fsync_errors",
+    "storage_fsync_whole_disk",
+    "storage_segments_deleted",
+    "storage_compactions",
+    "storage_records_compacted",
+    "storage_checkpoints",
+    "storage_housekeeping_errors",
+    "storage_damaged_frames",
     "consumer_revocation_timeouts",
     "broker_delayed_messages_expired",
     "transactions_timed_out",

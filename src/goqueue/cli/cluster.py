@@ -57,8 +57,8 @@ def health(output: Output = Format.table, server: Server = None, context: Contex
     found = with_client(look, server, context)
     if output is Format.table:
         typer.echo(f"status: {found['status']}")
-        show(found.get("checks", []), output, ["name", "ok", "problem"])
+        show(found.get("checks", []), output, ["name", "ok", "problem", "warning"])
     else:
         show(found, output)
-    if found["status"] != "ok":
+    if found["status"] == "unavailable":
         raise typer.Exit(REFUSED)

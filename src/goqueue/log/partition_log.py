@@ -81,8 +81,12 @@ class PartitionLog:
 
     @property
     def damage(self) -> tuple[CorruptFrame, ...]:
-        """What recovery found unsound before the tail. It is still there."""
-        return self._state.damage
+        """What recovery, readers and compaction found unsound before the tail, as far as it is still there."""
+        state = self._state
+        if not state.damage:
+            return ()
+        files = {segment.path for segment in state.segments.current.all} | {gap.where for gap in state.segments.gaps}
+        return tuple(one for one in state.damage if one.where in files)
 
     @property
     def start_offset(self) -> int:
@@ -263,7 +267,10 @@ class PartitionLog:
 
     def end_compaction(self, compaction: Compaction) -> CompactionReport | None:
         """Put the outcome of a pass in place; None if the log changed meanwhile and it was thrown away."""
-        return compacting.finish(self._state, compaction)
+        report = compacting.finish(self._state, compaction)
+        if report is not None and report.damage is not None:
+            self._state.note_damage(report.damage)
+        return report
 
     # --- syncing ----------------------------------------------------------------------
 
@@ -306,4 +313,8 @@ class PartitionLog:
             reader = Reader(offset, max_bytes=max_bytes, upper=min(upper, end), frames=frames, nowait=nowait)
             return reader.read(segments, state.segments.gaps)
 
-        return state.segments.search(look)
+        try:
+            return state.segments.search(look)
+        except CorruptFrame as damage:
+            state.note_damage(damage)
+            raise

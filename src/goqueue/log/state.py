@@ -30,6 +30,8 @@ from goqueue.records import AbortedTransaction
 _CONTROL = int(Flags.CONTROL)
 _COMMIT = int(Flags.COMMIT)
 _MIXED_LANES = int(Flags.MIXED_LANES)
+# Damage that is remembered; beyond it, more of the same tells an operator nothing new.
+_DAMAGE_MAX = 100
 
 
 @dataclass(slots=True)
@@ -58,6 +60,13 @@ class LogState:
     # Whether the checkpoint on the disk says "closed in order" of exactly this state.
     is_closed_clean: bool = False
     _compacted_to: int | None = None
+
+    def note_damage(self, found: CorruptFrame) -> None:
+        """Remember damage that somebody came upon, so that it can be shown."""
+        known = {(one.where, one.position) for one in self.damage}
+        if len(known) < _DAMAGE_MAX and (found.where, found.position) not in known:
+            # A copy: the one that was raised holds on to the frames of whoever was reading.
+            self.damage = (*self.damage, CorruptFrame(found.where, found.position, found.reason))
 
     def compacted_to(self) -> int:
         """Below this offset no key has two records."""

@@ -41,7 +41,7 @@ from goqueue.node.flusher import Flusher
 from goqueue.node.health import HealthChecks
 from goqueue.node.housekeeping import Housekeeping
 from goqueue.node.listening import CannotListen
-from goqueue.node.metrics_page import MetricsPage
+from goqueue.node.metrics_page import MetricsPage, Storage
 from goqueue.node.node import Node, Running
 from goqueue.node.offload import ThreadOffload
 from goqueue.node.reports import report_dead_letters, report_delay, report_marker, report_shard
@@ -217,9 +217,8 @@ async def _wire(
         transactions=transactions,
         delivery=delivery,
         delay=delay,
-        flusher=flusher.stats,
+        storage=Storage(topics, partitions, flusher.stats, housekeeping.stats, files.free_bytes),
         request_times=request_times,
-        free_bytes=files.free_bytes,
     )
     health = HealthChecks(files, metadata, partitions, config.durability)
     services = Services(

@@ -29,7 +29,7 @@ class HealthChecks:
             Check("listeners", None if self.serving else "the node is starting or stopping"),
             Check("metadata", "it takes no changes since a sync failed" if self._metadata.poisoned else None),
             Check("disk", self._disk_problem()),
-            Check("logs", self._log_problem()),
+            Check("logs", self._log_problem(), self._damage()),
         )
 
     def _disk_problem(self) -> str | None:
@@ -45,5 +45,15 @@ class HealthChecks:
         poisoned = [str(one.key) for one in self._partitions.all_open() if one.log.poisoned]
         if not poisoned:
             return None
-        shown = ", ".join(poisoned[:5]) + (", ..." if len(poisoned) > 5 else "")
-        return f"{len(poisoned)} of them take no writes since a sync failed: {shown}"
+        return f"{len(poisoned)} of them take no writes since a sync failed: {_some(poisoned)}"
+
+    def _damage(self) -> str | None:
+        damaged = {str(one.key): one.log.damage for one in self._partitions.all_open() if one.log.damage}
+        if not damaged:
+            return None
+        first = next(iter(damaged.values()))[0]
+        return f"{len(damaged)} of them have damaged frames, which are not served: {_some([*damaged])}; {first.hint}"
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")

@@ -47,6 +47,8 @@ class Housekeeping:
         self._durability = durability
         # How far each log was safe when its last checkpoint was written.
         self._checkpointed: dict[PartitionLog, int] = {}
+        # The damage of each log, by file and position, that is in our own log already.
+        self._told: dict[PartitionLog, set[tuple[str, int]]] = {}
         self._jobs: list[asyncio.Task[None]] = []
         self._passes: set[asyncio.Task[None]] = set()
 
@@ -69,6 +71,7 @@ class Housekeeping:
         for place in self._partitions.on_disk():
             await self._guarded(place, self._clean_partition)
             await asyncio.sleep(0)
+        self._told = {one.log: self._told[one.log] for one in self._partitions.all_open() if one.log in self._told}
 
     async def checkpoint(self) -> None:
         """Shorten the recovery of every log that has grown since its last checkpoint."""
@@ -81,6 +84,7 @@ class Housekeeping:
 
     async def _clean_partition(self, partition: Partition) -> None:
         log, now_ms = partition.log, self._clock.now_ms()
+        self._tell_damage(partition)
         deleted = log.apply_retention(now_ms)
         if deleted:
             self.stats.segments_deleted += deleted
@@ -112,6 +116,22 @@ class Housekeeping:
         )
         if report.damage is not None:
             _log.error("%s: compaction stops before a damaged frame: %s", partition.key, report.damage)
+
+    def _tell_damage(self, partition: Partition) -> None:
+        """Say once what a crash cost a log, and whatever damage its readers came upon since."""
+        log = partition.log
+        if log not in self._told and log.recovery.cut_bytes:
+            _log.warning(
+                "%s: a crash left a write incomplete, %d bytes were cut: %s",
+                partition.key,
+                log.recovery.cut_bytes,
+                log.recovery.cut_where,
+            )
+        told = self._told.setdefault(log, set())
+        for one in log.damage:
+            if (one.where, one.position) not in told:
+                told.add((one.where, one.position))
+                _log.error("%s: %s; %s", partition.key, one, one.hint)
 
     async def _checkpoint_partition(self, partition: Partition) -> None:
         synced_end = partition.log.synced_end

@@ -22,15 +22,15 @@ from goqueue.groups.descriptions import ClassicDescription
 from goqueue.groups.service import GroupService
 from goqueue.groups.statistics import DURATION_BUCKETS_MS
 from goqueue.node.delivery_metrics import delivery_metrics
-from goqueue.node.flusher import FlusherStats
+from goqueue.node.metrics_page import Storage
 from goqueue.node.series import PREFIX, Series
+from goqueue.node.storage_metrics import storage_metrics
 from goqueue.servers.request_times import BUCKETS_SECONDS, RequestTimes
 from goqueue.transactions.service import TransactionService
 from goqueue.transactions.statistics import END_BUCKETS_SECONDS
 
 _TOPIC = ("topic",)
 _GROUP = ("consumer_group",)
-_PARTITION = ("topic", "partition")
 _POSITION = ("topic", "partition", "consumer_group")
 
 PUBLISHED = Series("broker_messages_published", "Messages stored.", _TOPIC)
@@ -47,15 +47,6 @@ DELAYED_FIRED = Series("broker_delayed_messages_fired", "Held back messages that
 DELAYED_CANCELLED = Series("broker_delayed_messages_canceled", "Held back messages that were cancelled.", _TOPIC)
 DELAYED_PENDING = Series("broker_delayed_messages_pending", "Messages that wait until they are due.", _TOPIC)
 DELAYED_EXPIRED = Series("broker_delayed_messages_expired", "Due messages that their topic did not take.", _TOPIC)
-LOG_SIZE = Series("storage_log_size_bytes", "Bytes on disk.", _TOPIC)
-SEGMENTS = Series("storage_segments", "Segments of the partitions in use.", _TOPIC)
-LOG_START = Series("storage_log_start_offset", "First offset held, of partitions in use.", _PARTITION)
-LOG_END = Series("storage_log_end_offset", "Offset of the next record, of partitions in use.", _PARTITION)
-FSYNCS = Series("storage_fsync", "Logs brought to the disk.")
-FSYNC_ROUNDS = Series("storage_fsync_rounds", "Rounds of syncs, each for everyone who waited.")
-FSYNC_SECONDS = Series("storage_fsync_seconds", "Time spent in rounds of syncs.")
-FSYNC_ERRORS = Series("storage_fsync_errors", "Syncs that failed.")
-DISK_FREE = Series("storage_disk_free_bytes", "Space left on the data directory's disk.")
 COMMITTED = Series("consumer_committed_offset", "Offset that a group has committed.", _POSITION)
 LAG = Series("consumer_lag", "Messages between a group's commit and the end.", _POSITION)
 MEMBERS = Series("consumer_group_members", "Members of a group.", _GROUP)
@@ -87,9 +78,8 @@ class Metrics:
         transactions: TransactionService,
         delivery: DeliveryService,
         delay: DelayService,
-        flusher: FlusherStats,
+        storage: Storage,
         request_times: RequestTimes,
-        free_bytes: Callable[[], int],
         connections: Callable[[], int],
     ) -> None:
         self._topics = topics
@@ -98,15 +88,14 @@ class Metrics:
         self._transactions = transactions
         self._delivery = delivery
         self._delay = delay
-        self._flusher = flusher
+        self._storage = storage
         self._request_times = request_times
-        self._free_bytes = free_bytes
         self._connections = connections
 
     async def __call__(self) -> bytes:
         """The page, in Prometheus' text format."""
         waited = [*await self._consumers(), *await self._ended(), *await delivery_metrics(self._delivery)]
-        return page([*self._broker(), *self._delayed(), *self._storage(), *waited])
+        return page([*self._broker(), *self._delayed(), *storage_metrics(self._storage), *waited])
 
     def _delayed(self) -> Iterator[Metric]:
         stats = self._delay.stats()
@@ -135,25 +124,6 @@ class Metrics:
         for labels, histogram in self._request_times.items():
             family.add_metric(labels, _buckets(BUCKETS_SECONDS, histogram.counts), histogram.seconds)
         yield family
-
-    def _storage(self) -> Iterator[Metric]:
-        sizes = {
-            topic.name: sum(self._partitions.size_bytes(topic.name, one) for one in range(len(topic.partitions)))
-            for topic in self._topics.list()
-        }
-        yield LOG_SIZE.gauge(((topic,), size) for topic, size in sizes.items())
-        in_use = sorted(self._partitions.all_open(), key=lambda one: one.key)
-        segments: dict[str, int] = {}
-        for place in in_use:
-            segments[place.topic_name] = segments.get(place.topic_name, 0) + len(place.log.segments)
-        yield SEGMENTS.gauge(((topic,), count) for topic, count in segments.items())
-        yield LOG_START.gauge(((one.topic_name, str(one.id)), one.log.start_offset) for one in in_use)
-        yield LOG_END.gauge(((one.topic_name, str(one.id)), one.log.end_offset) for one in in_use)
-        yield FSYNCS.counter([((), self._flusher.logs_synced)])
-        yield FSYNC_ROUNDS.counter([((), self._flusher.rounds)])
-        yield FSYNC_SECONDS.counter([((), self._flusher.seconds)])
-        yield FSYNC_ERRORS.counter([((), self._flusher.failures)])
-        yield DISK_FREE.gauge([((), self._free_bytes())])
 
     async def _ended(self) -> list[Metric]:
         counted = self._transactions.statistics

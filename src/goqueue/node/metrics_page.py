@@ -3,7 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
+
+from goqueue.broker.partitions import Partitions
+from goqueue.broker.topics import TopicService
+from goqueue.node.flusher import FlusherStats
+from goqueue.node.housekeeping import HousekeepingStats
+
+
+class Storage(NamedTuple):
+    """What counts on the way to the disk."""
+
+    topics: TopicService
+    partitions: Partitions
+    flusher: FlusherStats
+    housekeeping: HousekeepingStats
+    free_bytes: Callable[[], int]
 
 
 class MetricsPage:

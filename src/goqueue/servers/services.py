@@ -43,10 +43,14 @@ class NodeIdentity:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing the node must have in order to serve; `problem` is None while it has it."""
+    """One thing the node must have in order to serve; `problem` is None while it has it.
+
+    A `warning` is for the operator: the node serves, though not all that it should.
+    """
 
     name: str
     problem: str | None = None
+    warning: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ import pytest
 
 from goqueue.broker.topics import NewTopic
 from goqueue.config import Config, DurabilityConfig
-from goqueue.errors import GoQueueError
+from goqueue.errors import CorruptFrame, GoQueueError
 from goqueue.node.assemble import assemble
-from goqueue.records import Acks, NewRecord
+from goqueue.records import Acks, NewRecord, TopicPartition
 from goqueue.servers.services import Services
 from goqueue.testing.clock import ManualClock, seeded_rng
 from goqueue.testing.memory_files import MemoryFiles
@@ -23,6 +23,11 @@ def clock() -> ManualClock:
 async def start(files: MemoryFiles, clock: ManualClock, config: Config | None = None) -> Services:
     node = assemble(config or Config(), files=files, clock=clock, rng=seeded_rng(1), offload=InlineOffload())
     return (await node.start()).services
+
+
+async def page(services: Services) -> str:
+    assert services.metrics is not None
+    return (await services.metrics()).decode()
 
 
 def problems(services: Services) -> dict[str, str]:
@@ -47,6 +52,42 @@ async def test_a_log_whose_sync_failed_is_named(clock: ManualClock) -> None:
     result = await services.publish.publish_records("orders", [NewRecord(None, b"x")], acks=Acks.ALL)
     assert result[0].error is not None
     assert problems(services) == {"logs": "1 of them take no writes since a sync failed: orders-0"}
+
+
+@simulated
+async def test_damage_that_was_found_is_shown_though_the_node_serves(clock: ManualClock) -> None:
+    files = MemoryFiles()
+    services = await start(files, clock)
+    await services.topics.create(NewTopic("orders", 1))
+    await services.topics.create(NewTopic("sound", 1))
+    for topic in ("orders", "sound"):
+        await services.publish.publish_records(topic, [NewRecord(None, b"x")], acks=Acks.ALL)
+    place = TopicPartition("orders", 0)
+    assert [check.warning for check in services.checks()] == [None] * 4
+
+    files.flip_bit("logs/orders/0/00000000000000000000.log", 60)
+    read = await services.reads.read({place: 0}, limit=1, max_bytes=1000)
+
+    assert isinstance(read[place].error, CorruptFrame)
+    (warning,) = [check.warning for check in services.checks() if check.warning is not None]
+    assert warning.startswith("1 of them have damaged frames, which are not served: orders-0; run 'goqueue log verify'")
+    assert problems(services) == {}
+    assert 'goqueue_storage_damaged_frames{topic="orders"} 1.0' in await page(services)
+
+
+@simulated
+async def test_damage_that_retention_took_away_is_shown_no_more(clock: ManualClock) -> None:
+    files = MemoryFiles()
+    services = await start(files, clock)
+    await services.topics.create(NewTopic("orders", 1))
+    await services.publish.publish_records("orders", [NewRecord(None, b"x")], acks=Acks.ALL)
+    files.flip_bit("logs/orders/0/00000000000000000000.log", 60)
+    await services.reads.read({TopicPartition("orders", 0): 0}, limit=1, max_bytes=1000)
+    assert any(check.warning for check in services.checks())
+    log = services.fetch._partitions.get("orders", 0).log
+    log.roll()
+    log.delete_before(log.end_offset)
+    assert not any(check.warning for check in services.checks())
 
 
 @simulated

@@ -165,3 +165,26 @@ async def test_a_full_disk_refuses_writes_serves_reads_and_recovers(clock: Manua
         await publish(services, b"key", b"room again")
         assert (await stored(services))[-1] == (b"key", b"room again")
         assert all(one.problem is None for one in services.checks())
+
+
+@simulated
+async def test_damage_is_told_once_and_what_was_done_is_counted(
+    clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    files = MemoryFiles()
+    async with running(files, clock) as services:
+        await services.topics.create(NewTopic("orders", 1, config={"retention.ms": "10000", "segment.ms": "1000"}))
+        await publish(services, b"key", b"value")
+        files.flip_bit("logs/orders/0/00000000000000000000.log", 60)
+        assert await stored(services) == []
+        await asyncio.sleep(5)
+        told = [one.getMessage() for one in caplog.records if one.levelname == "ERROR"]
+        assert len(told) == 1
+        assert "orders-0: logs/orders/0/00000000000000000000.log is damaged at byte 0" in told[0]
+        assert services.metrics is not None
+        assert b"goqueue_storage_segments_deleted_total 0.0" in await services.metrics()
+        await asyncio.sleep(30)
+        page = await services.metrics()
+        assert b"goqueue_storage_segments_deleted_total 1.0" in page
+        assert b"goqueue_storage_housekeeping_errors_total 0.0" in page
+        assert b'goqueue_storage_damaged_frames{topic="orders"} 0.0' in page

@@ -15,15 +15,16 @@ from goqueue.servers.services import Services
 
 
 class CheckResult(Reply):
-    """One check; `problem` says what is missing."""
+    """One check; `problem` says what is missing, `warning` what an operator should look at."""
 
     name: str
     ok: bool
     problem: str | None = None
+    warning: str | None = None
 
 
 class Health(Reply):
-    """The verdict and what led to it."""
+    """The verdict (ok, degraded or unavailable) and what led to it."""
 
     status: str
     checks: list[CheckResult]
@@ -44,9 +45,15 @@ async def live(services: Services, _call: Call) -> Health:  # noqa: ARG001
 
 async def ready(services: Services, _call: Call) -> Answer:
     """Everything the node needs in order to serve is there."""
-    checks = [CheckResult(name=one.name, ok=one.problem is None, problem=one.problem) for one in services.checks()]
-    failed = any(not one.ok for one in checks)
-    return Answer(503 if failed else 200, Health(status="unavailable" if failed else "ok", checks=checks))
+    checks = [
+        CheckResult(name=one.name, ok=one.problem is None, problem=one.problem, warning=one.warning)
+        for one in services.checks()
+    ]
+    if any(not one.ok for one in checks):
+        return Answer(503, Health(status="unavailable", checks=checks))
+    # It serves all but what is damaged: to take it out of service would make everything unavailable.
+    degraded = any(one.warning is not None for one in checks)
+    return Answer(200, Health(status="degraded" if degraded else "ok", checks=checks))
 
 
 async def version(services: Services, _call: Call) -> Version:
