@@ -15,6 +15,7 @@ from typing import Any, Self
 
 from goqueue.client.background import end_task
 from goqueue.client.errors import ClientError, ConsumerClosed, RequestRefused
+from goqueue.client.heart import Heart
 from goqueue.client.membership import Changes, Membership
 from goqueue.client.positions import Positions
 from goqueue.client.transport import Transport, quoted
@@ -22,11 +23,6 @@ from goqueue.client.types import Message, PollReply, decode_message
 from goqueue.records import TopicPartition
 
 RebalanceCallback = Callable[[frozenset[TopicPartition]], Awaitable[None] | None]
-
-# Answers that mean: you are no longer who you were in this group.
-_LOST_MEMBERSHIP = frozenset({"unknown_member", "fenced_member_epoch", "illegal_generation", "group_not_found"})
-# The group has moved on and we have not heard yet: the next heartbeat tells.
-_STALE_EPOCH = "stale_member_epoch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +53,7 @@ class Consumer:
         self._member = Membership(transport, group, self._options.client_id, list(topics), kind={"mode": "stream"})
         self._positions = Positions()
         self._paused: set[TopicPartition] = set()
-        self._lock = asyncio.Lock()
-        self._heart: asyncio.Task[None] | None = None
+        self._heart = Heart(self._member, joined=self._joined, changed=self._apply)
         self._committer: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -66,8 +61,7 @@ class Consumer:
 
     async def start(self) -> None:
         """Join the group and begin to beat."""
-        await self._rejoin()
-        self._heart = asyncio.create_task(self._beat())
+        await self._heart.start()
         if self._options.auto_commit:
             self._committer = asyncio.create_task(self._commit_now_and_then())
 
@@ -76,7 +70,7 @@ class Consumer:
         if self._closed:
             return
         self._closed = True
-        await end_task(self._heart)
+        await self._heart.stop()
         await end_task(self._committer)
         # Closing is coming back: what was handed out last has been dealt with.
         self._positions.settle()
@@ -137,7 +131,7 @@ class Consumer:
                 "POST", f"/groups/{quoted(self._group)}/poll", PollReply, body=body, repeatable=True, wait_ms=timeout_ms
             )
         except RequestRefused as refused:
-            await self._recover(refused)
+            await self._heart.recover(refused)
             return
         owned = self._member.owned
         self._positions.take_in(
@@ -227,34 +221,7 @@ class Consumer:
 
     # --- membership ------------------------------------------------------------------
 
-    async def _beat(self) -> None:
-        while True:
-            await asyncio.sleep(self._member.heartbeat_ms / 1000)
-            # While the broker is away we keep beating: the session may outlive the gap.
-            with suppress(ClientError):
-                await self._beat_once()
-
-    async def _beat_once(self) -> None:
-        try:
-            async with self._lock:
-                changes = await self._member.heartbeat()
-                if changes.revoked or changes.assigned:
-                    await self._apply(changes)
-        except RequestRefused as refused:
-            await self._recover(refused)
-
-    async def _recover(self, refused: RequestRefused) -> None:
-        """What a refusal calls for: a new membership, a heartbeat that brings our epoch up to date, or its report."""
-        if refused.code in _LOST_MEMBERSHIP:
-            async with self._lock:
-                await self._rejoin()
-        elif refused.code == _STALE_EPOCH:
-            await self._beat_once()
-        else:
-            raise refused
-
-    async def _rejoin(self) -> None:
-        changes = await self._member.join()
+    async def _joined(self, changes: Changes) -> None:
         self._positions.forget(changes.revoked)
         await _call(self._options.on_revoked, changes.revoked)
         await _call(self._options.on_assigned, changes.assigned)

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import suppress
 from typing import Any, Protocol
 
-from goqueue.client.background import end_task
 from goqueue.client.errors import ClientError, RequestRefused
-from goqueue.client.membership import Membership
+from goqueue.client.heart import Heart
+from goqueue.client.membership import Changes, Membership
 from goqueue.client.transport import Transport, quoted
 from goqueue.client.types import ReceiveReply, WireMessage
-
-# Answers that mean: you are no longer who you were in this group.
-LOST_MEMBERSHIP = frozenset({"unknown_member", "fenced_member_epoch", "illegal_generation", "group_not_found"})
-STALE_EPOCH = "stale_member_epoch"
 
 
 class QueueSource(Protocol):
@@ -93,17 +88,15 @@ class GroupSource:
         self.group = group
         self._transport = transport
         self._member = Membership(transport, group, client_id, topics, kind={"mode": "queue", **kind})
-        self._lock = asyncio.Lock()
-        self._heart: asyncio.Task[None] | None = None
+        self._heart = Heart(self._member, joined=_nothing, changed=self._member.acknowledge)
 
     async def start(self) -> None:
         """Join, and begin to beat."""
-        await self._member.join()
-        self._heart = asyncio.create_task(self._beat())
+        await self._heart.start()
 
     async def close(self) -> None:
         """Leave: what we held goes back to the group."""
-        await end_task(self._heart)
+        await self._heart.stop()
         with suppress(ClientError):
             await self._member.leave()
 
@@ -122,7 +115,7 @@ class GroupSource:
                 "POST", f"/groups/{quoted(self.group)}/poll", ReceiveReply, body=body, repeatable=True, wait_ms=wait_ms
             )
         except RequestRefused as refused:
-            await self._recover(refused)
+            await self._heart.recover(refused)
             return []
         return reply.messages
 
@@ -130,28 +123,6 @@ class GroupSource:
         """What the group's policy says."""
         return await policy_visibility_ms(self._transport, self.group, topic)
 
-    async def _beat(self) -> None:
-        while True:
-            await asyncio.sleep(self._member.heartbeat_ms / 1000)
-            # While the broker is away we keep beating: the session may outlive the gap.
-            with suppress(ClientError):
-                await self._beat_once()
 
-    async def _beat_once(self) -> None:
-        try:
-            async with self._lock:
-                changes = await self._member.heartbeat()
-                if changes.revoked or changes.assigned:
-                    # Leases are the messages', not the partitions': what we hold of a lost one we may still settle.
-                    await self._member.acknowledge(changes)
-        except RequestRefused as refused:
-            await self._recover(refused)
-
-    async def _recover(self, refused: RequestRefused) -> None:
-        if refused.code in LOST_MEMBERSHIP:
-            async with self._lock:
-                await self._member.join()
-        elif refused.code == STALE_EPOCH:
-            await self._beat_once()
-        else:
-            raise refused
+async def _nothing(_changes: Changes) -> None:
+    """Leases are the messages', not the partitions': what we hold of a lost one we may still settle."""
