@@ -35,21 +35,17 @@ def settle(command: Settle, now_ms: int, leases: dict[int, list[Any]], changes: 
     settled: dict[Queue, set[int]] = {}
     outcomes: list[ShareSettled] = []
     for share in command.shares:
-        lease = leases.get(share.lease_id)
-        if lease is None:
-            outcomes.append(ShareSettled(None, frozenset(share.offsets), "", None, dies=False))
+        found = _claimed(share, leases, settled)
+        if found is None:
+            outcomes.append(_unknown(share))
             continue
-        queue: Queue = lease[0]
-        done = settled.setdefault(queue, set())
-        good = _good(queue, share, done)
-        done.update(good)
+        queue, good = found
         refused = _NONE if len(good) == len(share.offsets) else frozenset(share.offsets).difference(good)
         if len(set(share.offsets)) < len(share.offsets):
             good = sorted(set(good))
         taken, next_ms, dies = "", None, False
         if good:
-            found = changes.setdefault(queue, [])
-            taken, next_ms, dies = _act(queue, share, good, now_ms, command.chance, found)
+            taken, next_ms, dies = _act(queue, share, good, now_ms, command.chance, changes.setdefault(queue, []))
         outcomes.append(ShareSettled(queue.id, refused, taken, next_ms, dies))
     return outcomes
 
@@ -59,14 +55,11 @@ def promise(command: Promise, leases: dict[int, list[Any]], changes: Changes) ->
     taken: dict[Queue, set[int]] = {}
     outcomes: list[ShareSettled] = []
     for share in command.shares:
-        lease = leases.get(share.lease_id)
-        if lease is None:
-            outcomes.append(ShareSettled(None, frozenset(share.offsets), "", None, dies=False))
+        found = _claimed(share, leases, taken)
+        if found is None:
+            outcomes.append(_unknown(share))
             continue
-        queue: Queue = lease[0]
-        done = taken.setdefault(queue, set())
-        good = _good(queue, share, done)
-        done.update(good)
+        queue, good = found
         # A request that is sent again finds its own promise.
         kept = {offset for offset in share.offsets if queue.pending.get(offset) == command.producer_id}
         refused = frozenset(share.offsets) - set(good) - kept
@@ -146,6 +139,24 @@ def exhaust(queue: Queue, now_ms: int) -> list[Change]:
         else:
             found.append(Requeued(ranges_of(offsets), now_ms + queue.policy.backoff_ms_max, hold.count))
     return found
+
+
+def _claimed(
+    share: SettleShare, leases: dict[int, list[Any]], claimed: dict[Queue, set[int]]
+) -> tuple[Queue, list[int]] | None:
+    """The queue of a share and the offsets that it may still speak for, claimed now; None if its lease is over."""
+    lease = leases.get(share.lease_id)
+    if lease is None:
+        return None
+    queue: Queue = lease[0]
+    before = claimed.setdefault(queue, set())
+    good = _good(queue, share, before)
+    before.update(good)
+    return queue, good
+
+
+def _unknown(share: SettleShare) -> ShareSettled:
+    return ShareSettled(None, frozenset(share.offsets), "", None, dies=False)
 
 
 def _good(queue: Queue, share: SettleShare, done: set[int]) -> list[int]:

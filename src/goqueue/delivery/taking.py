@@ -83,41 +83,32 @@ class Taker:
 
     async def take(self, wanted: Wanted) -> list[Delivery]:
         """Lease up to `limit` messages and return them with their receipts."""
+        leased = await self._leased(wanted, is_read=True)
+        return [] if leased is None else self._deliveries(wanted, *leased)
+
+    async def acquire(self, wanted: Wanted) -> list[Granted]:
+        """Lease without reading, for those who read by themselves; with keys in order it must be read all the same."""
+        leased = await self._leased(wanted, is_read=wanted.policy.key_ordered or wanted.policy.ttl_ms is not None)
+        return [] if leased is None else leased[1]
+
+    async def _leased(self, wanted: Wanted, *, is_read: bool) -> tuple[Reading, list[Granted]] | None:
+        """Plan, read and lease until something is granted; None when there is nothing to be had."""
         for _ in range(_ATTEMPTS):
             queue = self._queues.find(wanted.queue_id)
             if queue is None:
-                return []
+                return None
             plan, offers = await self._plan(queue, wanted)
             if not plan.items:
-                return []
-            reading = await self._read(plan, offers, wanted)
+                return None
+            reading = await self._read(plan, offers, wanted) if is_read else _unread(plan, offers)
             lease = self._lease_of(reading, wanted)
             granted: list[Granted] | None = await self._coordinator.submit_to(self.shard_of(wanted.queue_id), lease)
             if granted is None:
                 continue
             queue.counts["too_old"] += reading.too_old
             if granted:
-                return self._deliveries(wanted, reading, granted)
-        return []
-
-    async def acquire(self, wanted: Wanted) -> list[Granted]:
-        """Lease without reading, for those who read by themselves; with keys in order it must be read all the same."""
-        for _ in range(_ATTEMPTS):
-            queue = self._queues.find(wanted.queue_id)
-            if queue is None:
-                return []
-            plan, offers = await self._plan(queue, wanted)
-            if not plan.items:
-                return []
-            if wanted.policy.key_ordered or wanted.policy.ttl_ms is not None:
-                reading = await self._read(plan, offers, wanted)
-            else:
-                reading = _unread(plan, offers)
-            lease = self._lease_of(reading, wanted)
-            granted: list[Granted] | None = await self._coordinator.submit_to(self.shard_of(wanted.queue_id), lease)
-            if granted:
-                return granted
-        return []
+                return reading, granted
+        return None
 
     def shard_of(self, queue_id: QueueId) -> int:
         """Where the queue's state lies."""
