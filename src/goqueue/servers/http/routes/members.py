@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from goqueue.errors import InvalidRequest
-from goqueue.groups.polls import Poll, Polled
+from goqueue.groups.polls import Poll
 from goqueue.groups.queue_settings import AsQueue, Sharing
 from goqueue.records import TopicPartition
 from goqueue.servers.http.durations import parse_duration_ms, parse_visibility_ms
@@ -96,20 +96,7 @@ async def poll_held(services: Services, call: Call) -> PollReply | Answer:
     wait_ms = parse_duration_ms(query.timeout, "timeout", maximum_ms=services.config.http.wait_ms_max)
     if await _is_queue(services, call.path["group"], query.visibility):
         return await _take(services, call, query, wait_ms)
-    return _reply(
-        await services.group_polls.poll(
-            Poll(
-                group=call.path["group"],
-                member_id=query.member_id,
-                generation=query.generation,
-                limit=query.limit,
-                max_bytes=query.max_bytes,
-                wait_ms=wait_ms,
-                from_latest=query.auto_offset_reset == "latest",
-                again=query.again,
-            )
-        )
-    )
+    return await _read_on(services, call, query, wait_ms)
 
 
 async def poll(services: Services, call: Call) -> PollReply | Answer:
@@ -121,22 +108,8 @@ async def poll(services: Services, call: Call) -> PollReply | Answer:
         return await _take(services, call, body, body.timeout_ms)
     if body.positions is not None and body.again:
         raise InvalidRequest("positions say where to read, so nothing is read again by itself", field="again")
-    return _reply(
-        await services.group_polls.poll(
-            Poll(
-                group=call.path["group"],
-                member_id=body.member_id,
-                generation=body.generation,
-                limit=body.limit,
-                max_bytes=body.max_bytes,
-                wait_ms=body.timeout_ms,
-                from_latest=body.auto_offset_reset == "latest",
-                positions=None if body.positions is None else dict(parse_offsets(body.positions)),
-                again=body.again,
-                paused=frozenset(TopicPartition(one.topic, one.partition) for one in body.paused),
-            )
-        )
-    )
+    positions = None if body.positions is None else dict(parse_offsets(body.positions))
+    return await _read_on(services, call, body, body.timeout_ms, positions=positions)
 
 
 async def assignment(services: Services, call: Call) -> AssignmentReply:
@@ -165,7 +138,6 @@ async def _is_queue(services: Services, group: str, visibility: str | None) -> b
 async def _take(services: Services, call: Call, asked: PollQuery | PollBody, wait_ms: int) -> PollReply:
     if asked.again:
         raise InvalidRequest("what a member of a queue group does not settle comes again by itself", field="again")
-    paused = asked.paused if isinstance(asked, PollBody) else ()
     found, generation = await poll_queue(
         services,
         QueuePoll(
@@ -176,19 +148,45 @@ async def _take(services: Services, call: Call, asked: PollQuery | PollBody, wai
             max_bytes=asked.max_bytes,
             wait_ms=wait_ms,
             visibility_ms=parse_visibility_ms(asked.visibility),
-            paused=frozenset(TopicPartition(one.topic, one.partition) for one in paused),
+            paused=_paused(asked),
         ),
     )
     return PollReply(messages=[queued_message(one) for one in found], next_offsets={}, generation=generation)
 
 
-def _reply(polled: Polled) -> Answer:
+async def _read_on(
+    services: Services,
+    call: Call,
+    asked: PollQuery | PollBody,
+    wait_ms: int,
+    *,
+    positions: dict[TopicPartition, int] | None = None,
+) -> Answer:
+    polled = await services.group_polls.poll(
+        Poll(
+            group=call.path["group"],
+            member_id=asked.member_id,
+            generation=asked.generation,
+            limit=asked.limit,
+            max_bytes=asked.max_bytes,
+            wait_ms=wait_ms,
+            from_latest=asked.auto_offset_reset == "latest",
+            positions=positions,
+            again=asked.again,
+            paused=_paused(asked),
+        )
+    )
     next_offsets: dict[str, dict[str, int]] = {}
     for at, offset in polled.next_offsets.items():
         next_offsets.setdefault(at.topic, {})[str(at.partition)] = offset
     messages = [message_of(at.topic, at.partition, one) for at, records in polled.records.items() for one in records]
     reply = PollReply(messages=messages, next_offsets=next_offsets, generation=polled.generation)
     return Answer(200, reply, sent=polled.sent)
+
+
+def _paused(asked: PollQuery | PollBody) -> frozenset[TopicPartition]:
+    paused = asked.paused if isinstance(asked, PollBody) else ()
+    return frozenset(TopicPartition(one.topic, one.partition) for one in paused)
 
 
 _REFUSALS = (400, 404, 409, 429, 503)
