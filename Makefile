@@ -83,8 +83,9 @@ bench-transactions: $(READY) ## what transactions cost, against the same client 
 	$(BIN)/python -m tests.bench.bench_transactions
 
 bench-spark: $(READY) ## Spark reads and writes topics, as shares of what any Python source can do
-	$(BIN)/python -m tests.bench.bench_spark
-	$(BIN)/python -m tests.bench.bench_spark_jobs
+	@failed=0; for part in bench_spark bench_spark_jobs; do \
+		$(BIN)/python -m tests.bench.$$part || failed=1; \
+	done; exit $$failed
 
 docs: $(READY) ## write the reference pages that are made from the code
 	$(BIN)/python -m goqueue.node.settings_page > docs/reference/settings.md

@@ -8,7 +8,6 @@ no figure. Prints a Markdown table; exit code 1 if a bar was not met.
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -19,7 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
-from tests.bench.measure import Bar, at_least, at_most, table, told
+from tests.bench.command import command, finish
+from tests.bench.measure import Bar, at_least, at_most, told
 from tests.e2e.http import Http
 from tests.e2e.process import BrokerProcess
 
@@ -108,12 +108,8 @@ def start_up(folder: Path) -> list[Bar]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a smoke run of seconds")
-    quick = parser.parse_args().quick
-    bars = bench(scale=20 if quick else 1, rounds=1 if quick else 3)
-    print(table(bars))
-    return 0 if quick or all(bar.met is not False for bar in bars) else 1
+    quick = command(__doc__).parse_args().quick
+    return finish(bench(scale=20 if quick else 1, rounds=1 if quick else 3), quick=quick)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ Prints a Markdown table; exit code 1 if a bar was not met.
 
 from __future__ import annotations
 
-import argparse
 import os
 import socket
 import sys
@@ -20,6 +19,7 @@ from statistics import median
 from typing import Any
 
 from tests.bench import kafka_load
+from tests.bench.command import command, finish, run
 from tests.bench.kafka_brokers import (
     Profile,
     cpu_seconds,
@@ -32,7 +32,7 @@ from tests.bench.kafka_brokers import (
     wait_until_deleted,
 )
 from tests.bench.kafka_rebalance import bench_rebalance
-from tests.bench.measure import Bar, alternate, at_least, at_most, speed_ratio, table, told
+from tests.bench.measure import Bar, alternate, at_least, at_most, speed_ratio, told
 from tests.e2e.kafka_raw import API_VERSIONS, RawClient
 from tests.e2e.process import BrokerProcess
 
@@ -207,17 +207,9 @@ BENCHES: dict[str, Callable[[Scale, str | None], list[Bar]]] = {
 
 def main() -> int:
     """Run what was asked for and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a smoke test: a little of everything, no bars")
-    parser.add_argument("--only", nargs="+", choices=BENCHES, default=list(BENCHES))
-    parser.add_argument("--directory", help="where the data goes")
-    options = parser.parse_args()
-    bars: list[Bar] = []
-    for name in options.only:
-        print(f"{name} ...", file=sys.stderr, flush=True)
-        bars += BENCHES[name](QUICK if options.quick else FULL, options.directory)
-    print("\n" + table(bars))
-    return 1 if not options.quick and any(bar.met is False for bar in bars) else 0
+    options = command(__doc__, only=BENCHES, directory=True).parse_args()
+    scale = QUICK if options.quick else FULL
+    return finish(run(options.only, lambda name: BENCHES[name](scale, options.directory)), quick=options.quick)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from pathlib import Path
 from statistics import median
 
 from crc32c import crc32c
+from tests.bench.command import command, finish, run
 from tests.bench.log_in_node import bench_commit, bench_start
 from tests.bench.log_workload import FULL, NOW_MS, QUICK, READ_BYTES, SEGMENT_BYTES, Scale, a_batch, empty, open_log
 from tests.bench.measure import (
@@ -32,7 +33,6 @@ from tests.bench.measure import (
     rss_bytes,
     seconds_of,
     speed_ratio,
-    table,
     told,
 )
 
@@ -237,11 +237,8 @@ BENCHES: dict[str, Callable[[str, Scale], Iterator[Bar]]] = {
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a smoke run: small and noisy")
+    parser = command(__doc__, only=BENCHES, directory=True)
     parser.add_argument("--cpu", action="store_true", help="count processor seconds where nothing waits for the disk")
-    parser.add_argument("--only", nargs="*", choices=BENCHES, default=list(BENCHES))
-    parser.add_argument("--directory", default=None, help="where to write; default: a temporary directory")
     parser.add_argument("--grow", type=int, default=None, help=argparse.SUPPRESS)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="goqueue-bench-", dir=options.directory) as directory:
@@ -252,13 +249,9 @@ def main() -> int:
         scale = QUICK if options.quick else FULL
         if options.cpu:
             Stopwatch.clock = staticmethod(time.process_time)
-        bars = []
-        for name in options.only:
-            print(f"{name} ...", file=sys.stderr, flush=True)
-            bars += BENCHES[name](root, scale)
-    print(table(bars))
-    return 0 if all(bar.met is not False for bar in bars) else 1
+        bars = run(options.only, lambda name: BENCHES[name](root, scale))
+    return finish(bars, quick=options.quick)
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    sys.exit(main())

@@ -1,6 +1,6 @@
 """`make bench-queue`: the queue on the log, from the machine alone to a client over HTTP.
 
-    python -m tests.bench.bench_queue [--quick] [--only PART]
+    python -m tests.bench.bench_queue [--quick] [--only PART ...]
 
 Each part is a module of its own with a `run` that returns its bars. Prints a Markdown table;
 exit code 1 if a bar was not met.
@@ -8,11 +8,11 @@ exit code 1 if a bar was not met.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from importlib import import_module
 
-from tests.bench.measure import Bar, table
+from tests.bench.command import command, finish, run
+from tests.bench.measure import Bar
 
 # part -> what its `run` gets, and what it gets in a smoke run (None: it is too long for one)
 PARTS: dict[str, tuple[dict[str, int], dict[str, int] | None]] = {
@@ -34,13 +34,8 @@ def bars_of(part: str, *, quick: bool) -> list[Bar]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a smoke run of seconds")
-    parser.add_argument("--only", choices=PARTS, help="one part alone")
-    chosen = parser.parse_args()
-    bars = [bar for part in ([chosen.only] if chosen.only else PARTS) for bar in bars_of(part, quick=chosen.quick)]
-    print(table(bars))
-    return 0 if chosen.quick or all(bar.met is not False for bar in bars) else 1
+    options = command(__doc__, only=PARTS).parse_args()
+    return finish(run(options.only, lambda part: bars_of(part, quick=options.quick)), quick=options.quick)
 
 
 if __name__ == "__main__":

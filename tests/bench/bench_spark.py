@@ -8,7 +8,6 @@ exit code 1 if a bar was not met.
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 import tempfile
@@ -18,8 +17,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from tests.bench.command import command, finish, run
 from tests.bench.kafka_brokers import TOPIC, fresh_topic, real_broker
-from tests.bench.measure import Bar, alternate, at_least, at_most, seconds_of, speed_ratio, table, told
+from tests.bench.measure import Bar, alternate, at_least, at_most, seconds_of, speed_ratio, told
 from tests.bench.spark_sources import Ceiling, EncodeOnly, fill
 from tests.e2e.spark.connector_jars import JarsMissing, connector_jars
 
@@ -176,25 +176,16 @@ def connector() -> dict[str, str]:
 
 def main() -> int:
     """Run what was asked for and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a smoke test: a little of everything, no bars")
-    parser.add_argument("--only", nargs="+", choices=BENCHES, default=list(BENCHES))
-    parser.add_argument("--directory", help="where the data goes")
-    options = parser.parse_args()
+    options = command(__doc__, only=BENCHES, directory=True).parse_args()
+    scale = QUICK if options.quick else FULL
     # Workers import the sources from this tree.
     os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
     spark = goqueue.pipeline.session("bench", master=f"local[{TASKS}]", config=connector())
     for source in (Ceiling, EncodeOnly):
         spark.dataSource.register(source)
-    bars: list[Bar] = []
-    for name in options.only:
-        print(f"{name} ...", file=sys.stderr, flush=True)
-        found = BENCHES[name](spark, QUICK if options.quick else FULL, options.directory)
-        print("\n".join(f"  {bar.what}: {bar.figure} {bar.bar}" for bar in found), file=sys.stderr, flush=True)
-        bars += found
-    print("\n" + table(bars))
+    bars = run(options.only, lambda name: BENCHES[name](spark, scale, options.directory))
     spark.stop()
-    return 1 if not options.quick and any(bar.met is False for bar in bars) else 0
+    return finish(bars, quick=options.quick)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ Prints a Markdown table; exit code 1 if a bar was not met.
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
 import subprocess
@@ -24,8 +23,9 @@ from statistics import median
 from typing import Any
 
 from tests.bench import kafka_load
+from tests.bench.command import command, finish, run
 from tests.bench.kafka_brokers import TOPIC, fresh_topic, real_broker
-from tests.bench.measure import MIB, Bar, alternate, at_least, at_most, seconds_of, speed_ratio, table, told
+from tests.bench.measure import MIB, Bar, alternate, at_least, at_most, seconds_of, speed_ratio, told
 from tests.e2e.spark.command import GOQUEUE
 
 import goqueue.pipeline
@@ -217,23 +217,17 @@ BENCHES: dict[str, Callable[[Any, Scale, str | None], list[Bar]]] = {
 
 def main() -> int:
     """Run what was asked for and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a smoke test: a little of everything, no bars")
-    parser.add_argument("--only", nargs="+", choices=BENCHES, default=list(BENCHES))
-    parser.add_argument("--directory", help="where the data goes")
-    options = parser.parse_args()
+    options = command(__doc__, only=BENCHES, directory=True).parse_args()
+    scale = QUICK if options.quick else FULL
     opened: list[Any] = []
     started = seconds_of(lambda: opened.append(goqueue.pipeline.session("bench", master=f"local[{TASKS}]")))
     (spark,) = opened
     # The first task waits for Python's workers, which later ones find there.
     first = seconds_of(lambda: spark.sparkContext.parallelize(range(TASKS), TASKS).map(str).collect())
     bars = [told("Spark's start", started, unit=" s"), told("its first Python task", first, unit=" s")]
-    for name in options.only:
-        print(f"{name} ...", file=sys.stderr, flush=True)
-        bars += BENCHES[name](spark, QUICK if options.quick else FULL, options.directory)
-    print("\n" + table(bars))
+    bars += run(options.only, lambda name: BENCHES[name](spark, scale, options.directory))
     spark.stop()
-    return 1 if not options.quick and any(bar.met is False for bar in bars) else 0
+    return finish(bars, quick=options.quick)
 
 
 if __name__ == "__main__":

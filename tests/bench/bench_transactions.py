@@ -8,13 +8,14 @@ get, or there is no figure. Prints a Markdown table; exit code 1 if a bar was no
 
 from __future__ import annotations
 
-import argparse
+import sys
 import tempfile
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from tests.bench.measure import Bar, at_least, at_most, table, told
+from tests.bench.command import command, finish
+from tests.bench.measure import Bar, at_least, at_most, told
 from tests.bench.transactions_load import PARTITIONS, compare, consume, latencies, produce, run
 from tests.e2e.http import Http
 from tests.e2e.process import BrokerProcess
@@ -119,13 +120,10 @@ def verified(broker: BrokerProcess, topic: str, expected: int) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a smoke run of seconds")
-    quick = parser.parse_args().quick
-    bars = bench(seconds=0.3, rounds=2, commits=100) if quick else bench(seconds=0.6, rounds=11, commits=1000)
-    print(table(bars))
-    return 0 if quick or all(bar.met is not False for bar in bars) else 1
+    quick = command(__doc__).parse_args().quick
+    sizes = {"seconds": 0.3, "rounds": 2, "commits": 100} if quick else {"seconds": 0.6, "rounds": 11, "commits": 1000}
+    return finish(bench(**sizes), quick=quick)
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    sys.exit(main())
