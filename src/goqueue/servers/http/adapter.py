@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -61,9 +62,11 @@ def adapt(
             if cors_origin:
                 response.headers["Access-Control-Allow-Origin"] = cors_origin
         if isinstance(answer, Answer) and answer.sent is not None:
-            await response.prepare(request)
-            await response.write_eof()
-            answer.sent()
+            # Whoever asked may be gone: that is no mistake of ours, and nothing was sent.
+            with suppress(ConnectionError):
+                await response.prepare(request)
+                await response.write_eof()
+                answer.sent()
         seconds = loop_time() - started
         times.add(seconds)
         if access_log:
