@@ -223,6 +223,19 @@ def test_a_message_older_than_its_topics_ttl_is_not_delivered() -> None:
     play(story)
 
 
+def test_what_is_too_old_for_a_share_group_is_counted_as_well() -> None:
+    async def story(services: Services) -> None:
+        await make(services, message_ttl_ms="60000")
+        await publish(services, message(0), message(1))
+        await asyncio.sleep(61)
+        await publish(services, message(2))
+        (acquired,) = await services.delivery.acquire("g", AT, "c", limit=10)
+        assert (acquired.first, acquired.last) == (2, 2)
+        assert (await services.delivery.stats()).too_old_total == 2
+
+    play(story)
+
+
 def test_with_keys_in_order_a_key_waits_for_its_own_and_for_no_other() -> None:
     async def story(services: Services) -> None:
         await make(services)
