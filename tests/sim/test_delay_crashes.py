@@ -161,6 +161,17 @@ def test_each_message_comes_once_through_power_cuts_at_random_steps(seed: int) -
     assert world.node.live(world.check), "and nothing more after another restart"
 
 
+@pytest.mark.parametrize("seed", [6, 54, *range(100, 110)] if "GOQUEUE_SIM_SEED" not in os.environ else seeds(1))
+def test_each_message_comes_once_when_the_power_comes_back_after_a_month(seed: int) -> None:
+    """Seeds 6 and 54: batches that were sent again were settled one by one, and loaded as due in between."""
+    world = World(seed)
+    rng = seeded_rng(seed, "crash")
+    for _ in range(3):
+        world.node.live(world.work, crash_at_step=rng.randrange(1, 400))
+        world.node.clock.advance(days=30)
+    assert world.node.live(world.check)
+
+
 class SmallStory:
     """Three messages: one is cancelled, one put off, one left alone. `promised` is what was confirmed of it."""
 

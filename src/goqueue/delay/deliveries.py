@@ -177,7 +177,7 @@ class Deliveries:
 
     async def _settle(self, appended: Sequence[tuple[Prepared, Pending | None]]) -> None:
         """Once the batches are safe in their topics, their slots are done with."""
-        pairs: list[Pair] = []
+        done: list[Fire] = []
         for one, pending in appended:
             try:
                 if pending is not None and pending.durable is not None:
@@ -186,11 +186,13 @@ class Deliveries:
                 # Nothing more can be promised about that topic; the next life sends it again.
                 self._report(f"a delayed message in {one.fire.topic} is not safe yet", error)
                 continue
-            pairs += done_pairs(one.fire)
-            for slot in one.fire.slots:
+            done.append(one.fire)
+        await self._write_all([pair for fire in done for pair in done_pairs(fire)])
+        # Not before it is written: whoever loads what is due meanwhile would take them for slots that wait.
+        for fire in done:
+            for slot in fire.slots:
                 if self._store.near.firing.pop(slot, None) is not None:
-                    self._store.pending[one.fire.topic] -= 1
-        await self._write_all(pairs)
+                    self._store.pending[fire.topic] -= 1
 
     async def _write_all(self, pairs: Sequence[Pair]) -> None:
         for first in range(0, len(pairs), _SETTLE_PAIRS_MAX):
