@@ -20,6 +20,7 @@ from goqueue.errors import DelayedMessageFiring, DelayedMessageNotFound, Schedul
 from goqueue.records import NewRecord, Record, TopicPartition
 from goqueue.servers.services import Services
 from goqueue.testing.clock import seeded_rng
+from goqueue.testing.disk import Survival
 from goqueue.testing.sim_node import SimNode
 
 CONFIG = Config(
@@ -220,9 +221,9 @@ def test_the_power_comes_back_when_idle_producers_would_be_forgotten() -> None:
     """The driver recognises what it had appended before the cut by its producer id: a stop must not cost it that."""
     whole = SmallStory(1)
     assert whole.node.live(whole.play)
-    for step in range(1, whole.node.files.faults.steps + 1, 3):
+    for step in range(1, whole.node.files.faults.steps + 1):
         story = SmallStory(step)
-        story.node.live(story.play, crash_at_step=step)
+        story.node.live(story.play, crash_at_step=step, survival=Survival.EVERYTHING)
         story.node.clock.advance(days=30)
         assert story.node.live(story.check), f"step {step}"
 
