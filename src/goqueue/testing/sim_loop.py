@@ -108,6 +108,8 @@ class SimLoop(BaseEventLoop):
             self._order.shuffle(handles)
             ready.clear()
             ready.extend(handles)
+        # After months the clock's floats are further apart than a nanosecond, and a timer would never be due.
+        self._clock_resolution = max(1 / _NS_PER_SECOND, math.ulp(self.time()))
         super()._run_once()  # type: ignore[misc]
 
     def _note_unhandled(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -28,6 +28,7 @@ from goqueue.testing.memory_files import MemoryFiles
 from goqueue.testing.sim_loop import DelayedOffload, SimLoop, Stuck
 
 _BURIALS_MAX = 5
+_BURIAL_SECONDS_MAX = 3600
 
 Story = Callable[[Services], Awaitable[None]]
 
@@ -104,7 +105,11 @@ def _bury(loop: SimLoop) -> None:
             break
         for task in tasks:
             task.cancel()
-        # RuntimeError: a stop that was on its way when the power went stops this run instead.
+        # RuntimeError: a stop that was on its way when the power went stops this run instead. Time is bounded, for
+        # what waits for the dead disk may be kept company by timers that are set again and again.
         with suppress(Stuck, Crash, RuntimeError):
-            loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+            loop.run_until_complete(asyncio.wait(tasks, timeout=_BURIAL_SECONDS_MAX))
+        for task in tasks:
+            if task.done() and not task.cancelled():
+                task.exception()
     loop.close()

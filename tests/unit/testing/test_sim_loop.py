@@ -25,6 +25,19 @@ def test_a_day_passes_at_once_and_the_clock_knows_it() -> None:
     assert clock.now_ms() == 86_405_000
 
 
+def test_timers_are_due_after_years_too() -> None:
+    """Half a year on, seconds as floats are further apart than the nanosecond that a loop allows for."""
+    clock = ManualClock(now_ms=0)
+
+    async def main() -> None:
+        await asyncio.sleep(10 * 365 * 86_400)
+        for _ in range(1000):
+            await asyncio.sleep(0.0013)
+
+    run(main(), clock=clock)
+    assert clock.now_ms() - 10 * 365 * 86_400_000 == pytest.approx(1300, abs=2)
+
+
 def test_timers_ring_in_their_order_also_when_the_test_moves_the_clock() -> None:
     clock = ManualClock(now_ms=0)
     rung: list[tuple[str, int]] = []
