@@ -190,6 +190,9 @@ class _Answer:
         read, place, _, bytes_max = step
         if data.bytes > bytes_max and self._size > 0:
             # A whole batch that no longer fits; it opens the next answer.
+            if data.bytes > self._limit - self._size:
+                # This one is full: each partition behind it would be read for a batch that does not fit either.
+                self._limit = self._size
             self._add(read, place.log, (), ())
             return
         self._size += data.bytes

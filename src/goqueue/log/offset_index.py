@@ -44,6 +44,11 @@ class OffsetIndex(SparseIndex):
         found = self.floor(offset - self._base_offset, file, nowait=nowait)
         return found[1] if found else 0
 
+    def frame_before(self, position: int, file: File | None, *, nowait: bool = False) -> int:
+        """Where the last indexed frame begins that does not begin behind `position`."""
+        found = self.floor_by_value(position, file, nowait=nowait)
+        return found[1] if found else 0
+
     def cut(self, position: int, file: File | None) -> bool:
         """Forget the frames at or behind `position`; False if what is left is not a rising list."""
         kept, is_sound = 0, True

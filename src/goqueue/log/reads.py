@@ -91,8 +91,9 @@ class Reader:
         end = segment.size_bytes
         position, frame_bytes = self._find(segment, files)
         is_hint = position > 0
+        trusts_index = True
         while position < end:
-            want = self._want(files, position, end, frame_bytes)
+            want = self._want(segment if trusts_index else None, files, position, end, frame_bytes)
             view = memoryview(files.log.pread(want, position, nowait=self._nowait))
             frame_bytes = 0
             try:
@@ -114,6 +115,8 @@ class Reader:
                     if 2 * self._taken >= self._max_bytes:
                         return True
                     position = at
+                    # It may be what led into the middle of a frame, and would do so for ever.
+                    trusts_index = False
                 elif self._batches:
                     return True
                 elif is_hint and damage.position == 0 and not self._is_frame_of_hint(view):
@@ -133,12 +136,16 @@ class Reader:
             return resume[1], resume[2]
         return segment.position_before(offset, files, nowait=self._nowait), 0
 
-    def _want(self, files: SegmentFiles, position: int, end: int, frame_bytes: int) -> int:
+    def _want(self, segment: Segment | None, files: SegmentFiles, position: int, end: int, frame_bytes: int) -> int:
         """How much to read at once: whole frames, since a part of one is read in vain."""
         budget = min(self._max_bytes - self._taken, _CHUNK_BYTES_MAX)
         left = end - position
         if left <= budget or left <= HEADER_BYTES:
             return left
+        if segment is not None:
+            edge = segment.large_frame_before(position + budget, files, nowait=self._nowait)
+            if edge > position:
+                return edge - position
         slack = 0
         if not frame_bytes:
             try:

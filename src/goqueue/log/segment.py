@@ -25,6 +25,9 @@ from goqueue.log.time_index import ENTRY as TIME_ENTRY
 from goqueue.log.time_index import TimeIndex
 from goqueue.ports import Buffer, Files
 
+# From this size on, a part of a frame that is read in vain costs more than a search of the index.
+_LARGE_FRAME_BYTES = 64 * 1024
+
 
 class Segment(PinnedFiles):
     """Frames from `base_offset` up to `end_offset`, in `size_bytes` bytes."""
@@ -233,6 +236,13 @@ class Segment(PinnedFiles):
         """Where to start looking for `offset` in the pinned files. A hint: see what lies there."""
         position = self.index.position_before(offset, files.index(OFFSET_INDEX), nowait=nowait)
         return position if position < self.size_bytes else 0
+
+    def large_frame_before(self, position: int, files: SegmentFiles, *, nowait: bool = False) -> int:
+        """Where a frame begins, at or before `position`; 0 where frames are so small that looking is not worth it."""
+        index = self.index
+        if self.size_bytes < _LARGE_FRAME_BYTES * len(index):
+            return 0
+        return index.frame_before(position, files.index(OFFSET_INDEX), nowait=nowait)
 
     def frames_before(self, offset: int, files: SegmentFiles) -> int:
         """As `position_before`, but looked at: a sound frame that begins at or before `offset`, else the first."""

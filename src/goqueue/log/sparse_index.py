@@ -73,7 +73,18 @@ class SparseIndex:
             return tail.keys[at - 1], tail.values[at - 1]
         if not tail.spilled or file is None:
             return None
-        return self._floor_in_file(key, file, tail.spilled, nowait=nowait)
+        return self._floor_in_file(0, key, file, tail.spilled, nowait=nowait)
+
+    def floor_by_value(self, value: int, file: File | None, *, nowait: bool = False) -> tuple[int, int] | None:
+        """As `floor`, by the other column, which must rise as well."""
+        tail = self._tail
+        # A value may be there a moment before its key.
+        at = bisect_right(tail.values, value, 0, len(tail.keys))
+        if at:
+            return tail.keys[at - 1], tail.values[at - 1]
+        if not tail.spilled or file is None:
+            return None
+        return self._floor_in_file(1, value, file, tail.spilled, nowait=nowait)
 
     def last(self, file: File | None) -> tuple[int, int] | None:
         """The newest entry."""
@@ -109,7 +120,9 @@ class SparseIndex:
             left = max(count - tail.spilled, 0)
             self._tail = _Tail(tail.spilled, tail.keys[:left], tail.values[:left])
 
-    def _floor_in_file(self, key: int, file: File, count: int, *, nowait: bool) -> tuple[int, int] | None:
+    def _floor_in_file(
+        self, column: int, wanted: int, file: File, count: int, *, nowait: bool
+    ) -> tuple[int, int] | None:
         width = self._entry.size
         low, high = 0, count
         while high - low > BLOCK_ENTRIES:
@@ -117,7 +130,7 @@ class SparseIndex:
             data = file.pread(width, middle * width, nowait=nowait)
             if len(data) < width:
                 return None
-            if self._unpack(data, 0)[0] <= key:
+            if self._unpack(data, 0)[column] <= wanted:
                 low = middle
             else:
                 high = middle
@@ -125,7 +138,7 @@ class SparseIndex:
         first, behind = 0, len(block) // width
         while first < behind:
             middle = (first + behind) // 2
-            if self._unpack(block, middle * width)[0] <= key:
+            if self._unpack(block, middle * width)[column] <= wanted:
                 first = middle + 1
             else:
                 behind = middle

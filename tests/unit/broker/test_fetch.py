@@ -134,6 +134,19 @@ async def test_the_whole_answer_stays_below_its_limit() -> None:
     assert [len(one.batches) for one in empty_first] == [0, 1, 0]
 
 
+async def test_once_a_batch_does_not_fit_nothing_is_read_for_this_answer() -> None:
+    files = MemoryFiles()
+    stack = Stack(files)
+    await stack.topic("t", 50)
+    for partition in range(50):
+        await stack.write(bytes(1000), partition=partition)
+    stack.fetch.fetch_now(query(at(0), max_bytes=1))
+    before = files.faults.counts["pread"]
+    answers = stack.fetch.fetch_now(query(*(at(partition) for partition in range(50)), max_bytes=1500)) or []
+    assert [len(one.batches) for one in answers] == [1, *[0] * 49]
+    assert files.faults.counts["pread"] - before <= 4
+
+
 async def test_a_partitions_own_limit_is_obeyed_after_the_first_batch() -> None:
     stack = Stack()
     await stack.topic("t", 2)

@@ -40,6 +40,7 @@ def test_a_floor_is_found_whether_it_lies_in_the_file_or_in_memory(gaps, repeat,
     for probe in [*probes, *keys[:5], *keys[-5:]]:
         at = bisect_right(keys, probe)
         assert index.floor(probe, file) == ((keys[at - 1], keys[at - 1] * 2) if at else None)
+        assert index.floor_by_value(probe * 2 + 1, file) == index.floor(probe, file)
     assert index.entries(file) == [(key, key * 2) for key in keys]
     assert len(index) == len(keys)
     assert index.last(file) == ((keys[-1], keys[-1] * 2) if keys else None)

@@ -9,10 +9,19 @@ from hypothesis import strategies as st
 from goqueue.codec.batch import parse_batch_header
 from goqueue.codec.frame import check_frame
 from goqueue.errors import CorruptFrame, OffsetOutOfRange
+from goqueue.log import segment
 from goqueue.log.partition_log import PartitionLog
 from goqueue.log.segment_cache import SegmentCache
 from goqueue.log.segment_names import OFFSET_INDEX
 from goqueue.ports import ColdRead
+
+
+@pytest.fixture(autouse=True, params=["small", "large"], scope="module")
+def frames_count_as(request):
+    """Large frames are read up to where the index says that one begins; these are as small for both."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(segment, "_LARGE_FRAME_BYTES", 64 * 1024 if request.param == "small" else 1)
+        yield
 
 
 def fill(desk):
@@ -33,8 +42,8 @@ def test_every_offset_can_be_read_from_across_all_segments(desk, max_bytes):
 def test_a_read_that_goes_on_from_the_last_one_needs_no_search(desk):
     fill(desk)
     desk.read()
-    for segment in desk.log.segments[:-1]:
-        assert segment.resume[:2] == (segment.end_offset, segment.size_bytes)
+    for one in desk.log.segments[:-1]:
+        assert one.resume[:2] == (one.end_offset, one.size_bytes)
 
 
 def test_at_least_one_batch_comes_however_little_is_asked_for(desk):
@@ -65,6 +74,20 @@ def test_reading_at_the_end_finds_nothing_and_outside_the_log_is_refused(desk):
         with pytest.raises(OffsetOutOfRange) as refused:
             desk.log.read_batches(offset, max_bytes=100, upper=36)
         assert (refused.value.start, refused.value.end) == (4, 36)
+
+
+def test_large_batches_of_any_size_are_not_read_in_part_and_then_again(desk):
+    desk.reopen(segment_bytes=1 << 30, index_interval_bytes=4096)
+    for number in range(12):
+        desk.append(b"." * (1_000_000 if number % 2 else 10_000))
+    offset, asked = 0, []
+    log = desk.log.segments[0].pin().log
+    with pytest.MonkeyPatch.context() as patch:
+        pread = type(log).pread
+        patch.setattr(type(log), "pread", lambda file, size, *a, **k: asked.append(size) or pread(file, size, *a, **k))
+        while offset < 12:
+            offset = desk.log.read_batches(offset, max_bytes=4_000_000, upper=12).next_offset
+    assert sum(asked) < desk.log.segments[0].size_bytes + 12 * 100
 
 
 def test_batches_are_views_of_one_buffer(desk):
