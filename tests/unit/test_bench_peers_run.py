@@ -37,7 +37,7 @@ class FakePeer:
         if not self.starts:
             raise RuntimeError("does not answer")
         self.started += 1
-        yield Server(f"{self.name}:{self.started}", os.getpid(), 0.1)
+        yield Server(f"{self.name}:{self.started}", os.getpid(), 0.1, home)
         self.stopped += 1
 
 

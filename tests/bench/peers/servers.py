@@ -21,11 +21,16 @@ INSTALL = "make peers-install"
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server that answers. `start_seconds` went by from its start to its first answer."""
+    """A server that answers. `start_seconds` went by from its start to its first answer.
+
+    `prepare_seconds` were needed before, to make its empty directory one that it starts with.
+    """
 
     address: str
     pid: int
     start_seconds: float
+    home: Path
+    prepare_seconds: float = 0.0
 
     def cpu_seconds(self) -> float:
         """Processor time of the process and all its children so far."""
@@ -34,6 +39,14 @@ class Server:
     def rss_mib(self) -> float:
         """Memory in RAM, children included."""
         return sum(float(one.memory_info().rss) for one in self._processes()) / 2**20
+
+    def holds(self, topics: str) -> bool:
+        """Whether files or folders named like this are still on its disk."""
+        try:
+            return any(True for _ in self.home.rglob(topics))
+        except FileNotFoundError:
+            # They are going right now.
+            return True
 
     def _processes(self) -> list[psutil.Process]:
         parent = psutil.Process(self.pid)
@@ -86,7 +99,7 @@ def running(
                 tail = log_path.read_text(errors="replace")[-2000:]
                 raise RuntimeError(f"{command[0]} does not answer at {address}:\n{tail}")
             time.sleep(0.005)
-        yield Server(address, process.pid, time.monotonic() - started)
+        yield Server(address, process.pid, time.monotonic() - started, home)
     finally:
         _end(process)
 

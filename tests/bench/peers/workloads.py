@@ -13,7 +13,7 @@ from tests.bench.kafka_rebalance import HEARTBEAT_MS, MEMBERS, QUICK_MEMBERS, le
 from tests.bench.kafka_rebalance import TOPIC as REBALANCED
 from tests.bench.peers import common, log_growth
 from tests.bench.peers.calls import PARTITIONS, caller, rates, same
-from tests.bench.peers.common import expected_checksum
+from tests.bench.peers.common import DISTINCT, expected_checksum
 from tests.bench.peers.findings import Sample
 from tests.bench.peers.peer_null import TOPIC as NULL_TOPIC
 from tests.bench.peers.peer_null import NullBroker
@@ -164,11 +164,15 @@ def rebalance(run: Run) -> None:
 
 
 def start_up(run: Run) -> None:
-    """From the start of the process to its first answer, on an empty directory."""
+    """From an empty directory to the first answer, and how much of that the server itself takes."""
 
     def start(peer: Peer) -> dict[str, float]:
         with run.server(peer) as server:
-            return {"start_s": server.start_seconds, "rss_mib": server.rss_mib()}
+            return {
+                "first_answer_s": server.prepare_seconds + server.start_seconds,
+                "start_s": server.start_seconds,
+                "rss_mib": server.rss_mib(),
+            }
 
     for number in range(run.scale.rounds):
         for peer in run.peers:
@@ -178,32 +182,36 @@ def start_up(run: Run) -> None:
 
 
 def partitions(run: Run, count_of_partitions: int) -> None:
-    """The same work, spread over more partitions; 1 KB."""
+    """The same work, spread over more partitions; 1 KB. Making their files is no part: each has messages already."""
     size, most = 1000, max(run.scale.messages.get(1000, 2_000), count_of_partitions * 1000)
 
     run.take_turns(
         f"{count_of_partitions} partitions",
         run.servers(run.offering("partitions")),
-        lambda peer, server: _there_and_back(run, peer, server, size, most, count_of_partitions),
+        lambda peer, server: _there_and_back(run, peer, server, size, most, count_of_partitions, first=DISTINCT),
         kind=THERE_AND_BACK,
     )
 
 
 def _there_and_back(
-    run: Run, peer: Peer, server: Server, size: int, most: int, count_of_partitions: int
+    run: Run, peer: Peer, server: Server, size: int, most: int, count_of_partitions: int, *, first: int = 0
 ) -> dict[str, float]:
     is_real, count = "ceiling" not in peer.offers, run.count(peer, size, most)
     topic = run.topic() if is_real else NULL_TOPIC
     call = caller(peer, server, topic)
     if is_real:
         call("create", partitions=count_of_partitions, durable=False)
+    there = first * count_of_partitions
+    if there:
+        call("produce", partitions=count_of_partitions, size=size, count=there, durable=False)
     before = server.cpu_seconds()
     produced = call("produce", partitions=count_of_partitions, size=size, count=count, durable=False)
     between = server.cpu_seconds()
     if is_real:
-        same(call("stored", partitions=count_of_partitions)["count"], count, "stored messages")
+        same(call("stored", partitions=count_of_partitions)["count"], there + count, "stored messages")
     middle = server.cpu_seconds()
-    read = call("consume", partitions=count_of_partitions, count=count)
+    skipped = {"skip": first} if first else {}
+    read = call("consume", partitions=count_of_partitions, count=count, **skipped)
     after = server.cpu_seconds()
     if is_real:
         same(read["count"], count, "messages read")
