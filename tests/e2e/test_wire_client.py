@@ -64,7 +64,7 @@ def values_of(client: WireClient, place: TopicPartition, start: int, end: int, *
     return [
         record.value
         for fetched in fetch_range(client, place, start, end, **more)
-        for batch in split_batches(fetched.batches)
+        for batch in split_batches(fetched.data)
         for record in decode_records(batch)
         if start <= record.offset < end
     ]
@@ -110,7 +110,7 @@ def test_a_reader_that_stops_early_leaves_nothing_running(client, place):
     send(client, place, [[bytes(3000)] for _ in range(50)]).flush()
     before = threading.active_count()
 
-    next(fetch_range(client, place, 0, 50, answer_bytes=10_000)).batches.release()
+    next(fetch_range(client, place, 0, 50, answer_bytes=10_000)).data.release()
 
     assert threading.active_count() == before
 

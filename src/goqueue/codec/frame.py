@@ -79,6 +79,14 @@ class StoredFrame(NamedTuple):
     batch: BatchHeader
 
 
+class Outline(NamedTuple):
+    """A frame found by `outline_frames`: where it begins, its first offset, and its flags."""
+
+    position: int
+    offset: int
+    flags: int
+
+
 def encode_frame_header(
     parts: Sequence[Buffer],
     *,
@@ -156,6 +164,24 @@ def walk_frames(buffer: Buffer, position: int = 0, end: int | None = None) -> It
         position = frame_end
 
 
+def outline_frames(buffer: Buffer) -> Iterator[Outline]:
+    """Every whole frame, by the form of its header alone: for who looks for a place and reads nothing yet.
+
+    Ends where a frame is cut short; `FrameDamage` where none begins.
+    """
+    view = memoryview(buffer)
+    position, last = 0, len(view) - _VALUE_START_BYTES
+    while position <= last:
+        start, flags, offset, key_bytes, value_bytes, headers_bytes = _OUTLINE.unpack_from(view, position)
+        if start != _START_WORD or key_bytes:
+            raise _bad_header(view, position)
+        end = position + HEADER_BYTES + value_bytes + headers_bytes
+        if end > len(view):
+            return
+        yield _outline(Outline, (position, offset, flags))
+        position = end
+
+
 def encode_headers(pairs: Iterable[tuple[str, bytes]]) -> bytes:
     """The headers block: Count(2), then for each KeyLen(2) key ValLen(2) value."""
     count = 0
@@ -203,6 +229,7 @@ _START_WORD = _MAGIC + bytes([_VERSION])
 _HEADERS = int(Flags.HEADERS)
 _UNKNOWN = 0xFF & ~sum(Flags)
 _HEADER = Struct(">3sBIqqBBHIH")
+_OUTLINE = Struct(">3sB4xq10xHIH")
 _TAIL = Struct(">qqBBHIH")
 # A frame has no key, so its batch header follows its own header: one unpacking reads both.
 _HEADER_AND_BATCH = Struct(">3sBIqqBBHIH" + "qiibIhiqqqhii")
@@ -215,6 +242,7 @@ _START_CRC = [crc32c(start) for start in _START]
 _frame_header = tuple.__new__
 _batch_header = tuple.__new__
 _stored_frame = tuple.__new__
+_outline = tuple.__new__
 
 
 def _u16_at(view: memoryview, position: int) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 
-from goqueue.node.libc import LIBC
+from goqueue.libc import LIBC
 
 _KEEP_SIZE = 1
 _fallocate = getattr(LIBC, "fallocate", None)

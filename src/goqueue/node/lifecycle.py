@@ -14,9 +14,9 @@ import sys
 import uvloop
 
 from goqueue.config import Config
+from goqueue.heap import keep_freed_memory
 from goqueue.node.assemble import assemble
 from goqueue.node.banner import show_banner
-from goqueue.node.heap import keep_freed_memory
 from goqueue.node.node import Node
 from goqueue.node.ready_file import check_ready_file, ready_file
 

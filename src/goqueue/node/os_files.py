@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from goqueue.errors import DataDirectoryInUse
-from goqueue.node.libc import LIBC
+from goqueue.libc import LIBC
 from goqueue.node.os_file import FILE_MODE, OsFile, write_all
 from goqueue.ports import Buffer
 

@@ -106,8 +106,8 @@ class DirectoryCatalogue:
         return {place: self._at_time(place, time_ms) for place, time_ms in times.items()}
 
     def bytes_of(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The bytes of all batches."""
-        return {place: sum(header.size for header, _ in self.directory.headers(place)) for place in places}
+        """How large the files are."""
+        return {place: self.directory.bytes_of(place) for place in places}
 
     def close(self) -> None:
         """Files are open only while they are read."""

@@ -1,4 +1,7 @@
-"""Spark's daemon of Python workers, for local sessions: a query that has its rows ends in silence.
+"""Spark's daemon of Python workers, for local sessions: it loads once what every worker needs, and is quiet.
+
+Spark forks a worker of this daemon for every planning of a query and for every task that runs beside
+others. In its own daemon each of them loads Arrow and numpy for itself, which takes longer than most queries.
 
 A query with a limit closes the sockets of its workers once it has enough. A worker finds that out
 when it sends the rest, and Spark's own daemon prints a traceback for each. What goes wrong
@@ -7,10 +10,13 @@ in a worker's own code is told to the JVM by the worker, and is told as before.
 
 from __future__ import annotations
 
+import gc
+import importlib
 import socket
 
 from pyspark import daemon
 
+_AHEAD = ("goqueue.pipeline.source", "pandas", "pyspark.sql.pandas.serializers")
 _work = daemon.worker
 
 
@@ -22,6 +28,14 @@ def work(sock: socket.socket, authenticated: bool) -> int:  # noqa: FBT001 - the
         return 1
 
 
+def load_ahead() -> None:
+    """What workers would load, each for itself; and out of the collector's sight, so that they go on sharing it."""
+    for name in _AHEAD:
+        importlib.import_module(name)
+    gc.freeze()
+
+
 if __name__ == "__main__":
     daemon.worker = work
+    load_ahead()
     daemon.manager()

@@ -113,16 +113,17 @@ def tasks_for(options: SourceOptions, ranges: Iterable[Range], times: Bounds) ->
         return [_task(piece, times) for piece in split(options, wanted)]
     directory = DataDirectory(options.path or "")
     aborted = aborted_of(options, {one.place for one in wanted})
+    segments = {one.place: directory.segments(one.place) for one in wanted}
     tasks = []
-    for one in wanted:
-        for segment in directory.segments(one.place):
-            start = max(one.start, segment.base_offset)
-            end = min(one.end, 2**62 if segment.next_offset is None else segment.next_offset)
-            if start < end:
-                piece = Range(one.place, start, end)
-                tasks += [
-                    _task(part, times, (segment,), aborted.get(one.place, ())) for part in split(options, [piece])
-                ]
+    for piece in split(options, wanted):
+        inside = [
+            one
+            for one in segments[piece.place]
+            if one.base_offset < piece.end and (one.next_offset is None or one.next_offset > piece.start)
+        ]
+        if inside:
+            begun = piece._replace(start=max(piece.start, inside[0].base_offset))
+            tasks.append(_task(begun, times, tuple(inside), aborted.get(piece.place, ())))
     _check_covered(options, wanted, tasks)
     return tasks
 

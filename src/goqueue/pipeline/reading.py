@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from goqueue.client.wire import WireClient
 from goqueue.client.wire.fetcher import Gone, fetch_range
-from goqueue.codec.batch import BatchHeader, parse_batch_header, verify_batch
+from goqueue.codec.batch import BatchHeader
 from goqueue.codec.markers import marker_is_commit
 from goqueue.errors import OffsetOutOfRange
 from goqueue.pipeline.catalogue import open_client
@@ -21,6 +21,7 @@ from goqueue.pipeline.layout import Span
 from goqueue.pipeline.options import SourceOptions
 from goqueue.pipeline.plan import Bundle, Task
 from goqueue.pipeline.segments import read_segment, without_aborted
+from goqueue.pipeline.worker_heap import settle
 from goqueue.records import Isolation
 
 _LOG = logging.getLogger("goqueue.pipeline")
@@ -40,6 +41,7 @@ def read_task(
     options: SourceOptions, task: Task, columns: Sequence[str], client: WireClient | None = None
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one task."""
+    settle()
     for view, spans, first_offset in _chunks(options, task, client):
         bounds = task.bounds._replace(start=max(task.bounds.start, first_offset))
         if options.view == "frames":
@@ -66,7 +68,8 @@ def _from_files(options: SourceOptions, task: Task) -> Iterator[Chunk]:
                 kept = spans if options.view == "frames" else without_aborted(spans, task.aborted)
                 yield view, kept, task.bounds.start
         except FileNotFoundError:
-            gone = Gone(task.bounds.start, task.bounds.end)
+            end = task.bounds.end if segment.next_offset is None else min(task.bounds.end, segment.next_offset)
+            gone = Gone(max(task.bounds.start, segment.base_offset), end)
             if options.fail_on_data_loss:
                 raise DataLost(str(task.place), *gone) from None
             _LOG.warning("%s: offsets %d to %d are gone and passed over", task.place, gone[0], gone[1] - 1)
@@ -89,24 +92,13 @@ def _fetched(options: SourceOptions, task: Task, given: WireClient | None) -> It
         )
         try:
             for fetched in answers:
-                spans = spans_in(fetched.batches)
+                spans = [Span(*one) for one in fetched.batches]
                 if options.view != "frames":
-                    spans = visible(fetched.batches, spans, fetched.aborted if committed else ())
+                    spans = visible(fetched.data, spans, fetched.aborted if committed else ())
                 if spans:
-                    yield fetched.batches, spans, fetched.first_offset
+                    yield fetched.data, spans, fetched.first_offset
         except OffsetOutOfRange as error:
             raise DataLost(str(task.place), task.bounds.start, min(error.start, task.bounds.end)) from None
-
-
-def spans_in(view: memoryview) -> list[Span]:
-    """The batches that lie back to back in an answer, each checked."""
-    spans = []
-    position = 0
-    while position < len(view):
-        size = parse_batch_header(view, position).size
-        spans.append(Span(position, verify_batch(view[position : position + size])))
-        position += size
-    return spans
 
 
 def visible(view: memoryview, spans: Sequence[Span], aborted: Sequence[tuple[int, int]]) -> list[Span]:

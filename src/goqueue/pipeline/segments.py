@@ -14,9 +14,8 @@ from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
 
-from goqueue.codec.batch import HEADER_BYTES as BATCH_HEADER_BYTES
-from goqueue.codec.batch import BatchHeader, parse_batch_header
-from goqueue.codec.frame import HEADER_BYTES, Flags, FrameDamage, parse_frame_header, walk_frames
+from goqueue.codec.batch import parse_batch_header
+from goqueue.codec.frame import HEADER_BYTES, Flags, FrameDamage, Outline, outline_frames, walk_frames
 from goqueue.errors import CorruptFrame
 from goqueue.pipeline.errors import BadOption
 from goqueue.pipeline.layout import Span
@@ -27,6 +26,7 @@ _CHECKPOINT = "partition.ckpt"
 # Magic, version, checksum, topic id, two flags, and the offset at which the log starts.
 _CHECKPOINT_START = Struct(">4sHI16s??q")
 _DIGITS = 20
+_OF_TRANSACTIONS = Flags.TRANSACTIONAL | Flags.CONTROL
 
 
 class Segment(NamedTuple):
@@ -100,28 +100,32 @@ class DataDirectory:
         return max(first, int(_CHECKPOINT_START.unpack_from(data)[-1]))
 
     def look(self, place: TopicPartition) -> Stored:
-        """Read all frame headers: where the partition ends, and what was aborted."""
+        """Pass over all frames: where the partition ends, and what was aborted."""
         end = self.start_offset(place)
         opened: dict[int, int] = {}
         aborted = []
-        for header, flags in self.headers(place):
-            end = header.last_offset + 1
-            if flags & Flags.CONTROL:
-                first = opened.pop(header.producer_id, None)
-                if first is not None and not flags & Flags.COMMIT:
-                    aborted.append(Aborted(header.producer_id, first, header.last_offset))
-            elif flags & Flags.TRANSACTIONAL:
-                opened.setdefault(header.producer_id, header.base_offset)
-        return Stored(end, min(opened.values(), default=end), tuple(aborted))
-
-    def headers(self, place: TopicPartition) -> Iterator[tuple[BatchHeader, int]]:
-        """The batch header and the flags of every frame."""
-        segments = self.segments(place)
-        for segment in segments:
+        for segment in self.segments(place):
             if not Path(segment.path).stat().st_size:
                 continue
             with Path(segment.path).open("rb") as file, _mapped(file.fileno()) as data:
-                yield from _headers(data, segment)
+                last: Outline | None = None
+                for last in _outlines(data, segment):
+                    if not last.flags & _OF_TRANSACTIONS:
+                        continue
+                    header = parse_batch_header(data, last.position + HEADER_BYTES)
+                    if not last.flags & Flags.CONTROL:
+                        opened.setdefault(header.producer_id, header.base_offset)
+                        continue
+                    first = opened.pop(header.producer_id, None)
+                    if first is not None and not last.flags & Flags.COMMIT:
+                        aborted.append(Aborted(header.producer_id, first, header.last_offset))
+                if last is not None:
+                    end = parse_batch_header(data, last.position + HEADER_BYTES).last_offset + 1
+        return Stored(end, min(opened.values(), default=end), tuple(aborted))
+
+    def bytes_of(self, place: TopicPartition) -> int:
+        """How large the partition's files are."""
+        return sum(Path(segment.path).stat().st_size for segment in self.segments(place))
 
 
 def read_segment(segment: Segment, start: int, end: int, chunk_bytes: int) -> Iterator[tuple[memoryview, list[Span]]]:
@@ -130,9 +134,12 @@ def read_segment(segment: Segment, start: int, end: int, chunk_bytes: int) -> It
         file_bytes = os.fstat(file.fileno()).st_size
         position = _seek(file.fileno(), segment, start, file_bytes)
         wanted = chunk_bytes
+        buffer = bytearray()
         while position < file_bytes:
             size = min(wanted, file_bytes - position)
-            view = memoryview(bytearray(size + ROOM_BYTES))[:size]
+            if len(buffer) < size + ROOM_BYTES:
+                buffer = bytearray(size + ROOM_BYTES)
+            view = memoryview(buffer)[:size]
             filled = 0
             while filled < size:
                 count = os.preadv(file.fileno(), [view[filled:]], position + filled)
@@ -171,17 +178,15 @@ def without_aborted(spans: Sequence[Span], aborted: Sequence[Aborted]) -> list[S
 
 
 def _seek(handle: int, segment: Segment, start: int, file_bytes: int) -> int:
-    """The position of the first frame that reaches `start`, by the headers alone."""
+    """The position of the last frame that begins at or before `start`: none in front of it reaches so far."""
     position = 0
     if start <= segment.base_offset or not file_bytes:
-        return 0
+        return position
     with _mapped(handle) as data:
-        while position + HEADER_BYTES + BATCH_HEADER_BYTES <= file_bytes:
-            frame = _frame_size(data, position, segment)
-            header = parse_batch_header(data, position + HEADER_BYTES)
-            if header.last_offset >= start or position + frame > file_bytes:
+        for frame in _outlines(data, segment):
+            if frame.offset > start:
                 break
-            position += frame
+            position = frame.position
     return position
 
 
@@ -192,11 +197,11 @@ def _mapped(handle: int) -> Iterator[memoryview]:
         yield view
 
 
-def _frame_size(data: memoryview, position: int, segment: Segment) -> int:
+def _outlines(data: memoryview, segment: Segment) -> Iterator[Outline]:
     try:
-        return parse_frame_header(data, position).size
+        yield from outline_frames(data)
     except FrameDamage as damage:
-        raise CorruptFrame(segment.path, position, damage.reason) from None
+        raise CorruptFrame(segment.path, damage.position, damage.reason) from None
 
 
 def _spans(view: memoryview, segment: Segment, position: int, start: int, end: int) -> tuple[list[Span], int, bool]:
@@ -214,16 +219,3 @@ def _spans(view: memoryview, segment: Segment, position: int, start: int, end: i
         if not damage.is_short:
             raise CorruptFrame(segment.path, position + damage.position, damage.reason) from None
     return spans, used, False
-
-
-def _headers(data: memoryview, segment: Segment) -> Iterator[tuple[BatchHeader, int]]:
-    position, size = 0, len(data)
-    while position + HEADER_BYTES + BATCH_HEADER_BYTES <= size:
-        try:
-            frame = parse_frame_header(data, position)
-        except FrameDamage as damage:
-            raise CorruptFrame(segment.path, position, damage.reason) from None
-        if position + frame.size > size:
-            return
-        yield parse_batch_header(data, position + HEADER_BYTES), frame.flags
-        position += frame.size

@@ -24,6 +24,7 @@ from goqueue.pipeline.errors import PipelineError, in_one_line
 from goqueue.pipeline.rows import RowWriter
 from goqueue.pipeline.sink_options import SinkOptions
 from goqueue.pipeline.steps import reached
+from goqueue.pipeline.worker_heap import settle
 
 _COMMITTED_ALREADY = 48
 
@@ -47,6 +48,7 @@ def open_sink_client(options: SinkOptions) -> WireClient:
 
 def write_rows(options: SinkOptions, writer: str, epoch: int, batches: Iterator[pa.RecordBatch]) -> Written:
     """One task's part: stage its rows, or write them at once if at-least-once is enough."""
+    settle()
     context = TaskContext.get()
     number = context.partitionId() if context is not None else 0
     attempt = context.taskAttemptId() if context is not None else os.getpid()

@@ -19,6 +19,7 @@ from goqueue.codec.frame import (
     decode_headers,
     encode_frame_header,
     encode_headers,
+    outline_frames,
     parse_frame_header,
     walk_frames,
 )
@@ -101,6 +102,20 @@ def test_walking_gives_every_frame_with_its_place_and_both_headers() -> None:
     assert [f.batch.count for f in found] == [1, 2, 3, 4, 5]
     assert [data[f.position : f.end] for f in found] == frames
     assert list(walk_frames(data, found[3].position, found[4].position)) == [found[3]]
+
+
+def test_an_outline_has_the_places_and_flags_of_all_whole_frames() -> None:
+    frames = [framed(some_batch(n), offset=10 * n, flags=Flags.CONTROL if n % 2 else 0) for n in range(1, 6)]
+    data = b"".join(frames)
+    walked = [(f.position, f.header.offset, f.header.flags) for f in walk_frames(data)]
+    assert list(outline_frames(data)) == walked
+    for cut in range(len(data) - len(frames[-1]), len(data)):
+        assert list(outline_frames(data[:cut])) == walked[:-1]
+    broken = bytearray(data)
+    broken[walked[2][0]] ^= 0xFF
+    with pytest.raises(FrameDamage, match="no frame begins here") as caught:
+        list(outline_frames(broken))
+    assert caught.value.position == walked[2][0]
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,19 @@ ROOM_BYTES = 16
 _SOCKET_BUFFER_BYTES = 4 * 1024 * 1024
 
 
+class AnswerBuffer:
+    """Memory for one answer after the other: whoever gives it away again has done with the answer before."""
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+
+    def room(self, size: int) -> memoryview:
+        """So many bytes, with room behind them."""
+        if len(self._bytes) < size + ROOM_BYTES:
+            self._bytes = bytearray(size + ROOM_BYTES)
+        return memoryview(self._bytes)[:size]
+
+
 class WireConnection:
     """A socket. `call` asks and waits; `send` and `receive` do half of it each, for many in flight."""
 
@@ -37,10 +50,10 @@ class WireConnection:
         """Requests whose answers have not been read."""
         return len(self._owed)
 
-    def call(self, api_key: int, version: int, request: Mapping[str, Any]) -> Any:
+    def call(self, api_key: int, version: int, request: Mapping[str, Any], buffer: AnswerBuffer | None = None) -> Any:
         """Send a request and return its answer."""
         self.send(api_key, version, request)
-        return self.receive()
+        return self.receive(buffer)
 
     def send(self, api_key: int, version: int, request: Mapping[str, Any]) -> None:
         """Send a request; `receive` returns the answers in the order of the requests."""
@@ -53,14 +66,14 @@ class WireConnection:
         except OSError as error:
             raise self._broken(f"sending failed: {error}") from error
 
-    def receive(self) -> Any:
-        """The answer to the oldest request that has none yet. Its records are views of a buffer of their own."""
+    def receive(self, buffer: AnswerBuffer | None = None) -> Any:
+        """The answer to the oldest request that has none yet. Its records are views of `buffer`, if one is given."""
         api_key, version, correlation_id = self._owed.popleft()
         try:
-            size = int.from_bytes(self._exactly(4), "big")
+            size = int.from_bytes(self._fill(memoryview(bytearray(4))), "big")
             if not 4 <= size <= ANSWER_BYTES_MAX:
                 raise self._broken(f"an answer of {size} bytes: is this a Kafka port?")
-            data = self._exactly(size)
+            data = self._fill((buffer or AnswerBuffer()).room(size))
         except OSError as error:
             raise self._broken(f"no answer: {error}") from error
         got, answer = response_decoder(api_key, version)(data)
@@ -75,8 +88,7 @@ class WireConnection:
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
-    def _exactly(self, size: int) -> memoryview:
-        data = memoryview(bytearray(size + ROOM_BYTES))[:size]
+    def _fill(self, data: memoryview) -> memoryview:
         view = data
         while view:
             count = self._socket.recv_into(view)

@@ -6,16 +6,17 @@ while the caller opens what came before.
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from queue import Full, Queue
 from typing import Any, NamedTuple
 
 from goqueue.client.wire.cluster import WireClient
-from goqueue.client.wire.connection import WireConnection
+from goqueue.client.wire.connection import AnswerBuffer, WireConnection
 from goqueue.client.wire.errors import OFFSET_OUT_OF_RANGE, STALE_METADATA, BrokerRefused
 from goqueue.client.wire.offsets import EARLIEST, list_offsets
-from goqueue.codec.batch import HEADER_BYTES, parse_batch_header
+from goqueue.codec.batch import HEADER_BYTES, BatchHeader, parse_batch_header, verify_batch
 from goqueue.errors import CorruptBatch, OffsetOutOfRange
 from goqueue.records import Isolation, TopicPartition
 
@@ -28,9 +29,12 @@ class Fetched(NamedTuple):
     """Whole batches back to back, and the aborted transactions (producer id, first offset) among them.
 
     The first batch may begin below `first_offset`, with records that were read before or deleted.
+    All of it is to be done with before the next is asked for: the memory is used again.
     """
 
-    batches: memoryview
+    data: memoryview
+    # Where each batch begins, and its header; each was found sound.
+    batches: list[tuple[int, BatchHeader]]
     aborted: tuple[tuple[int, int], ...]
     first_offset: int
 
@@ -97,6 +101,9 @@ class _Reader:
         self._on_gone = on_gone
         self._stopped = threading.Event()
         self._connection: WireConnection | None = None
+        # One is being filled, one is with the caller, and the others wait.
+        self._buffers = itertools.cycle([AnswerBuffer() for _ in range(_ANSWERS_AHEAD + 2)])
+        self._buffer = next(self._buffers)
 
     def run(self) -> None:
         try:
@@ -104,6 +111,7 @@ class _Reader:
                 fetched = self._client.repeat(self._fetch)
                 if fetched is not None:
                     self._hand_over(fetched)
+                    self._buffer = next(self._buffers)
             # Nothing is owed on it, so that whoever reads next may have it.
             self._connection = None
             self._hand_over(None)
@@ -142,6 +150,7 @@ class _Reader:
                 "isolation_level": int(self._isolation),
                 "topics": [{"topic": self._place.topic, "partitions": [part]}],
             },
+            self._buffer,
         )
         if answer.error_code:
             raise BrokerRefused(f"reading {self._place}", answer.error_code)
@@ -160,6 +169,7 @@ class _Reader:
         data = memoryview(b"") if records is None else records
         first = self._next
         position, upper = 0, self._next
+        batches = []
         while len(data) - position >= HEADER_BYTES and upper < self._end:
             header = parse_batch_header(data, position)
             if header.size < HEADER_BYTES:
@@ -169,6 +179,7 @@ class _Reader:
             if header.base_offset >= self._end:
                 upper = self._end
                 break
+            batches.append((position, verify_batch(data[position : position + header.size])))
             upper = max(upper, header.last_offset + 1)
             position += header.size
         if upper > self._next:
@@ -176,7 +187,7 @@ class _Reader:
         elif visible >= self._end:
             # Everything up to the bound may be seen, and there is nothing: compaction took the last of it.
             self._next = self._end
-        return Fetched(data[:position], tuple((one.producer_id, one.first_offset) for one in aborted), first)
+        return Fetched(data[:position], batches, tuple((one.producer_id, one.first_offset) for one in aborted), first)
 
     def _pass_over(self) -> None:
         earliest = list_offsets(self._client, {self._place: EARLIEST})[self._place]

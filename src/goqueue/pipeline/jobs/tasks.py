@@ -11,6 +11,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from goqueue.pipeline.worker_heap import settle
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -54,6 +56,7 @@ def run_tasks(
     failures: list[BaseException] = []
 
     def do_all(task: list[tuple[int, T]]) -> list[tuple[int, R]]:
+        settle()
         return [(number, work(piece)) for number, piece in task]
 
     def collect() -> None:

@@ -1,12 +1,13 @@
 """How the process keeps memory that it has let go of.
 
-Answers to fetches are made in buffers of a megabyte that live for milliseconds. By default the C library gives such
-memory back to the system each time and gets it again page by page, which cost half of a fetch's processor time.
+Answers to fetches are made, and by Spark's workers read, in buffers of megabytes that live for milliseconds. By
+default the C library gives such memory back to the system each time and gets it again page by page, which cost half
+of a fetch's processor time.
 """
 
 from __future__ import annotations
 
-from goqueue.node.libc import LIBC
+from goqueue.libc import LIBC
 
 # From malloc.h. The first is how much free memory may stay, the second from where on memory is mapped anew each time.
 _TRIM_THRESHOLD = -1

@@ -7,12 +7,12 @@ import sys
 
 import pytest
 
-from goqueue.node import heap
+from goqueue import heap
 
 # Grows and lets go ten times, in a process of its own: the wish holds for the whole process.
 _FAULTS = """
 import resource, sys
-from goqueue.node.heap import keep_freed_memory
+from goqueue.heap import keep_freed_memory
 if "keep" in sys.argv and not keep_freed_memory():
     sys.exit(3)
 for _ in range(20):

@@ -1,0 +1,56 @@
+"""Files are read by tasks of about the same number of records, wherever one file ends and the next begins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark", reason="needs goqueue[spark]")
+
+from goqueue.pipeline.columns import Bounds
+from goqueue.pipeline.errors import DataLost
+from goqueue.pipeline.options import SourceOptions, parse_source_options
+from goqueue.pipeline.plan import Range, Task, tasks_for
+from goqueue.records import TopicPartition
+
+PLACE = TopicPartition("orders", 0)
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """A partition of three files that begin at 0, 100 and 200. What is in them is not looked at."""
+    logs = tmp_path / "logs" / PLACE.topic / str(PLACE.partition)
+    logs.mkdir(parents=True)
+    for base in (0, 100, 200):
+        (logs / f"{base:020}.log").touch()
+    return tmp_path
+
+
+def options(directory: Path, **more: str) -> SourceOptions:
+    return parse_source_options({"path": str(directory), "subscribe": PLACE.topic, **more})
+
+
+def cut(tasks: list[Task]) -> list[tuple[int, int, list[int]]]:
+    return [(task.bounds.start, task.bounds.end, [segment.base_offset for segment in task.segments]) for task in tasks]
+
+
+def test_few_records_are_one_task_over_all_files(directory: Path) -> None:
+    assert cut(tasks_for(options(directory), [Range(PLACE, 0, 300)], Bounds())) == [(0, 300, [0, 100, 200])]
+
+
+def test_a_task_may_begin_in_the_middle_of_a_file(directory: Path) -> None:
+    tasks = tasks_for(options(directory, minPartitions="2"), [Range(PLACE, 0, 300)], Bounds())
+    assert cut(tasks) == [(0, 150, [0, 100]), (150, 300, [100, 200])]
+
+
+def test_files_that_hold_nothing_wanted_are_not_opened(directory: Path) -> None:
+    assert cut(tasks_for(options(directory), [Range(PLACE, 100, 200)], Bounds())) == [(100, 200, [100])]
+
+
+def test_offsets_below_the_first_file_are_lost(directory: Path) -> None:
+    (directory / "logs" / PLACE.topic / "0" / f"{0:020}.log").unlink()
+    with pytest.raises(DataLost):
+        tasks_for(options(directory), [Range(PLACE, 50, 300)], Bounds())
+    passed = tasks_for(options(directory, failOnDataLoss="false"), [Range(PLACE, 50, 300)], Bounds())
+    assert cut(passed) == [(100, 300, [100, 200])]
