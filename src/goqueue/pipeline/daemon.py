@@ -1,7 +1,8 @@
 """Spark's daemon of Python workers, for local sessions: it loads once what every worker needs, and is quiet.
 
-Spark forks a worker of this daemon for every planning of a query and for every task that runs beside
-others. In its own daemon each of them loads Arrow and numpy for itself, which takes longer than most queries.
+Spark forks a worker of this daemon for every task that runs beside others, and ends those that had nothing to do
+for a minute. Of its own daemon each worker loads Arrow and numpy for itself, which takes longer than most tasks.
+(Queries are planned by workers of Spark's own daemon, whatever the session says.)
 
 A query with a limit closes the sockets of its workers once it has enough. A worker finds that out
 when it sends the rest, and Spark's own daemon prints a traceback for each. What goes wrong

@@ -19,7 +19,9 @@ from goqueue.pipeline.segments import Aborted, DataDirectory, Segment
 from goqueue.records import TopicPartition
 
 # A task has a cost of its own: ranges are not cut into pieces smaller than this without being told to.
-_PIECE_RECORDS_MIN = 100_000
+_PIECE_RECORDS_MIN = 50_000
+# Partitions rarely share out evenly among cores, and while the last long task runs the other cores wait.
+_PIECES_PER_CORE = 3
 # What one task of a stream takes of several partitions: reading it costs less than a second task.
 _BUNDLE_RECORDS_MAX = 4_000
 
@@ -133,7 +135,7 @@ def split(options: SourceOptions, ranges: list[Range]) -> list[Range]:
     total = sum(one.size for one in ranges)
     if not total:
         return []
-    wanted = options.min_partitions or (os.cpu_count() or 1)
+    wanted = options.min_partitions or _PIECES_PER_CORE * (os.cpu_count() or 1)
     piece = max(1, -(-total // wanted))
     if options.min_partitions is None:
         piece = max(piece, _PIECE_RECORDS_MIN)
