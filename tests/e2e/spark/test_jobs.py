@@ -81,7 +81,7 @@ def test_an_export_has_every_message_with_its_place_by_day(
     if lake is LakeFormat.ICEBERG:
         from pyiceberg.catalog import load_catalog
 
-        assert load_catalog("goqueue", **catalog).load_table("goqueue.export").scan().to_arrow().num_rows == 100
+        assert load_catalog(**catalog).load_table("goqueue.export").scan().to_arrow().num_rows == 100
 
 
 def test_an_export_is_planned_without_spark(broker: BrokerProcess, filled: str, tmp_path: Path) -> None:
