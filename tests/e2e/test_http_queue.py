@@ -461,12 +461,12 @@ def test_after_kill_9_what_was_acked_stays_acked_and_what_was_held_comes_back(st
     http = Http(broker.http)
     http.post("/topics", {"name": "jobs", "num_partitions": 3})
     http.publish("jobs", *range(300), acks="all")
-    acked, held = [], []
-    for _ in range(10):
-        taken = take(http, "jobs", "workers", limit=20, visibility="1s")
-        acked += taken[::2]
-        held += taken[1::2]
-        http.post("/messages/ack", {"receipts": [one["receipt_handle"] for one in taken[::2]], "durable": True})
+    taken: list[dict] = []
+    while len(taken) < 200:
+        taken += take(http, "jobs", "workers", limit=100, visibility="2s")
+    acked, held = taken[::2], taken[1::2]
+    # At once, so that what is held is held until the broker dies, however slow its disk.
+    http.post("/messages/ack", {"receipts": [one["receipt_handle"] for one in acked], "durable": True})
 
     broker.kill()
     broker.start()
