@@ -18,6 +18,7 @@ from goqueue.pipeline.jobs.dead_letters import dlq_report
 from goqueue.pipeline.jobs.export import LakeFormat, export
 from goqueue.pipeline.jobs.import_files import FileFormat, import_files
 from goqueue.pipeline.jobs.replay import replay
+from goqueue.pipeline.jobs.tasks import run_tasks
 
 Read = Callable[..., Any]
 DAY_MS = 86_400_000
@@ -51,6 +52,38 @@ def options(broker: BrokerProcess) -> dict[str, str]:
 
 def places(rows: list[Any]) -> list[tuple[int, int, bytes]]:
     return sorted((row.partition, row.offset, bytes(row.value)) for row in rows)
+
+
+def test_progress_is_that_of_this_run_and_results_come_in_the_order_of_the_pieces(spark: Any) -> None:
+    """The work takes so long that somebody looks at it meanwhile."""
+
+    def work(number: int) -> int:
+        import time
+
+        time.sleep(0.1)
+        return number * 2
+
+    def run(shown: list[tuple[int, int]]) -> list[int]:
+        return run_tasks(spark, "doubling", work, list(range(8)), lambda *one: shown.append(one), size=lambda _: 1)
+
+    for _ in range(2):
+        shown: list[tuple[int, int]] = []
+        assert run(shown) == list(range(0, 16, 2))
+        assert shown[0] == (0, 4)
+        assert shown[-1] == (4, 4)
+        assert [done for done, _ in shown] == sorted(done for done, _ in shown)
+
+
+def test_a_task_is_told_of_each_piece_before_it_comes_to_it(spark: Any, tmp_path: Path) -> None:
+    def announce(number: int) -> None:
+        (tmp_path / str(number)).touch()
+
+    def work(number: int) -> bool:
+        return (tmp_path / str(number)).exists()
+
+    told = run_tasks(spark, "telling", work, list(range(8)), silent, size=lambda _: 1, announce=announce)
+
+    assert told == [False] * 4 + [True] * 4
 
 
 @pytest.mark.parametrize("lake", list(LakeFormat))

@@ -20,8 +20,10 @@ def test_small_pieces_share_a_task_and_large_ones_are_spread() -> None:
     assert sorted(sum(bundle) // MIB for bundle in found) == [64, 64, 64, 64]
 
 
-def test_a_gibibyte_is_eight_tasks() -> None:
-    assert len(bundles([16 * MIB] * 64, same, at_least=4)) == 8
+def test_half_a_gibibyte_is_a_task_and_every_core_gets_as_many() -> None:
+    assert len(bundles([16 * MIB] * 64, same, at_least=4)) == 4
+    assert len(bundles([16 * MIB] * 128, same, at_least=4)) == 4
+    assert len(bundles([16 * MIB] * 129, same, at_least=4)) == 8
 
 
 @example([0, 0], 2)

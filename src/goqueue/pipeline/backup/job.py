@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from goqueue.errors import GoQueueError, InvalidRequest
 from goqueue.pipeline.backup import plan
-from goqueue.pipeline.backup.files import Damaged, copy_file, hash_of, restore_file, verify_file
+from goqueue.pipeline.backup.files import Damaged, copy_file, hash_of, read_ahead, restore_file, verify_file
 from goqueue.pipeline.backup.manifest import BackupStore, LogFile, Manifest
 from goqueue.pipeline.jobs.report import Report
 from goqueue.pipeline.jobs.tasks import ShowProgress, run_tasks
@@ -87,7 +87,13 @@ def verify(spark: SparkSession, target: Path, name: str | None, *, show: ShowPro
     begun = time.monotonic()
     manifest = BackupStore(target).read(name)
     outcomes = run_tasks(
-        spark, "verify", partial(verify_file, target=str(target)), manifest.files, show, size=_bytes_of
+        spark,
+        "verify",
+        partial(verify_file, target=str(target)),
+        manifest.files,
+        show,
+        size=_bytes_of,
+        announce=partial(read_ahead, target=str(target)),
     )
     report = Report("verify", facts={"backup": manifest.name})
     report.problems = [problem for problem in outcomes if problem is not None]
@@ -117,7 +123,17 @@ def restore(
         work = partial(restore_file, target=str(target), root=str(fresh), until_ms=until_ms)
         laid = [
             file
-            for file in _checked(lambda: run_tasks(spark, "restore", work, manifest.files, show, size=_bytes_of))
+            for file in _checked(
+                lambda: run_tasks(
+                    spark,
+                    "restore",
+                    work,
+                    manifest.files,
+                    show,
+                    size=_bytes_of,
+                    announce=partial(read_ahead, target=str(target)),
+                )
+            )
             if file
         ]
         restored = Manifest(manifest.name, manifest.taken_ms, laid, manifest.broker)

@@ -17,11 +17,17 @@ import msgspec
 from goqueue.errors import GoQueueError
 from goqueue.pipeline.whole import write_durably
 
-FORMAT = 1
+# 1 had other hashes (murmur3), which nothing here computes.
+FORMAT = 2
+HASH = "xxh3-128"
 
 
 class BackupNotFound(GoQueueError):
     """There is no backup of that name, or none at all."""
+
+
+class BackupUnreadable(GoQueueError):
+    """The backup is of a form that this version does not know."""
 
 
 class LogFile(msgspec.Struct, frozen=True):
@@ -55,6 +61,8 @@ class Manifest(msgspec.Struct, frozen=True):
     broker: Literal["running", "stopped"]
     parent: str | None = None
     format: int = FORMAT
+    # How the files' hashes were computed.
+    hash: str = HASH
 
     def ends(self) -> dict[str, int]:
         """The end of every log, by its directory."""
@@ -63,6 +71,13 @@ class Manifest(msgspec.Struct, frozen=True):
             if file.kind == "segment" and file.frames:
                 ends[file.partition] = max(file.end_offset, ends.get(file.partition, 0))
         return ends
+
+
+class _Form(msgspec.Struct, frozen=True):
+    """What is looked at first. Format 1 did not name its hash."""
+
+    format: int
+    hash: str = "murmur3"
 
 
 class BackupStore:
@@ -85,7 +100,15 @@ class BackupStore:
         if not names or (name is not None and name not in names):
             told = f"there are {', '.join(names)}" if names else f"there is no backup in {self.target}"
             raise BackupNotFound(f"no backup {name!r}: {told}" if name else told)
-        return msgspec.json.decode((self.target / "backups" / f"{name or names[-1]}.json").read_bytes(), type=Manifest)
+        chosen = name or names[-1]
+        content = (self.target / "backups" / f"{chosen}.json").read_bytes()
+        form = msgspec.json.decode(content, type=_Form)
+        if form != _Form(FORMAT, HASH):
+            raise BackupUnreadable(
+                f"backup {chosen} has format {form.format} with hashes by {form.hash}, and this version reads format "
+                f"{FORMAT} with {HASH}: use the version that made it, or take a new one by `goqueue jobs backup --full`"
+            )
+        return msgspec.json.decode(content, type=Manifest)
 
     def write(self, manifest: Manifest) -> Path:
         """Make the backup one: from now on it is listed."""

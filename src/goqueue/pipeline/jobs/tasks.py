@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 import threading
+import uuid
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -20,8 +21,8 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _LOOK_S = 0.2
-# Starting a task takes tens of milliseconds: worth it for this much, and often enough to see progress.
-_TASK_BYTES = 128 * 1024 * 1024
+# Starting a task takes up to 60 ms: worth it for this much, and often enough to see progress.
+_TASK_BYTES = 512 * 1024 * 1024
 
 
 class ShowProgress(Protocol):
@@ -40,10 +41,12 @@ def run_tasks(
     show: ShowProgress,
     *,
     size: Callable[[T], int] | None = None,
+    announce: Callable[[T], object] = lambda _piece: None,
 ) -> list[R]:
     """Do `work` on every piece; the results in the order of the pieces.
 
-    Each piece is a task, unless `size` tells their bytes: then small ones share one.
+    Each piece is a task, unless `size` tells their bytes: then small ones share one. `announce`
+    gets the piece after the one that is worked on, so that the disk can begin with it.
     """
     if not pieces:
         return []
@@ -52,16 +55,23 @@ def run_tasks(
     tasks = [[one] for one in numbered]
     if size is not None:
         tasks = bundles(numbered, lambda one: size(one[1]), at_least=2 * context.defaultParallelism)
+    # Not the name alone: a session may run the same job twice, and progress is that of one of them.
+    group = f"{name}-{uuid.uuid4().hex}"
     results: dict[int, R] = {}
     failures: list[BaseException] = []
 
     def do_all(task: list[tuple[int, T]]) -> list[tuple[int, R]]:
         settle()
-        return [(number, work(piece)) for number, piece in task]
+        done = []
+        for at, (number, piece) in enumerate(task):
+            for _, following in task[at + 1 : at + 2]:
+                announce(following)
+            done.append((number, work(piece)))
+        return done
 
     def collect() -> None:
         try:
-            context.setJobGroup(name, name)
+            context.setJobGroup(group, name)
             for done in context.parallelize(tasks, len(tasks)).map(do_all).collect():
                 results.update(done)
         except BaseException as error:  # noqa: BLE001 - raised again by whoever waits
@@ -70,12 +80,12 @@ def run_tasks(
     worker = threading.Thread(target=collect, name=name, daemon=True)
     worker.start()
     tracker = context.statusTracker()
-    while worker.is_alive():
+    show(0, len(tasks))
+    while _still_works(worker):
         stages = [
-            tracker.getStageInfo(stage) for job in tracker.getJobIdsForGroup(name) for stage in _stages(tracker, job)
+            tracker.getStageInfo(stage) for job in tracker.getJobIdsForGroup(group) for stage in _stages(tracker, job)
         ]
         show(sum(one.numCompletedTasks for one in stages if one is not None), len(tasks))
-        worker.join(_LOOK_S)
     if failures:
         raise failures[0]
     show(len(tasks), len(tasks))
@@ -83,8 +93,12 @@ def run_tasks(
 
 
 def bundles(pieces: Sequence[T], size: Callable[[T], int], *, at_least: int) -> list[list[T]]:
-    """Pieces shared out to tasks of about the same size, largest first: as many tasks as the bytes deserve."""
-    count = min(max(sum(map(size, pieces)) // _TASK_BYTES, at_least), len(pieces))
+    """Pieces shared out to tasks of about the same size, largest first: as many tasks as the bytes deserve.
+
+    A multiple of `at_least`, so that no core is left without a task while others do their last.
+    """
+    rounds = max(-(-sum(map(size, pieces)) // (_TASK_BYTES * at_least)), 1)
+    count = min(rounds * at_least, len(pieces))
     filled: list[tuple[int, int, list[T]]] = [(0, number, []) for number in range(count)]
     for piece in sorted(pieces, key=size, reverse=True):
         used, number, bundle = filled[0]
@@ -92,6 +106,11 @@ def bundles(pieces: Sequence[T], size: Callable[[T], int], *, at_least: int) -> 
         # An empty file is a piece of work too; without weight, all of them would go to one task.
         heapq.heapreplace(filled, (used + max(size(piece), 1), number, bundle))
     return [bundle for _, _, bundle in filled]
+
+
+def _still_works(worker: threading.Thread) -> bool:
+    worker.join(_LOOK_S)
+    return worker.is_alive()
 
 
 def _stages(tracker: object, job: int) -> Sequence[int]:
