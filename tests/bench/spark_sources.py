@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -27,6 +27,7 @@ from goqueue.pipeline.layout import Span
 from goqueue.pipeline.rows import RowWriter
 from goqueue.pipeline.sink_options import parse_sink_options
 from goqueue.pipeline.writers import open_sink_client
+from goqueue.ports import Buffer
 from goqueue.records import NewRecord, TopicPartition
 
 BATCH_BYTES = 64_000
@@ -51,7 +52,7 @@ def fill(servers: str, size: int, count: int) -> None:
             if not sent or now < each:
                 # Of today: retention takes what is old.
                 batch = encode_batch(records(size, now), now_ms=int(time.time() * 1000))
-            producer.send(TopicPartition(TOPIC, sent // each % partitions), batch, now)
+            producer.send(TopicPartition(TOPIC, sent // each % partitions), [batch], now)
             sent += now
         producer.flush()
 
@@ -132,7 +133,7 @@ class _Discarded:
     def next_sequence(self, place: TopicPartition) -> int:
         return 0
 
-    def send(self, place: TopicPartition, batch: bytes, count: int) -> None:
+    def send(self, place: TopicPartition, batch: Sequence[Buffer], count: int) -> None:
         pass
 
 

@@ -56,7 +56,7 @@ def send(client: WireClient, place: TopicPartition, batches: list[list[bytes]]) 
             base_sequence=producer.next_sequence(place),
             now_ms=1_000,
         )
-        producer.send(place, batch, len(values))
+        producer.send(place, [batch], len(values))
     return producer
 
 
@@ -91,7 +91,7 @@ def test_questions_may_be_asked_while_batches_are_on_their_way(client, place):
             base_sequence=producer.next_sequence(place),
             now_ms=1_000,
         )
-        producer.send(place, batch, 1)
+        producer.send(place, [batch], 1)
         assert place.topic in client.topics()
 
     assert [one.base_offset for one in producer.flush()] == [0, 1, 2]
@@ -184,11 +184,40 @@ def test_what_was_in_flight_when_the_broker_died_is_stored_once(start_broker):
                 base_sequence=producer.next_sequence(place),
                 now_ms=1_000,
             )
-            producer.send(place, batch, 1)
+            producer.send(place, [batch], 1)
         producer.flush()
         again.join()
 
         assert values_of(client, place, 0, 21) == [b"before", *(b"%d" % number for number in range(20))]
+
+
+def test_a_broker_that_dies_amid_many_large_batches_stores_each_once_and_in_order(start_broker):
+    broker = start_broker()
+    places = [TopicPartition("survivors", partition) for partition in range(3)]
+    wanted = {place: [b"%d" % number + bytes(300_000) for number in range(12)] for place in places}
+    with WireClient(broker.kafka) as client:
+        client.create_topic("survivors", len(places))
+        producer = BatchProducer(client, new_identity(client))
+        for number in range(12):
+            if number == 6:
+                broker.kill()
+                again = threading.Thread(target=broker.start)
+                again.start()
+            for place in places:
+                batch = encode_batch(
+                    [NewRecord(None, wanted[place][number])],
+                    producer_id=producer.identity.producer_id,
+                    producer_epoch=producer.identity.producer_epoch,
+                    base_sequence=producer.next_sequence(place),
+                    now_ms=1_000,
+                )
+                producer.send(place, [batch[:61], batch[61:]], 1)
+        stored = producer.flush()
+        again.join()
+
+        assert sorted(one.place for one in stored) == sorted(places * 12)
+        assert {place: values_of(client, place, 0, 12) for place in places} == wanted
+        assert list_offsets(client, dict.fromkeys(places, LATEST)) == dict.fromkeys(places, 12)
 
 
 def test_an_address_where_nobody_listens_is_told_in_one_line():

@@ -73,6 +73,34 @@ def encode_section_batch(
     transactional: bool = False,
 ) -> bytes:
     """As `encode_batch`, around `count` records that somebody else has written back to back."""
+    return b"".join(
+        encode_section_parts(
+            section,
+            count,
+            base_timestamp_ms=base_timestamp_ms,
+            max_timestamp_ms=max_timestamp_ms,
+            codec=codec,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+            transactional=transactional,
+        )
+    )
+
+
+def encode_section_parts(
+    section: Buffer,
+    count: int,
+    *,
+    base_timestamp_ms: int,
+    max_timestamp_ms: int,
+    codec: int = Codec.NONE,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    transactional: bool = False,
+) -> tuple[bytes, Buffer]:
+    """As `encode_section_batch`, but header and records apart: large records are sent from where they lie."""
     template = BatchHeader(
         base_offset=0,
         length=0,
@@ -88,7 +116,7 @@ def encode_section_batch(
         base_sequence=base_sequence,
         count=count,
     )
-    return build_batch(template, section)
+    return _sealed(template, section)
 
 
 def encode_sparse_batch(header: BatchHeader, records: Sequence[Record]) -> bytes:
@@ -117,15 +145,18 @@ def stamped(batch: Buffer, now_ms: int) -> bytes:
 
 def build_batch(template: BatchHeader, section: Buffer, *, packed: bool = False) -> bytes:
     """A batch with this header, but for length and checksum, around the records; they are `packed` here if not yet."""
+    return b"".join(_sealed(template, section, packed=packed))
+
+
+def _sealed(template: BatchHeader, section: Buffer, *, packed: bool = False) -> tuple[bytes, Buffer]:
     if template.codec and not packed:
         section = compress(template.codec, section)
     try:
-        batch = bytearray(HEADER.pack(*template._replace(length=HEADER_BYTES - 12 + len(section), magic=MAGIC, crc=0)))
+        header = bytearray(HEADER.pack(*template._replace(length=HEADER_BYTES - 12 + len(section), magic=MAGIC, crc=0)))
     except struct_error as error:
         raise InvalidRecord(f"a batch header cannot hold its values: {error}") from error
-    batch += section
-    _CRC.pack_into(batch, CRC_AT, crc32c(memoryview(batch)[ATTRIBUTES_AT:]))
-    return bytes(batch)
+    _CRC.pack_into(header, CRC_AT, crc32c(section, crc32c(memoryview(header)[ATTRIBUTES_AT:])))
+    return bytes(header), section
 
 
 _CRC = Struct(">I")

@@ -18,6 +18,8 @@ _GROUP_BITS = 7
 _VARINT_BYTES_MAX = 10
 # What a record has besides key, value and headers, at most.
 RECORD_OVERHEAD_BYTES = 36
+# Whoever reads many batches walks them in step, so those of small records shall not become long.
+_BATCH_RECORDS_MAX = 2000
 
 
 class Section(NamedTuple):
@@ -32,7 +34,10 @@ class Section(NamedTuple):
 def encode_sections(
     key: pa.Array, value: pa.Array, stamps: np.ndarray, headers: pa.Array | None, batch_bytes: int
 ) -> Iterator[Section]:
-    """The rows as records, cut into sections of about `batch_bytes`. `headers` are whole header blocks."""
+    """The rows as records, cut into sections of at most `batch_bytes` and 2000 records. `headers` are whole blocks.
+
+    A row that is larger than that is a section of its own.
+    """
     count = len(value)
     if not count:
         return
@@ -92,7 +97,7 @@ def _cut(sizes: np.ndarray, batch_bytes: int) -> np.ndarray:
     edges, before = [0], 0
     while edges[-1] < len(sizes):
         upper = int(np.searchsorted(ends, before + batch_bytes, side="right"))
-        edges.append(max(upper, edges[-1] + 1))
+        edges.append(max(min(upper, edges[-1] + _BATCH_RECORDS_MAX), edges[-1] + 1))
         before = int(ends[edges[-1] - 1])
     return np.array(edges)
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from goqueue.client.wire import WireClient
 from goqueue.client.wire.producer import BatchProducer
-from goqueue.codec.batch_encode import encode_section_batch
+from goqueue.codec.batch_encode import encode_section_parts
 from goqueue.pipeline.encoder import encode_sections, header_block
 from goqueue.pipeline.errors import RowRefused
 from goqueue.pipeline.header_columns import LANES, NORMAL, PRIORITY_HEADER
@@ -71,24 +71,27 @@ class RowWriter:
         stamps = _stamps(columns)
         for partition in np.unique(partitions).tolist():
             rows = np.nonzero(partitions == partition)[0]
-            self._send(TopicPartition(topic, int(partition)), columns, stamps, blocks, rows)
+            self._send(target, int(partition), columns, stamps, blocks, rows)
 
     def _send(
         self,
-        place: TopicPartition,
+        target: Target,
+        partition: int,
         columns: dict[str, pa.Array],
         stamps: np.ndarray,
         blocks: pa.Array | None,
         rows: np.ndarray,
     ) -> None:
+        place = TopicPartition(target.topic, partition)
         key, value = columns["key"], columns["value"]
         if len(rows) < len(value):
             chosen = pa.array(rows)
             key, value, stamps = key.take(chosen), value.take(chosen), stamps[rows]
             blocks = None if blocks is None else blocks.take(chosen)
         identity = self._producer.identity
-        for section in encode_sections(key, value, stamps, blocks, self._options.batch_bytes):
-            batch = encode_section_batch(
+        batch_bytes = min(self._options.batch_bytes, target.batch_bytes_max)
+        for section in encode_sections(key, value, stamps, blocks, batch_bytes):
+            batch = encode_section_parts(
                 section.records,
                 section.count,
                 base_timestamp_ms=section.base_timestamp_ms,
@@ -131,8 +134,8 @@ class RowWriter:
         moved = {"key": key, "value": value}
         stamps = np.full(len(rows), int(time.time() * 1000), np.int64)
         for partition in np.unique(partitions).tolist():
-            place = TopicPartition(dead_letters, int(partition))
-            self._send(place, moved, stamps, pa.array(blocks, pa.binary()), np.nonzero(partitions == partition)[0])
+            rows_there = np.nonzero(partitions == partition)[0]
+            self._send(target, int(partition), moved, stamps, pa.array(blocks, pa.binary()), rows_there)
 
 
 def _by_topic(column: pa.Array | None, default: str | None) -> Iterable[tuple[str | None, pa.Array | None]]:

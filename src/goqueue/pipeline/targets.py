@@ -30,6 +30,11 @@ class Target:
     turn: int
     partitioner: str = MURMUR3
 
+    @property
+    def batch_bytes_max(self) -> int:
+        """How large the records of one batch may be together."""
+        return self.record_bytes_max + RECORD_OVERHEAD_BYTES
+
     def choose(self, keys: pa.Array, given: pa.Array | None) -> np.ndarray:
         """The partition of each row: the one it names, else by its key as the topic says, else in turn."""
         chosen = np.full(len(keys), self.turn % self.partitions, np.int64)

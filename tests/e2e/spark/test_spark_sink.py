@@ -94,6 +94,15 @@ def test_text_is_written_and_rows_without_a_partition_go_by_their_key(spark, bro
         assert all(row[0] == mmh3.hash(row[3], 0, signed=False) % 4 for row in found)
 
 
+def test_batches_are_no_larger_than_their_topic_takes(spark, broker, topic):
+    name = topic(1, max_message_bytes="5000")
+    frame = spark.range(100).selectExpr("cast(concat(id, repeat('x', 1000)) as binary) value")
+
+    write(frame, broker, name)
+
+    assert sorted(row[4] for row in truth(broker.kafka, name)) == sorted(b"%d" % n + b"x" * 1000 for n in range(100))
+
+
 def test_a_write_that_fails_leaves_nothing_to_see(spark, broker, topic):
     name = topic()
     frame = spark.range(2000).select(

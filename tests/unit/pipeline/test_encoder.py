@@ -58,3 +58,20 @@ def test_the_bytes_are_those_of_the_record_codec():
     )
     ours = encode_section_batch(section.records, 300, base_timestamp_ms=1000, max_timestamp_ms=1299)
     assert ours == encode_batch(rows, now_ms=0)
+
+
+def test_a_batch_of_small_records_ends_at_two_thousand():
+    rows = 4_500
+    keys, values = pa.nulls(rows, pa.binary()), pa.array([b"v"] * rows)
+
+    sections = encode_sections(keys, values, np.zeros(rows, np.int64), None, 10**6)
+
+    assert [section.count for section in sections] == [2000, 2000, 500]
+
+
+def test_a_batch_never_becomes_larger_than_it_may_unless_one_row_is():
+    values = pa.array([bytes(400), bytes(400), bytes(2000), bytes(10)])
+
+    sections = list(encode_sections(pa.nulls(4, pa.binary()), values, np.zeros(4, np.int64), None, 1000))
+
+    assert [section.count for section in sections] == [2, 1, 1]

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import socket
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 from goqueue.client.wire.errors import AnswerLost
 from goqueue.codec.kafka.decode import response_decoder
 from goqueue.codec.kafka.encode import request_encoder
+from goqueue.ports import Buffer
 
 ANSWER_BYTES_MAX = 1 << 30
 # Spare bytes behind every answer: who reads numbers eight bytes at a time may look past its end.
 ROOM_BYTES = 16
 _SOCKET_BUFFER_BYTES = 4 * 1024 * 1024
+# The system takes no more at once.
+_PARTS_MAX = 1024
 
 
 class AnswerBuffer:
@@ -61,8 +65,7 @@ class WireConnection:
         parts = request_encoder(api_key, version)(self._correlation_id, self._client_id, request)
         self._owed.append((api_key, version, self._correlation_id))
         try:
-            for part in parts:
-                self._socket.sendall(part)
+            self._send_all(parts)
         except OSError as error:
             raise self._broken(f"sending failed: {error}") from error
 
@@ -87,6 +90,16 @@ class WireConnection:
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
+
+    def _send_all(self, parts: Sequence[Buffer]) -> None:
+        """Together, so that the broker is not woken for the first few bytes alone."""
+        left = deque(memoryview(part) for part in parts if len(part))
+        while left:
+            sent = self._socket.sendmsg(islice(left, _PARTS_MAX))
+            while left and sent >= len(left[0]):
+                sent -= len(left.popleft())
+            if sent:
+                left[0] = left[0][sent:]
 
     def _fill(self, data: memoryview) -> memoryview:
         view = data

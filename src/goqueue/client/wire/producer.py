@@ -7,17 +7,22 @@ transactional id the batches are part of a transaction that somebody else ends.
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from goqueue.client.wire.cluster import WireClient, pauses
 from goqueue.client.wire.connection import WireConnection
 from goqueue.client.wire.errors import DUPLICATE_SEQUENCE_NUMBER, RETRIABLE, AnswerLost, BrokerRefused, KafkaUnreachable
+from goqueue.ports import Buffer
 from goqueue.records import TopicPartition
 
 PRODUCE, INIT_PRODUCER_ID = 0, 22
-_IN_FLIGHT_MAX = 4
+# A broker knows the last five batches of a producer in each partition, and can tell where a repeated one lies.
+_IN_FLIGHT_PER_PLACE_MAX = 5
+# So much that one sync serves many batches and that the broker writes while the next ones are made.
+_IN_FLIGHT_BYTES_MAX = 16 * 1024 * 1024
+_IN_FLIGHT_MAX = 64
 _TIMEOUT_MS = 30_000
 _UNKNOWN_TOPIC, _OUT_OF_ORDER = 3, 45
 
@@ -34,9 +39,39 @@ class Sending(NamedTuple):
     """A batch on its way."""
 
     place: TopicPartition
-    batch: bytes
+    # Parts of one batch, back to back.
+    batch: Sequence[Buffer]
     first: int
     count: int  # type: ignore[assignment]  # hides tuple.count, which nobody asks a batch for
+
+
+class _Unanswered:
+    """What went out over one connection and has no answer yet, oldest first."""
+
+    def __init__(self) -> None:
+        self.queue: deque[Sending] = deque()
+        self._bytes = 0
+        self._of_place: Counter[TopicPartition] = Counter()
+
+    def is_full_for(self, sending: Sending) -> bool:
+        """Whether an answer must come before this one may go."""
+        return bool(self.queue) and (
+            len(self.queue) >= _IN_FLIGHT_MAX
+            or self._bytes + _size(sending) > _IN_FLIGHT_BYTES_MAX
+            or self._of_place[sending.place] >= _IN_FLIGHT_PER_PLACE_MAX
+        )
+
+    def append(self, sending: Sending) -> None:
+        """It goes out now."""
+        self.queue.append(sending)
+        self._bytes += _size(sending)
+        self._of_place[sending.place] += 1
+
+    def popleft(self) -> None:
+        """The oldest is stored."""
+        sending = self.queue.popleft()
+        self._bytes -= _size(sending)
+        self._of_place[sending.place] -= 1
 
 
 class Stored(NamedTuple):
@@ -70,31 +105,34 @@ class BatchProducer:
         self._sequences: dict[TopicPartition, int] = {}
         # Connections of its own: their answers come in order, so nobody else may ask over them.
         self._open: dict[tuple[str, int], WireConnection] = {}
-        self._sent: dict[WireConnection, deque[Sending]] = {}
+        self._sent: dict[WireConnection, _Unanswered] = {}
         self.stored: list[Stored] = []
 
     def next_sequence(self, place: TopicPartition) -> int:
         """The sequence that the next batch for this partition must begin with."""
         return self._sequences.get(place, 0)
 
-    def send(self, place: TopicPartition, batch: bytes, count: int) -> None:
-        """Send a batch whose base sequence is `next_sequence`; waits when too many are on their way."""
+    def send(self, place: TopicPartition, batch: Sequence[Buffer], count: int) -> None:
+        """Send a batch whose base sequence is `next_sequence`; waits when too many are on their way.
+
+        Its parts lie back to back in it, and must not change until they are stored.
+        """
         first = self.next_sequence(place)
         self._sequences[place] = (first + count) & 0x7FFFFFFF
         sending = Sending(place, batch, first, count)
         try:
             connection = self._connection(place)
-            queue = self._sent.setdefault(connection, deque())
-            queue.append(sending)
-            connection.send(PRODUCE, 9, self._request(sending))
-            while len(queue) >= _IN_FLIGHT_MAX:
+            unanswered = self._sent.setdefault(connection, _Unanswered())
+            while unanswered.is_full_for(sending):
                 self._take_answer(connection)
+            unanswered.append(sending)
+            connection.send(PRODUCE, 9, self._request(sending))
         except (AnswerLost, OSError, BrokerRefused) as error:
             self._recover(error, sending)
 
     def flush(self) -> list[Stored]:
         """Wait until every batch is stored; returns them all."""
-        while waiting := [connection for connection, queue in self._sent.items() if queue]:
+        while waiting := [connection for connection, unanswered in self._sent.items() if unanswered.queue]:
             try:
                 self._take_answer(waiting[0])
             except (AnswerLost, OSError, BrokerRefused) as error:
@@ -109,11 +147,11 @@ class BatchProducer:
         return connection
 
     def _take_answer(self, connection: WireConnection) -> None:
-        queue = self._sent[connection]
+        unanswered = self._sent[connection]
         answer = connection.receive()
         # It is taken off the queue only when it is known to be stored: what is left is sent again.
-        self._note(queue[0], answer)
-        queue.popleft()
+        self._note(unanswered.queue[0], answer)
+        unanswered.popleft()
 
     def _note(self, sending: Sending, answer: Any) -> None:
         row = answer.responses[0].partition_responses[0]
@@ -124,8 +162,8 @@ class BatchProducer:
     def _recover(self, error: Exception, last: Sending | None) -> None:
         """Send all that has no answer again, one at a time and in order, over new connections."""
         _raise_if_final(error)
-        unanswered = [one for queue in self._sent.values() for one in queue]
-        if last is not None and last not in unanswered:
+        unanswered = [one for each in self._sent.values() for one in each.queue]
+        if last is not None and not any(one is last for one in unanswered):
             unanswered.append(last)
         for connection in self._sent:
             connection.close()
@@ -154,14 +192,17 @@ class BatchProducer:
                 return
 
     def _request(self, sending: Sending) -> dict[str, Any]:
-        records: Sequence[bytes] = (sending.batch,)
-        part = {"index": sending.place.partition, "records": records}
+        part = {"index": sending.place.partition, "records": sending.batch}
         return {
             "transactional_id": self.identity.transactional_id,
             "acks": -1,
             "timeout": _TIMEOUT_MS,
             "topic_data": [{"name": sending.place.topic, "partition_data": [part]}],
         }
+
+
+def _size(sending: Sending) -> int:
+    return sum(len(part) for part in sending.batch)
 
 
 def _age(first: int, after: int) -> int:
