@@ -2,11 +2,11 @@
 
 Spark forks a worker of this daemon for every task that runs beside others, and ends those that had nothing to do
 for a minute. Of its own daemon each worker loads Arrow and numpy for itself, which takes longer than most tasks.
-(Queries are planned by workers of Spark's own daemon, whatever the session says.)
+Queries are planned by workers of daemons of their own, one for each step, which live as long as they are used.
 
-A query with a limit closes the sockets of its workers once it has enough. A worker finds that out
-when it sends the rest, and Spark's own daemon prints a traceback for each. What goes wrong
-in a worker's own code is told to the JVM by the worker, and is told as before.
+A query with a limit closes the sockets of its workers once it has enough, and a planner's is closed when it had
+nothing to do for a minute. A worker finds that out when it sends the rest, and Spark's own daemon prints a
+traceback for each. What goes wrong in a worker's own code is told to the JVM by the worker, and is told as before.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from __future__ import annotations
 import gc
 import importlib
 import socket
+import sys
 
 from pyspark import daemon
 
 _AHEAD = ("goqueue.pipeline.source", "pandas", "pyspark.sql.pandas.serializers")
+_OF_TASKS = "pyspark.worker"
 _work = daemon.worker
 
 
@@ -38,5 +40,6 @@ def load_ahead() -> None:
 
 if __name__ == "__main__":
     daemon.worker = work
-    load_ahead()
+    if sys.argv[1:] == [_OF_TASKS]:
+        load_ahead()
     daemon.manager()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import atexit
 import os
+import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -55,6 +57,14 @@ logger.executor.level = off
 # Where Spark's shell looks for a level: if it is another than the root's, two lines tell so at every start.
 logger.shell.name = org.apache.spark.api.python.PythonGatewayServer
 logger.shell.level = error
+"""
+# Somebody who names a Python of their own, or whose temporary folder runs no programs, gets Spark's daemon.
+_STAND_IN = """#!/bin/sh
+if [ "$1 $2" = "-m pyspark.daemon" ]; then
+    shift 2
+    exec {python} -m goqueue.pipeline.daemon "$@"
+fi
+exec {python} "$@"
 """
 
 
@@ -107,7 +117,8 @@ def session(
     builder = SparkSession.builder.appName(app).master(chosen)
     for name, value in settings.items():
         builder = builder.config(name, value)
-    spark = builder.getOrCreate()
+    with _quiet_planners(folder) if chosen.startswith("local") else nullcontext():
+        spark = builder.getOrCreate()
     for logger in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         # They print the JVM's stack for every mistake in SQL, which is raised as well.
         PySparkLogger.getLogger(logger).disabled = True
@@ -120,6 +131,25 @@ def register(spark: SparkSession) -> None:
     from goqueue.pipeline.source import GoQueueSource
 
     spark.dataSource.register(GoQueueSource)
+
+
+@contextmanager
+def _quiet_planners(folder: Path) -> Iterator[None]:
+    """Have a session that starts meanwhile plan its queries by workers of our daemon, which is quiet.
+
+    Spark starts the daemon of planners by the name of its own, whatever the settings say. Planners that had nothing
+    to do for a minute are ended, and each of them would print a traceback.
+    """
+    python = os.environ["PYSPARK_PYTHON"]
+    stand_in = folder / "python"
+    stand_in.write_text(_STAND_IN.format(python=shlex.quote(python)), encoding="utf-8")
+    stand_in.chmod(0o700)
+    if python == sys.executable and os.access(stand_in, os.X_OK):
+        os.environ["PYSPARK_PYTHON"] = str(stand_in)
+    try:
+        yield
+    finally:
+        os.environ["PYSPARK_PYTHON"] = python
 
 
 def _own_folder(root: Path) -> Path:

@@ -11,7 +11,9 @@ import pytest
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
 
 PROGRAM = """
+import os
 import sys
+import psutil
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 import goqueue.pipeline
@@ -42,6 +44,8 @@ def fail(number):
 spark = goqueue.pipeline.session(master="local[2]", home=sys.argv[1])
 spark.dataSource.register(Many)
 print(len(spark.read.format("many").load().limit(5).collect()), "rows")
+lines = [one.cmdline() for one in psutil.Process().children(recursive=True) if one.status() != psutil.STATUS_ZOMBIE]
+print(sorted({line[2] for line in lines if line[1:2] == ["-m"]}), os.environ["PYSPARK_PYTHON"] == sys.executable)
 try:
     spark.sparkContext.parallelize([0], 1).map(fail).collect()
 except Exception as error:
@@ -56,5 +60,6 @@ def test_a_session_prints_only_what_somebody_has_to_say(tmp_path: Path) -> None:
         [sys.executable, "-c", PROGRAM, str(tmp_path)], capture_output=True, text=True, timeout=150, check=True
     )
 
-    assert done.stdout.splitlines() == ["5 rows", "True"]
+    # Planners too are of the daemon that is quiet: one that is ended after an idle minute would print a traceback.
+    assert done.stdout.splitlines() == ["5 rows", "['goqueue.pipeline.daemon'] True", "True"]
     assert [line for line in done.stderr.splitlines() if line != OF_JAVA] == ["told by a worker"]
