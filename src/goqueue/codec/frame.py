@@ -17,6 +17,7 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from goqueue.codec.batch import BatchHeader
+from goqueue.codec.crc32c import followed_by
 from goqueue.errors import GoQueueError, InvalidRecord, MessageTooLarge
 from goqueue.ports import Buffer
 
@@ -95,8 +96,13 @@ def encode_frame_header(
     timestamp_ns: int,
     priority: int,
     headers: bytes = b"",
+    last_crc: int | None = None,
 ) -> bytes:
-    """The header for a value that lies in `parts`. Write it, the parts, then `headers`."""
+    """The header for a value that lies in `parts`. Write it, the parts, then `headers`.
+
+    `last_crc` is the checksum of the last part, if it is known. The frame's own is then made of it where that is
+    cheaper than to look at the bytes again; it also tells of bytes that changed since.
+    """
     value_bytes = 0
     for part in parts:
         value_bytes += len(part)
@@ -109,8 +115,11 @@ def encode_frame_header(
         flags = int(flags) | _HEADERS
     tail = _TAIL.pack(offset, timestamp_ns, priority, 0, 0, value_bytes, headers_bytes)
     crc = crc32c(tail, _START_CRC[flags])
-    for part in parts:
+    is_known = last_crc is not None and len(parts[-1]) >= _LARGE_BYTES
+    for part in parts[:-1] if is_known else parts:
         crc = crc32c(part, crc)
+    if last_crc is not None and is_known:
+        crc = followed_by(crc, last_crc, len(parts[-1]))
     if headers_bytes:
         crc = crc32c(headers, crc)
     return _START[flags] + crc.to_bytes(4, "big") + tail
@@ -235,6 +244,8 @@ _TAIL = Struct(">qqBBHIH")
 _HEADER_AND_BATCH = Struct(">3sBIqqBBHIH" + "qiibIhiqqqhii")
 _VALUE_START_BYTES = _HEADER_AND_BATCH.size
 _U16 = Struct(">H")
+# From here on it is cheaper to compute with two checksums than to look at the bytes.
+_LARGE_BYTES = 256 * 1024
 # The four bytes before the CRC take 256 forms, so both they and their checksum are tables.
 _START = [_START_WORD + bytes([flags]) for flags in range(256)]
 _START_CRC = [crc32c(start) for start in _START]

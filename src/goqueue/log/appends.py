@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from goqueue.codec.batch import (
+    ATTRIBUTES_AT,
     CODEC_MASK,
     PREFIX_BYTES,
     TRANSACTIONAL,
@@ -165,21 +166,23 @@ def _write(
 ) -> Segment:
     """Put the batch at the end of the log, its base offset and leader epoch set, without copying it."""
     offset = state.end_offset
-    prefix = encode_prefix(offset, header[1], leader_epoch)
-    rest = memoryview(batch)[PREFIX_BYTES:]
+    view = memoryview(batch)
+    lead = encode_prefix(offset, header[1], leader_epoch) + view[PREFIX_BYTES:ATTRIBUTES_AT]
+    rest = view[ATTRIBUTES_AT:]
     frame_header = encode_frame_header(
-        (prefix, rest),
+        (lead, rest),
         flags=flags,
         offset=offset,
         timestamp_ns=now_ms * 1_000_000,
         priority=priority,
         headers=headers,
+        last_crc=header[4],
     )
     size = HEADER_BYTES + len(batch) + len(headers)
     end_offset = offset + header[6] + 1
     segment = _segment_for(state, size, end_offset, now_ms)
     timestamp_ms = header[8]
-    parts: Sequence[Buffer] = (frame_header + prefix, rest, headers) if headers else (frame_header + prefix, rest)
+    parts: Sequence[Buffer] = (frame_header + lead, rest, headers) if headers else (frame_header + lead, rest)
     try:
         segment.append(parts, size, offset, end_offset, timestamp_ms if timestamp_ms >= 0 else now_ms)
     except OSError as error:

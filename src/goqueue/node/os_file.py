@@ -7,15 +7,16 @@ import errno
 import os
 from collections.abc import Sequence
 
+from goqueue.heap import unfilled
 from goqueue.node.disk_room import give_back, reserve
 from goqueue.ports import Buffer, ColdRead
 
 FILE_MODE = 0o600
 # What Linux accepts in one call; POSIX promises only 16.
 _IOV_MAX = os.sysconf("SC_IOV_MAX") if "SC_IOV_MAX" in os.sysconf_names else 16
-# Files that grow by appends of this size get room ahead of them, this much at a time.
+# Files that grow by appends of this size get room ahead of them: half as much as they hold, within bounds.
 _LARGE_BYTES = 64 * 1024
-_ROOM_BYTES = 4 * 1024 * 1024
+_ROOM_BYTES_MIN, _ROOM_BYTES_MAX = 4 * 1024 * 1024, 16 * 1024 * 1024
 _RWF_NOWAIT: int | None = getattr(os, "RWF_NOWAIT", None)
 
 
@@ -50,8 +51,9 @@ class OsFile:
             raise
         self._size = start + written
         if written >= _LARGE_BYTES and self._size + written > self._room_end:
-            self._room_end = self._size + _ROOM_BYTES
-            reserve(self._descriptor, self._size, _ROOM_BYTES)
+            room = min(max(self._size // 2, _ROOM_BYTES_MIN), _ROOM_BYTES_MAX)
+            self._room_end = self._size + room
+            reserve(self._descriptor, self._size, room)
         return start
 
     def pread(self, size: int, position: int, *, nowait: bool = False) -> bytes | bytearray:
@@ -91,7 +93,7 @@ class OsFile:
             os.close(descriptor)
 
     def _pread_cached(self, size: int, position: int, nowait: int) -> bytes | bytearray:
-        data = bytearray(size)
+        data = unfilled(size)
         try:
             count = os.preadv(self._descriptor, [data], position, nowait)
         except BlockingIOError:

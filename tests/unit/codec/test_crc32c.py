@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goqueue.codec.crc32c import crc32c
+from goqueue.codec.crc32c import crc32c, followed_by
 
 
 @pytest.mark.parametrize(
@@ -28,3 +28,15 @@ def test_it_is_not_the_checksum_of_zlib() -> None:
 def test_pieces_give_the_checksum_of_the_whole_for_every_kind_of_buffer(data: bytes, cut: int) -> None:
     whole = crc32c(data)
     assert crc32c(memoryview(data)[cut:], crc32c(bytearray(data[:cut]))) == whole
+
+
+@given(first=st.binary(max_size=100), second=st.binary(max_size=700))
+@settings(deadline=None)
+def test_two_checksums_give_that_of_both_pieces_without_their_bytes(first: bytes, second: bytes) -> None:
+    assert followed_by(crc32c(first), crc32c(second), len(second)) == crc32c(first + second)
+
+
+@pytest.mark.parametrize("size", [255, 256, 65_535, 65_536, 991_164, 2**24 - 1, 2**24])
+def test_two_checksums_give_that_of_both_pieces_whatever_their_size(size: int) -> None:
+    second = b"\x5a" * size
+    assert followed_by(crc32c(b"before"), crc32c(second), size) == crc32c(second, crc32c(b"before"))

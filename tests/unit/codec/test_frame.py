@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.codec.builders import NOW_MS, framed, some_batch
 
+from goqueue.codec.batch import ATTRIBUTES_AT, parse_batch_header
+from goqueue.codec.batch_encode import encode_batch
 from goqueue.codec.crc32c import crc32c
 from goqueue.codec.frame import (
     HEADER_BYTES,
@@ -24,6 +26,7 @@ from goqueue.codec.frame import (
     walk_frames,
 )
 from goqueue.errors import InvalidRecord
+from goqueue.records import NewRecord
 
 KNOWN_FLAGS = st.sampled_from([0, *(int(flag) for flag in Flags), 0x7B])
 
@@ -154,6 +157,29 @@ def test_a_batch_that_does_not_fit_its_frame_is_damage_even_with_a_right_checksu
     frame[at] = value
     with pytest.raises(FrameDamage, match="does not fit"):
         check_frame(resealed(frame))
+
+
+@pytest.mark.parametrize("size", [100, 300_000, 1_000_003])
+@pytest.mark.parametrize("headers", [b"", b"headers of the frame"])
+def test_a_known_checksum_of_the_last_part_gives_the_same_header_as_its_bytes(size: int, headers: bytes) -> None:
+    parts = [b"the part before", b"\x5a" * size]
+
+    def header(last_crc: int | None) -> bytes:
+        return encode_frame_header(
+            parts, flags=1, offset=7, timestamp_ns=9, priority=2, headers=headers, last_crc=last_crc
+        )
+
+    assert header(crc32c(parts[1])) == header(None)
+
+
+def test_large_bytes_that_changed_after_their_checksum_was_taken_make_a_damaged_frame() -> None:
+    batch = bytearray(encode_batch([NewRecord(None, bytes(300_000))], now_ms=1))
+    checksum = parse_batch_header(batch).crc
+    batch[1_000] ^= 1
+    lead, rest = batch[:ATTRIBUTES_AT], batch[ATTRIBUTES_AT:]
+    header = encode_frame_header((lead, rest), flags=0, offset=0, timestamp_ns=0, priority=0, last_crc=checksum)
+    with pytest.raises(FrameDamage, match="checksum"):
+        check_frame(header + batch)
 
 
 def test_a_value_too_small_for_a_batch_is_damage() -> None:

@@ -9,6 +9,7 @@ was announced: a stranger's word costs us nothing.
 from __future__ import annotations
 
 from goqueue.errors import MalformedRequest
+from goqueue.heap import unfilled
 
 LENGTH_BYTES = 4
 ARENA_BYTES = 64 * 1024
@@ -80,7 +81,7 @@ class Framing:
         self._size = size
         self._filled = len(start)
         capacity = min(size, max(self._size_proven, 2 * self._filled))
-        self._partial = bytearray(capacity)
+        self._partial = unfilled(capacity)
         self._partial[: self._filled] = start
 
 

@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from goqueue.codec.batch import parse_batch_header
+from goqueue.codec.batch import ATTRIBUTES_AT, parse_batch_header
 from goqueue.codec.batch_decode import decode_records
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.codec.frame import HEADER_BYTES, Flags, check_frame
@@ -59,7 +59,7 @@ def test_a_batch_is_handed_to_the_file_without_a_copy(desk, monkeypatch):
     desk.log.append_batch(batch, now_ms=5, leader_epoch=0)
     (parts,) = written
     assert parts[1].obj is batch
-    assert len(parts[0]) == HEADER_BYTES + 16
+    assert len(parts[0]) == HEADER_BYTES + ATTRIBUTES_AT
 
 
 def test_a_damaged_batch_is_refused_and_changes_nothing(desk):
