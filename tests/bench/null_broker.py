@@ -4,6 +4,9 @@ Produce is acknowledged without a look at the records. Fetch serves one batch fr
 over and over, as often as fits the answer, with only its base offset changed. It shares no socket code with the
 real broker, so that it cannot flatter it.
 
+With `--store` it also writes what it gets to files, unchecked, and never looks at them again: the least that any
+broker does that keeps messages.
+
     python tests/bench/null_broker.py --record-bytes 100 --batch-records 1000
 """
 
@@ -11,7 +14,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import struct
+from collections import deque
+from pathlib import Path
 from typing import Any
 
 import uvloop
@@ -26,6 +32,7 @@ TOPIC = "bench"
 PARTITIONS = 3
 END = 2**53
 BUFFER_BYTES = 8 * 1024 * 1024
+FILE_BYTES, FILES_MAX = 64 * 1024 * 1024, 32
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, FIND_COORDINATOR, API_VERSIONS, INIT_PRODUCER_ID = 0, 1, 2, 3, 10, 18, 22
 VERSIONS = {
@@ -146,6 +153,37 @@ class NullBroker:
         return {"producer_id": 1, "producer_epoch": 0}
 
 
+class StoringNullBroker(NullBroker):
+    """Writes every batch to a file."""
+
+    def __init__(self, batch: bytes, batch_records: int, directory: Path) -> None:
+        super().__init__(batch, batch_records)
+        self.directory = directory
+        self.files: deque[tuple[int, Path]] = deque()
+        self.number = 0
+        self.written = FILE_BYTES
+
+    def reply_0(self, request: Any) -> dict[str, Any]:
+        """Produce."""
+        for topic in request.topic_data:
+            for one in topic.partition_data:
+                if self.written >= FILE_BYTES:
+                    self.next_file()
+                self.written += os.pwrite(self.files[-1][0], one.records, self.written)
+        return super().reply_0(request)
+
+    def next_file(self) -> None:
+        """As large as a segment; the oldest go when there are too many."""
+        path = self.directory / f"{self.number}.null"
+        self.files.append((os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC), path))
+        self.number += 1
+        self.written = 0
+        if len(self.files) > FILES_MAX:
+            descriptor, oldest = self.files.popleft()
+            os.close(descriptor)
+            oldest.unlink()
+
+
 class NullConnection(asyncio.BufferedProtocol):
     """One buffer, filled by the network and emptied frame by frame."""
 
@@ -192,9 +230,12 @@ def main() -> None:
     parser.add_argument("--record-bytes", type=int, default=100)
     parser.add_argument("--batch-records", type=int, default=1000)
     parser.add_argument("--port", type=int, default=0, help="0: any free one")
+    parser.add_argument("--store", type=Path, metavar="DIR", help="write what is produced to files there")
     options = parser.parse_args()
-    records = [NewRecord(None, bytes(options.record_bytes))] * options.batch_records
-    uvloop.run(serve(NullBroker(encode_batch(records, now_ms=0), options.batch_records), options.port))
+    count = options.batch_records
+    batch = encode_batch([NewRecord(None, bytes(options.record_bytes))] * count, now_ms=0)
+    broker = StoringNullBroker(batch, count, options.store) if options.store else NullBroker(batch, count)
+    uvloop.run(serve(broker, options.port))
 
 
 if __name__ == "__main__":

@@ -30,11 +30,11 @@ def run_harness(out: Path, *arguments: str) -> tuple[str, str, Finding]:
 
 def test_the_smoke_run_measures_us_and_whoever_starts_quickly(tmp_path):
     printed, _, found = run_harness(
-        tmp_path, "--peers", "goqueue", "goqueue-http", "null", "redis", "--only", "100B", "latency-200"
+        tmp_path, "--peers", "goqueue", "goqueue-http", "null", "null-storing", "redis", "--only", "100B", "latency-200"
     )
 
     produced = {one.peer: one.figures["produce_per_s"] for one in found.samples() if one.workload == "100 B"}
-    assert {"GoQueue, Kafka wire", "GoQueue, HTTP", "null broker"} <= produced.keys()
+    assert {"GoQueue, Kafka wire", "GoQueue, HTTP", "null broker", "null broker that stores"} <= produced.keys()
     assert all(rate > 0 for rate in produced.values())
     consumed = {one.peer: one.figures["consume_per_s"] for one in found.samples() if one.workload == "100 B"}
     # A client that waits for messages that nobody sent would be at a hundred or so.

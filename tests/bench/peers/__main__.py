@@ -31,7 +31,7 @@ from tests.bench.peers.findings import Finding
 from tests.bench.peers.peer_goqueue import GoQueueHttp, GoQueueKafka
 from tests.bench.peers.peer_kafka import ApacheKafka
 from tests.bench.peers.peer_nats import NatsJetStream
-from tests.bench.peers.peer_null import NullBroker
+from tests.bench.peers.peer_null import NullBroker, StoringNullBroker
 from tests.bench.peers.peer_rabbitmq import RabbitQuorum, RabbitStream
 from tests.bench.peers.peer_redis import RedisStreams
 from tests.bench.peers.report import one_line
@@ -50,6 +50,7 @@ PEERS: dict[str, Peer] = {
     "rabbitmq-quorum": RabbitQuorum(),
     "rabbitmq-stream": RabbitStream(),
     "null": NullBroker(),
+    "null-storing": StoringNullBroker(),
 }
 
 

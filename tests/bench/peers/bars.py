@@ -6,6 +6,7 @@ from tests.bench.measure import Bar, at_least, at_most, told
 from tests.bench.peers.findings import Finding
 
 OURS, OURS_HTTP, KAFKA, NULL = "GoQueue, Kafka wire", "GoQueue, HTTP", "Apache Kafka", "null broker"
+NULL_STORING = "null broker that stores"
 NATS, REDIS, RABBIT = "NATS JetStream", "Redis Streams", "RabbitMQ, quorum queue"
 SIZES = ("100 B", "1000 B", "10000 B")
 LOG = "GiB in the log"
@@ -30,6 +31,7 @@ def _wire(found: Finding) -> list[Bar]:
             null, kafka = (found.ratio(size, OURS, theirs, figure) for theirs in (NULL, KAFKA))
             rows.append(_least(f"{what} {size}, share of the null broker", null, 0.85))
             rows.append(_least(f"{what} {size}, times Apache Kafka", kafka, 1.0))
+        rows += _least_that_stores(found, size)
         rows.append(_most(f"CPU of {size}, times Apache Kafka", found.ratio(size, OURS, KAFKA, COST), 1.0))
     late = found.ratio("latency at 5000/s", OURS, KAFKA, "p99_ms")
     rows.append(_most("p99 at 5,000/s, times Apache Kafka", late, 1.0))
@@ -41,6 +43,16 @@ def _wire(found: Finding) -> list[Bar]:
     rebalance = found.ratio("rebalance", OURS, KAFKA, "rebalance_s")
     rows.append(_most("rebalance by cooperative-sticky, times Apache Kafka", rebalance, 1.0))
     return rows
+
+
+def _least_that_stores(found: Finding, size: str) -> list[Bar]:
+    """What writing alone costs, which no broker can do without: said beside the bar that has no part for it."""
+    pairs = {
+        f"produce {size}, share of a null broker that writes to files": (OURS, NULL_STORING),
+        f"produce {size}, that one's own share of the null broker": (NULL_STORING, NULL),
+    }
+    shares = {what: found.ratio(size, *pair, "produce_per_s") for what, pair in pairs.items()}
+    return [told(what, share) for what, share in shares.items() if share is not None]
 
 
 def _durable_and_queue(found: Finding) -> list[Bar]:

@@ -38,6 +38,18 @@ class NullBroker:
         port = free_port()
         records = max(1, min(10_000, 1_000_000 // self._size))
         options = ["--record-bytes", str(self._size), "--batch-records", str(records), "--port", str(port)]
-        command = [sys.executable, str(ROOT / "tests" / "bench" / "null_broker.py"), *options]
+        command = [sys.executable, str(ROOT / "tests" / "bench" / "null_broker.py"), *options, *self._more(home)]
         with running(command, home, f"127.0.0.1:{port}", knows_itself) as server:
             yield server
+
+    def _more(self, home: Path) -> list[str]:
+        return []
+
+
+class StoringNullBroker(NullBroker):
+    """See `servers.Peer`. Writes what it gets to files and does nothing else with it."""
+
+    name = "null broker that stores"
+
+    def _more(self, home: Path) -> list[str]:
+        return ["--store", str(home)]

@@ -31,9 +31,8 @@ def throughput(run: Run, size: int) -> None:
     most = run.scale.messages[size]
     with ExitStack() as stack:
         servers = run.servers([peer for peer in run.peers if "ceiling" not in peer.offers])
-        for _ in run.offering("ceiling"):
-            # The null broker serves messages of one size, so there is one for each.
-            ceiling = NullBroker(size)
+        # A null broker serves messages of one size, so there is one for each.
+        for ceiling in (type(peer)(size) for peer in run.peers if isinstance(peer, NullBroker)):
             server = run.attempt(ceiling, lambda one=ceiling: stack.enter_context(run.server(one)))
             servers += [(ceiling, server)] if server else []
         run.take_turns(
