@@ -110,14 +110,23 @@ def goqueue(
     """GoQueue: one log, read as a Kafka stream or as a queue."""
 
 
+# Packages of extras, each with the extra that brings it.
+EXTRAS = dict.fromkeys(("pyspark", "pyarrow", "numpy", "pandas", "sqlglot", "xxhash"), "spark")
+
+
 def main() -> None:
     """Run the command line; what we refuse is one message and exit code 2."""
-    from goqueue.errors import GoQueueError
+    from goqueue.errors import ConfigError, GoQueueError
 
     try:
         app()
     except GoQueueError as error:
         fail(error)
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in EXTRAS:
+            raise
+        fail(ConfigError([f"this command needs the package {package}: pip install 'goqueue[{EXTRAS[package]}]'"]))
 
 
 def fail(error: Exception) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -11,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from goqueue.cli.main import COMMANDS, fail, load_command
+from goqueue.cli.main import COMMANDS, EXTRAS, fail, load_command
 from goqueue.errors import ConfigError, StorageError
 
 GOQUEUE = Path(sys.executable).parent / "goqueue"
@@ -102,6 +104,43 @@ def commands_of(command: Any, *names: str) -> Iterator[tuple[str, Any]]:
         yield " ".join(names), command
     for name, below in getattr(command, "commands", {}).items():
         yield from commands_of(below, *names, name)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("jobs", "verify", "--from", "backups"),
+        ("jobs", "export", "orders", "--to", "lake"),
+        ("pipeline", "run", "x.yaml"),
+    ],
+)
+def test_a_command_whose_packages_are_not_installed_says_how_to_get_them(
+    arguments: tuple[str, ...], tmp_path: Path
+) -> None:
+    program = (
+        f"import sys; sys.modules.update(dict.fromkeys({list(EXTRAS)})); from goqueue.cli.main import main; main()"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        cwd=tmp_path,
+    )
+
+    told = r"goqueue: this command needs the package \w+: pip install 'goqueue\[spark\]'\n"
+    assert re.fullmatch(told, done.stderr), done.stderr
+    assert done.returncode == 2
+
+
+def test_every_package_of_the_extra_for_spark_is_known() -> None:
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+
+    wanted = {re.split("[<>=\\[]", one)[0] for one in project["optional-dependencies"]["spark"]}
+
+    assert {package for package, extra in EXTRAS.items() if extra == "spark"} == wanted
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
