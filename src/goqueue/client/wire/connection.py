@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
+from struct import Struct
 from typing import Any
 
 from goqueue.client.wire.errors import AnswerLost
@@ -20,6 +21,7 @@ ROOM_BYTES = 16
 _SOCKET_BUFFER_BYTES = 4 * 1024 * 1024
 # The system takes no more at once.
 _PARTS_MAX = 1024
+_TIMEVAL = Struct("ll")
 
 
 class AnswerBuffer:
@@ -43,6 +45,8 @@ class WireConnection:
         with suppress(OSError):
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SOCKET_BUFFER_BYTES)
+        self._timeout_s = timeout_s
+        self._leave_time_to_the_system()
         self.where = f"{host}:{port}"
         self._client_id = client_id
         self._correlation_id = 0
@@ -67,7 +71,7 @@ class WireConnection:
         try:
             self._send_all(parts)
         except OSError as error:
-            raise self._broken(f"sending failed: {error}") from error
+            raise self._broken(f"sending failed: {self._told(error)}") from error
 
     def receive(self, buffer: AnswerBuffer | None = None) -> Any:
         """The answer to the oldest request that has none yet. Its records are views of `buffer`, if one is given."""
@@ -78,7 +82,7 @@ class WireConnection:
                 raise self._broken(f"an answer of {size} bytes: is this a Kafka port?")
             data = self._fill((buffer or AnswerBuffer()).room(size))
         except OSError as error:
-            raise self._broken(f"no answer: {error}") from error
+            raise self._broken(f"no answer: {self._told(error)}") from error
         got, answer = response_decoder(api_key, version)(data)
         if got != correlation_id:
             raise self._broken(f"answer {got} came for request {correlation_id}")
@@ -104,11 +108,24 @@ class WireConnection:
     def _fill(self, data: memoryview) -> memoryview:
         view = data
         while view:
-            count = self._socket.recv_into(view)
+            count = self._socket.recv_into(view, 0, socket.MSG_WAITALL)
             if not count:
                 raise self._broken("the broker closed the connection")
             view = view[count:]
         return data
+
+    def _leave_time_to_the_system(self) -> None:
+        """With a timeout of Python's own, every piece of a large answer costs two calls and a wait for the GIL."""
+        seconds, rest = divmod(self._timeout_s, 1)
+        limit = _TIMEVAL.pack(int(seconds), int(rest * 1_000_000))
+        with suppress(OSError):
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+            self._socket.settimeout(None)
+
+    def _told(self, error: OSError) -> str:
+        # What the system says of its own timeout is that one should try again.
+        return f"timed out after {self._timeout_s:g} s" if isinstance(error, BlockingIOError) else str(error)
 
     def _broken(self, reason: str) -> AnswerLost:
         self.close()
