@@ -20,10 +20,9 @@ from tests.bench.kafka_load import TOPIC
 
 from goqueue.client.wire import WireClient
 from goqueue.client.wire.producer import BatchProducer, Identity
-from goqueue.codec.batch import parse_batch_header
 from goqueue.codec.batch_encode import encode_batch
-from goqueue.pipeline.columns import RECORD_COLUMNS, Bounds, record_batch
-from goqueue.pipeline.layout import Span
+from goqueue.pipeline.batches import Batches
+from goqueue.pipeline.columns import RECORD_COLUMNS, Bounds, record_batches
 from goqueue.pipeline.rows import RowWriter
 from goqueue.pipeline.sink_options import parse_sink_options
 from goqueue.pipeline.writers import open_sink_client
@@ -60,9 +59,8 @@ def fill(servers: str, size: int, count: int) -> None:
 def constant_batch(size: int, rows: int) -> pa.RecordBatch:
     """One decoded batch, as the real source yields it."""
     batch = encode_batch(records(size, rows), now_ms=1_700_000_000_000)
-    return record_batch(
-        TopicPartition("bench", 0), memoryview(batch), [Span(0, parse_batch_header(batch))], COLUMNS, Bounds()
-    )
+    batches = Batches(memoryview(batch), [0])
+    return next(record_batches(TopicPartition("bench", 0), batches, COLUMNS, Bounds(), piece_bytes=1 << 30))
 
 
 class CeilingReader(DataSourceReader):

@@ -128,6 +128,35 @@ def verify_batch(buffer: Buffer) -> BatchHeader:
     return header
 
 
+def sound_batches(buffer: Buffer, before: int) -> tuple[list[int], int, int | None]:
+    """Where the batches of `buffer` begin, up to one at offset `before`, each checked as `verify_batch` does.
+
+    Also how many bytes they take, and the offset behind them: `before` if that was reached, None if there is no batch.
+    Ends at a batch that is cut short.
+    """
+    view = memoryview(buffer)
+    found: list[int] = []
+    position, size, behind = 0, len(view), None
+    while size - position >= HEADER_BYTES:
+        base_offset, length, magic, crc, last_delta = _CHECKED.unpack_from(view, position)
+        if magic != MAGIC:
+            raise UnsupportedFormat(f"message format {magic} is not supported", hint="use format 2")
+        if length < HEADER_BYTES - 12:
+            raise CorruptBatch(f"a batch claims {length + 12} bytes")
+        end = position + 12 + length
+        if end > size:
+            break
+        if base_offset >= before:
+            return found, position, before
+        if crc32c(view[position + ATTRIBUTES_AT : end]) != crc:
+            raise CorruptBatch("the batch's checksum does not match")
+        found.append(position)
+        position, behind = end, base_offset + last_delta + 1
+        if behind >= before:
+            break
+    return found, position, behind
+
+
 def split_batches(buffer: Buffer) -> list[memoryview]:
     """The batches that lie back to back in `buffer`, as views. None may be cut short."""
     view = memoryview(buffer)
@@ -153,6 +182,8 @@ def encode_prefix(base_offset: int, length: int, leader_epoch: int) -> bytes:
 
 
 _LENGTH = Struct(">i")
+# The header without what `sound_batches` does not look at.
+_CHECKED = Struct(">qi4xbI2xi8x8x8x2x4x4x")
 _PREFIX = Struct(">qii")
 # Skips the keyword handling of a NamedTuple's own constructor, which costs more than the parsing.
 _new_header = tuple.__new__

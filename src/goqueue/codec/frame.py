@@ -81,9 +81,10 @@ class StoredFrame(NamedTuple):
 
 
 class Outline(NamedTuple):
-    """A frame found by `outline_frames`: where it begins, its first offset, and its flags."""
+    """A frame found by `outline_frames`: where it begins and ends, its first offset, and its flags."""
 
     position: int
+    end: int
     offset: int
     flags: int
 
@@ -173,21 +174,58 @@ def walk_frames(buffer: Buffer, position: int = 0, end: int | None = None) -> It
         position = frame_end
 
 
-def outline_frames(buffer: Buffer) -> Iterator[Outline]:
-    """Every whole frame, by the form of its header alone: for who looks for a place and reads nothing yet.
+def sound_frames(buffer: Buffer, before: int) -> tuple[list[int], int, bool]:
+    """Where the batches of all frames up to offset `before` begin, each frame checked as `walk_frames` does.
 
-    Ends where a frame is cut short; `FrameDamage` where none begins.
+    Also how many bytes these frames take, and whether `before` was reached: what is behind that is not looked at.
+    Ends at a frame that is cut short. For who reads megabytes at once and the headers of all batches together.
     """
     view = memoryview(buffer)
-    position, last = 0, len(view) - _VALUE_START_BYTES
-    while position <= last:
-        start, flags, offset, key_bytes, value_bytes, headers_bytes = _OUTLINE.unpack_from(view, position)
-        if start != _START_WORD or key_bytes:
+    found: list[int] = []
+    position, size = 0, len(view)
+    unpack_from, start_crc = _CHECKED.unpack_from, _START_CRC
+    while size - position >= _VALUE_START_BYTES:
+        # fmt: off
+        (start, flags, crc, offset, priority, reserved, key_bytes, value_bytes, headers_bytes,
+         base_offset, length, magic, last_delta, count) = unpack_from(view, position)
+        # fmt: on
+        if start != _START_WORD or reserved or key_bytes or offset < 0 or priority > PRIORITY_MAX or flags & _UNKNOWN:
             raise _bad_header(view, position)
+        frame_end = position + HEADER_BYTES + value_bytes + headers_bytes
+        if frame_end > size:
+            return found, position, False
+        if crc32c(view[position + 8 : frame_end], start_crc[flags]) != crc:
+            raise FrameDamage(position, "the checksum does not match")
+        if base_offset != offset or length + 12 != value_bytes or magic != 2 or not 0 <= count <= last_delta + 1:
+            raise FrameDamage(position, "the batch inside does not fit its frame")
+        if offset >= before:
+            return found, position, True
+        found.append(position + HEADER_BYTES)
+        position = frame_end
+        if offset + last_delta + 1 >= before:
+            return found, position, True
+    if position < size:
+        damage = _short(view, position, size)
+        if not damage.is_short:
+            raise damage
+    return found, position, False
+
+
+def outline_frames(buffer: Buffer, start: int, size: int) -> Iterator[Outline]:
+    """Every frame whose header lies in `buffer`, by the form of that alone: for who looks for a place.
+
+    The buffer was taken at byte `start` of `size`. Ends where a frame is cut short; `FrameDamage` where none begins.
+    """
+    view = memoryview(buffer)
+    position, last = 0, min(len(view) - HEADER_BYTES, size - start - _VALUE_START_BYTES)
+    while position <= last:
+        word, flags, offset, key_bytes, value_bytes, headers_bytes = _OUTLINE.unpack_from(view, position)
+        if word != _START_WORD or key_bytes:
+            raise FrameDamage(start + position, _bad_header(view, position).reason)
         end = position + HEADER_BYTES + value_bytes + headers_bytes
-        if end > len(view):
+        if start + end > size:
             return
-        yield _outline(Outline, (position, offset, flags))
+        yield _outline(Outline, (start + position, start + end, offset, flags))
         position = end
 
 
@@ -243,6 +281,8 @@ _TAIL = Struct(">qqBBHIH")
 # A frame has no key, so its batch header follows its own header: one unpacking reads both.
 _HEADER_AND_BATCH = Struct(">3sBIqqBBHIH" + "qiibIhiqqqhii")
 _VALUE_START_BYTES = _HEADER_AND_BATCH.size
+# The same without what no check looks at.
+_CHECKED = Struct(">3sBIq8xBBHIH" + "qi4xb4x2xi8x8x8x2x4xi")
 _U16 = Struct(">H")
 # From here on it is cheaper to compute with two checksums than to look at the bytes.
 _LARGE_BYTES = 256 * 1024

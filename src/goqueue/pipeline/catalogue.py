@@ -6,13 +6,16 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
+import numpy as np
+
 from goqueue.client.wire import WireClient
 from goqueue.client.wire.offsets import EARLIEST, LATEST, list_offsets, log_directories
 from goqueue.codec.batch_decode import decode_records
 from goqueue.errors import PartitionNotFound, TopicNotFound
 from goqueue.ids import is_internal
 from goqueue.pipeline.options import SourceOptions
-from goqueue.pipeline.segments import Aborted, DataDirectory, read_segment
+from goqueue.pipeline.segment_reader import read_segment
+from goqueue.pipeline.segments import Aborted, DataDirectory
 from goqueue.records import Isolation, TopicPartition
 
 Offsets = dict[TopicPartition, int]
@@ -114,11 +117,10 @@ class DirectoryCatalogue:
 
     def _at_time(self, place: TopicPartition, time_ms: int) -> int:
         for segment in self.directory.segments(place):
-            for view, spans in read_segment(segment, self.directory.start_offset(place), 2**62, 1 << 22):
-                for start, header in spans:
-                    if header.max_timestamp_ms < time_ms or header.is_control:
-                        continue
-                    for record in decode_records(view[start : start + header.size]):
+            for batches in read_segment(segment, self.directory.start_offset(place), 2**62, 1 << 22):
+                (late,) = np.nonzero((batches.max_timestamp_ms >= time_ms) & ~batches.is_control)
+                for number in late.tolist():
+                    for record in decode_records(batches.bytes_of(number)):
                         if record.timestamp_ms >= time_ms:
                             return record.offset
         return -1

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ import pyarrow as pa
 from goqueue.codec.batch_decode import decode_records
 from goqueue.codec.compression import Codec
 from goqueue.errors import CorruptBatch
+from goqueue.pipeline.batches import Batches
 from goqueue.pipeline.header_columns import (
     LANES,
     NORMAL,
@@ -21,7 +23,7 @@ from goqueue.pipeline.header_columns import (
     priority_column,
     slices,
 )
-from goqueue.pipeline.layout import Layout, Span, lay_out
+from goqueue.pipeline.layout import Layout, lay_out
 from goqueue.pipeline.varints import TooLong
 from goqueue.records import Record, TopicPartition
 
@@ -73,6 +75,8 @@ ARROW_TYPES: Mapping[str, pa.DataType] = MappingProxyType(
     }
 )
 _FAR = 2**62
+# Spark takes Arrow batches of two to four megabytes fastest: the next step finds them in the cache.
+PIECE_BYTES = 3 * 1024 * 1024
 
 
 class Bounds(NamedTuple):
@@ -94,29 +98,35 @@ def arrow_schema(columns: Sequence[str], kinds: Mapping[str, str]) -> pa.Schema:
     return pa.schema([pa.field(name, ARROW_TYPES[kinds[name]]) for name in columns])
 
 
-def record_batch(
-    place: TopicPartition, view: memoryview, spans: Sequence[Span], columns: Sequence[str], bounds: Bounds
-) -> pa.RecordBatch | None:
-    """The records of these batches that lie in the bounds, as columns; None if there are none."""
-    spans = [span for span in spans if span.header.count]
-    if not spans:
-        return None
+def record_batches(
+    place: TopicPartition, batches: Batches, columns: Sequence[str], bounds: Bounds, piece_bytes: int = PIECE_BYTES
+) -> Iterator[pa.RecordBatch]:
+    """The records of these batches that lie in the bounds, as columns, in pieces made of about so many bytes."""
+    batches = batches.where(batches.count != 0)
+    if not len(batches):
+        return
+    first = 0
     try:
-        layout = lay_out(view, spans)
-        if (layout.header_count < 0).any():
+        layout = lay_out(batches)
+        if layout.header_count.min() < 0:
             raise CorruptBatch("a record has a negative number of headers")
-        rows = _wanted(layout, bounds)
-        return _from_layout(place, layout, rows, columns) if len(rows) else None
+        layout = _wanted(layout, bounds)
+        rows = -(-layout.count // -(-len(layout.data) // piece_bytes))
+        while first < layout.count:
+            yield _from_layout(place, layout.of(slice(first, first + rows)), columns)
+            first += rows
     except (CorruptBatch, TooLong, pa.ArrowInvalid):
         # The record codec reads what is merely unusual, and says what is wrong with the rest.
-        return _from_records(place, view, spans, columns, bounds)
+        careful = _from_records(place, batches, columns, bounds)
+        if careful is not None:
+            yield careful[first:]
 
 
 def frame_batch(
-    place: TopicPartition, spans: Sequence[Span], columns: Sequence[str], bounds: Bounds
+    place: TopicPartition, batches: Batches, columns: Sequence[str], bounds: Bounds
 ) -> pa.RecordBatch | None:
     """One row for each batch that begins in the bounds."""
-    headers = [span.header for span in spans if bounds.start <= span.header.base_offset < bounds.end]
+    headers = [one for one in batches.headers() if bounds.start <= one.base_offset < bounds.end]
     headers = [one for one in headers if bounds.start_us <= one.max_timestamp_ms * 1000 < bounds.end_us]
     if not headers:
         return None
@@ -141,59 +151,62 @@ def frame_batch(
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _wanted(layout: Layout, bounds: Bounds) -> np.ndarray:
-    keep = (layout.offset >= bounds.start) & (layout.offset < bounds.end)
+def _wanted(layout: Layout, bounds: Bounds) -> Layout:
+    offset = layout.offset
+    if offset.min() >= bounds.start and offset.max() < bounds.end and not bounds.has_times:
+        return layout
+    keep = (offset >= bounds.start) & (offset < bounds.end)
     if bounds.has_times:
         stamps = layout.timestamp_ms * 1000
         keep &= (stamps >= bounds.start_us) & (stamps < bounds.end_us)
-    return np.arange(layout.count) if keep.all() else np.nonzero(keep)[0]
+    return layout if keep.all() else layout.of(np.nonzero(keep)[0])
 
 
-def _from_layout(place: TopicPartition, layout: Layout, rows: np.ndarray, columns: Sequence[str]) -> pa.RecordBatch:
-    count = len(rows)
-    whole = count == layout.count
-
-    def of(field: np.ndarray) -> np.ndarray:
-        return field if whole else field[rows]
-
+def _from_layout(place: TopicPartition, layout: Layout, columns: Sequence[str]) -> pa.RecordBatch:
     table: HeaderTable | None = None
     if "headers" in columns or "priority" in columns:
-        table = header_table(layout, rows)
+        table = header_table(layout)
     arrays = []
     for name in columns:
         if name == "key":
-            array = slices(layout.data, of(layout.key_start), of(layout.key_bytes))
+            array = slices(layout.data, layout.key_start, layout.key_bytes)
         elif name == "value":
-            array = slices(layout.data, of(layout.value_start), of(layout.value_bytes))
+            array = slices(layout.data, layout.value_start, layout.value_bytes)
         elif name == "offset":
-            array = pa.array(of(layout.offset))
+            array = pa.array(layout.offset)
         elif name == "timestamp":
-            array = pa.array(of(layout.timestamp_ms) * 1000).cast(_TIMESTAMP)
+            array = pa.array(layout.timestamp_ms * 1000).view(_TIMESTAMP)
         elif name == "timestampType":
-            array = pa.array(of(layout.timestamp_type))
+            array = pa.array(layout.timestamp_type)
         elif name == "headers" and table is not None:
-            array = headers_column(layout, rows, table, _HEADERS)
+            array = headers_column(layout, table, _HEADERS)
         elif name == "priority" and table is not None:
-            array = priority_column(layout, rows, table)
+            array = priority_column(layout, table)
         else:
-            array = _constant(place, name, count)
+            array = _constant(place, name, layout.count)
         arrays.append(array)
     return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(columns, RECORD_COLUMNS))
 
 
 def _constant(place: TopicPartition, name: str, count: int) -> pa.Array:
     if name == "topic":
-        return pa.repeat(pa.scalar(place.topic), count)
+        return _topic(place.topic, 1 << (count - 1).bit_length())[:count]
     return pa.array(np.full(count, place.partition, np.int32))
 
 
+@functools.lru_cache(maxsize=4)
+def _topic(name: str, count: int) -> pa.Array:
+    """One array for all chunks of a size."""
+    return pa.repeat(pa.scalar(name), count)
+
+
 def _from_records(
-    place: TopicPartition, view: memoryview, spans: Sequence[Span], columns: Sequence[str], bounds: Bounds
+    place: TopicPartition, batches: Batches, columns: Sequence[str], bounds: Bounds
 ) -> pa.RecordBatch | None:
     rows: list[tuple[Record, int]] = []
-    for span in spans:
-        kind = int(span.header.timestamp_type)
-        for record in decode_records(view[span.start : span.start + span.header.size]):
+    for start, header in zip(batches.start.tolist(), batches.headers(), strict=True):
+        kind = int(header.timestamp_type)
+        for record in decode_records(batches.view[start : start + header.size]):
             stamp_us = record.timestamp_ms * 1000
             if bounds.start <= record.offset < bounds.end and bounds.start_us <= stamp_us < bounds.end_us:
                 rows.append((record, kind))

@@ -29,15 +29,20 @@ class HeaderTable(NamedTuple):
     value_bytes: np.ndarray
 
 
-def header_table(layout: Layout, rows: np.ndarray) -> HeaderTable:
+_NO_HEADERS = HeaderTable(*np.empty((5, 0), np.int64))
+
+
+def header_table(layout: Layout) -> HeaderTable:
     """The headers of these records; the n-th header of all records is read at once."""
-    counts = layout.header_count[rows]
+    counts = layout.header_count
+    if not counts.any():
+        return _NO_HEADERS
     varints = Varints(layout.data)
-    at = layout.header_start[rows].copy()
+    at = layout.header_start.copy()
     first = np.concatenate(([0], np.cumsum(counts)))
     columns = np.empty((5, int(first[-1])), np.int64)
     try:
-        for number in range(int(counts.max(initial=0))):
+        for number in range(int(counts.max())):
             (have,) = np.nonzero(counts > number)
             name_bytes, name_start = varints.read(at[have])
             value_bytes, value_start = varints.read(name_start + name_bytes)
@@ -52,11 +57,11 @@ def header_table(layout: Layout, rows: np.ndarray) -> HeaderTable:
     return HeaderTable(*columns)
 
 
-def headers_column(layout: Layout, rows: np.ndarray, table: HeaderTable, kind: pa.DataType) -> pa.Array:
+def headers_column(layout: Layout, table: HeaderTable, kind: pa.DataType) -> pa.Array:
     """The column `headers`: a list of (name, value), null for records that have none."""
-    counts = layout.header_count[rows]
+    counts = layout.header_count
     if not len(table.record):
-        return pa.nulls(len(rows), kind)
+        return pa.nulls(layout.count, kind)
     names = slices(layout.data, table.name_start, table.name_bytes).cast(pa.string())
     values = slices(layout.data, table.value_start, table.value_bytes)
     pairs = pa.StructArray.from_arrays([names, values], fields=list(kind.value_type))
@@ -64,9 +69,9 @@ def headers_column(layout: Layout, rows: np.ndarray, table: HeaderTable, kind: p
     return pa.ListArray.from_arrays(pa.array(offsets), pairs, type=kind, mask=pa.array(counts == 0))
 
 
-def priority_column(layout: Layout, rows: np.ndarray, table: HeaderTable) -> pa.Array:
+def priority_column(layout: Layout, table: HeaderTable) -> pa.Array:
     """The column `priority`: 0 to 4, as the last header `goqueue-priority` says; without one, normal."""
-    lanes = np.full(len(rows), NORMAL, np.int32)
+    lanes = np.full(layout.count, NORMAL, np.int32)
     word = np.frombuffer(PRIORITY_HEADER, np.uint8)
     (named,) = np.nonzero(table.name_bytes == len(word))
     if len(named):
@@ -84,14 +89,15 @@ def slices(data: np.ndarray, starts: np.ndarray, sizes: np.ndarray) -> pa.Array:
     count = len(starts)
     if not count:
         return pa.array([], pa.binary())
+    has_null = sizes.min() < 0
+    if has_null and sizes.max() < 0:
+        return pa.nulls(count, pa.binary())
+    # Slices and what lies between them in turns, of which every second one is wanted.
     edges = np.empty((count, 2), np.int32)
     edges[:, 0] = starts
-    edges[:, 1] = starts + np.maximum(sizes, 0)
+    np.add(starts, np.maximum(sizes, 0) if has_null else sizes, edges[:, 1], casting="same_kind")
     laid = pa.BinaryArray.from_buffers(
         pa.binary(), 2 * count - 1, [None, pa.py_buffer(edges), pa.py_buffer(data)], null_count=0
     )
-    is_null = sizes < 0
-    if is_null.all():
-        return pa.nulls(count, pa.binary())
     wanted = np.arange(0, 2 * count, 2)
-    return laid.take(pa.array(wanted, mask=is_null) if is_null.any() else pa.array(wanted))
+    return laid.take(pa.array(wanted, mask=sizes < 0) if has_null else pa.array(wanted))

@@ -6,26 +6,26 @@ partition is the torn tail of a crash and no data; damage anywhere else is an er
 
 from __future__ import annotations
 
-import mmap
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
 
-from goqueue.codec.batch import parse_batch_header
-from goqueue.codec.frame import HEADER_BYTES, Flags, FrameDamage, Outline, outline_frames, walk_frames
+from goqueue.codec.batch import HEADER_BYTES as BATCH_HEADER_BYTES
+from goqueue.codec.batch import BatchHeader, parse_batch_header
+from goqueue.codec.frame import HEADER_BYTES, Flags, FrameDamage, Outline, outline_frames
 from goqueue.errors import CorruptFrame
 from goqueue.pipeline.errors import BadOption
-from goqueue.pipeline.layout import Span
-from goqueue.pipeline.varints import ROOM_BYTES
 from goqueue.records import TopicPartition
 
 _CHECKPOINT = "partition.ckpt"
 # Magic, version, checksum, topic id, two flags, and the offset at which the log starts.
 _CHECKPOINT_START = Struct(">4sHI16s??q")
 _DIGITS = 20
+# Where frames are small, the headers of many are read at once.
+_SMALL_BYTES_MAX = 8 * 1024
+_LOOK_BYTES = 64 * 1024
 _OF_TRANSACTIONS = Flags.TRANSACTIONAL | Flags.CONTROL
 
 
@@ -105,14 +105,12 @@ class DataDirectory:
         opened: dict[int, int] = {}
         aborted = []
         for segment in self.segments(place):
-            if not Path(segment.path).stat().st_size:
-                continue
-            with Path(segment.path).open("rb") as file, _mapped(file.fileno()) as data:
+            with Path(segment.path).open("rb", buffering=0) as file:
                 last: Outline | None = None
-                for last in _outlines(data, segment):
+                for last in outlines(file.fileno(), segment):
                     if not last.flags & _OF_TRANSACTIONS:
                         continue
-                    header = parse_batch_header(data, last.position + HEADER_BYTES)
+                    header = _batch_header(file.fileno(), last)
                     if not last.flags & Flags.CONTROL:
                         opened.setdefault(header.producer_id, header.base_offset)
                         continue
@@ -120,7 +118,7 @@ class DataDirectory:
                     if first is not None and not last.flags & Flags.COMMIT:
                         aborted.append(Aborted(header.producer_id, first, header.last_offset))
                 if last is not None:
-                    end = parse_batch_header(data, last.position + HEADER_BYTES).last_offset + 1
+                    end = _batch_header(file.fileno(), last).last_offset + 1
         return Stored(end, min(opened.values(), default=end), tuple(aborted))
 
     def bytes_of(self, place: TopicPartition) -> int:
@@ -128,94 +126,22 @@ class DataDirectory:
         return sum(Path(segment.path).stat().st_size for segment in self.segments(place))
 
 
-def read_segment(segment: Segment, start: int, end: int, chunk_bytes: int) -> Iterator[tuple[memoryview, list[Span]]]:
-    """The batches of a file that reach into [start, end), in chunks that lie in one buffer each."""
-    with Path(segment.path).open("rb", buffering=0) as file:
-        file_bytes = os.fstat(file.fileno()).st_size
-        position = _seek(file.fileno(), segment, start, file_bytes)
-        wanted = chunk_bytes
-        buffer = bytearray()
-        while position < file_bytes:
-            size = min(wanted, file_bytes - position)
-            if len(buffer) < size + ROOM_BYTES:
-                buffer = bytearray(size + ROOM_BYTES)
-            view = memoryview(buffer)[:size]
-            filled = 0
-            while filled < size:
-                count = os.preadv(file.fileno(), [view[filled:]], position + filled)
-                if not count:
-                    break
-                filled += count
-            spans, used, is_done = _spans(view[:filled], segment, position, start, end)
-            if spans:
-                yield view, spans
-            if is_done:
-                return
-            # A frame larger than the chunk is read again with room for all of it.
-            wanted = chunk_bytes if used else wanted * 2
-            if not used and size == file_bytes - position:
-                if segment.next_offset is None:
-                    return
-                raise CorruptFrame(segment.path, position, "the last frame is cut short")
-            position += used
-
-
-def without_aborted(spans: Sequence[Span], aborted: Sequence[Aborted]) -> list[Span]:
-    """The batches that a committed reader may see, markers left out."""
-    return [
-        span
-        for span in spans
-        if not span.header.is_control
-        and not (
-            span.header.is_transactional
-            and any(
-                one.producer_id == span.header.producer_id
-                and one.first_offset <= span.header.base_offset <= one.last_offset
-                for one in aborted
-            )
-        )
-    ]
-
-
-def _seek(handle: int, segment: Segment, start: int, file_bytes: int) -> int:
-    """The position of the last frame that begins at or before `start`: none in front of it reaches so far."""
-    position = 0
-    if start <= segment.base_offset or not file_bytes:
-        return position
-    with _mapped(handle) as data:
-        for frame in _outlines(data, segment):
-            if frame.offset > start:
-                break
-            position = frame.position
-    return position
-
-
-@contextmanager
-def _mapped(handle: int) -> Iterator[memoryview]:
-    """A file as bytes that are read when they are looked at."""
-    with mmap.mmap(handle, 0, access=mmap.ACCESS_READ) as data, memoryview(data) as view:
-        yield view
-
-
-def _outlines(data: memoryview, segment: Segment) -> Iterator[Outline]:
+def outlines(handle: int, segment: Segment) -> Iterator[Outline]:
+    """The whole frames of a file, by their headers alone. Of large frames nothing else is read."""
+    size = os.fstat(handle).st_size
+    position, ahead = 0, HEADER_BYTES
     try:
-        yield from outline_frames(data)
+        while True:
+            last: Outline | None = None
+            for last in outline_frames(os.pread(handle, ahead, position), position, size):
+                yield last
+            if last is None:
+                return
+            position = last.end
+            ahead = HEADER_BYTES if last.end - last.position > _SMALL_BYTES_MAX else _LOOK_BYTES
     except FrameDamage as damage:
         raise CorruptFrame(segment.path, damage.position, damage.reason) from None
 
 
-def _spans(view: memoryview, segment: Segment, position: int, start: int, end: int) -> tuple[list[Span], int, bool]:
-    """The batches in the view, how many of its bytes were used, and whether the end was reached."""
-    spans: list[Span] = []
-    used = 0
-    try:
-        for frame in walk_frames(view):
-            if frame.header.offset >= end:
-                return spans, used, True
-            used = frame.end
-            if frame.batch.last_offset >= start:
-                spans.append(Span(frame.position + HEADER_BYTES, frame.batch))
-    except FrameDamage as damage:
-        if not damage.is_short:
-            raise CorruptFrame(segment.path, position + damage.position, damage.reason) from None
-    return spans, used, False
+def _batch_header(handle: int, frame: Outline) -> BatchHeader:
+    return parse_batch_header(os.pread(handle, BATCH_HEADER_BYTES, frame.position + HEADER_BYTES))

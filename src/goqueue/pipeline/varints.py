@@ -19,6 +19,7 @@ _FOLDS = (
     (np.uint64(0x0FFFFFFF00000000), np.uint64(4), np.uint64(0x000000000FFFFFFF)),
 )
 _ONE = np.uint64(1)
+_BITS = np.uint64(0xFF)
 
 
 class TooLong(ValueError):
@@ -32,20 +33,19 @@ class Varints:
     def __init__(self, data: np.ndarray) -> None:
         size = len(data)
         self.pairs = np.ndarray((size - 1,), "<u2", data, 0, (1,))
-        self._eights = np.ndarray((size - 7,), "<u8", data, 0, (1,))
+        self.words = np.ndarray((size - 7,), "<u8", data, 0, (1,))
 
     def read(self, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The numbers at these positions, and the positions behind them."""
-        pairs = self.pairs[at]
-        values, sizes = _VALUES[pairs], _SIZES[pairs]
-        if not sizes.all():
-            values = values.astype(np.int64)
-            (long,) = np.nonzero(sizes == 0)
+        entries = _ENTRIES.take(self.pairs[at])
+        values, sizes = entries >> 8, (entries & 0xFF) >> 3
+        if not entries.all():
+            (long,) = np.nonzero(entries == 0)
             values[long], sizes[long] = self._read_long(at[long])
         return values, at + sizes
 
     def _read_long(self, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        word = self._eights[at]
+        word = self.words[at]
         ends = ~word & _CONTINUES
         if not ends.all():
             raise TooLong
@@ -58,15 +58,29 @@ class Varints:
         return values, (np.bitwise_count(span) >> 3).astype(np.int64)
 
 
-def _tables() -> tuple[np.ndarray, np.ndarray]:
+def read_in_words(words: np.ndarray, shift: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers that lie `shift` bits inside these words, and the shifts to what is behind them.
+
+    TooLong if one has more than two bytes. A shift of more than 64 says that a word was too short.
+    """
+    entries = _ENTRIES.take((words >> shift).astype(np.uint16))
+    if not entries.all():
+        raise TooLong
+    return entries >> 8, shift + (entries.view(np.uint64) & _BITS)
+
+
+def _entries() -> np.ndarray:
+    """By two bytes: the number, and in the lowest eight bits how many bits it takes. 0 where it is longer."""
     pairs = np.arange(65536, dtype=np.int64)
     low, high = pairs & 0xFF, pairs >> 8
-    sizes = np.where(low < 128, 1, np.where(high < 128, 2, 0))
+    bits = np.where(low < 128, 8, np.where(high < 128, 16, 0))
     plain = np.where(low < 128, low, (low & 0x7F) | (high & 0x7F) << 7)
     values = (plain >> 1) ^ -(plain & 1)
-    return np.where(sizes > 0, values, 0).astype(np.int32), sizes.astype(np.int64)
+    return np.where(bits > 0, values << 8 | bits, 0)
 
 
-_VALUES, _SIZES = _tables()
-# From the start of a record to the next one; 0 where the length has more than two bytes.
-STRIDES = np.where(_SIZES > 0, _SIZES + np.maximum(_VALUES, 0), 0)
+_ENTRIES = _entries()
+# From the start of a record to the next one. Where the length is negative or has more than two bytes this leads
+# out of any buffer, also a billion times.
+_FAR = 1 << 33
+STRIDES = np.where(_ENTRIES > 0, ((_ENTRIES & 0xFF) >> 3) + (_ENTRIES >> 8), _FAR)

@@ -7,7 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.codec.builders import NOW_MS, new_records, raw_batch, some_batch, timestamps_ms, with_fields
 
-from goqueue.codec.batch import BatchHeader, check_batch, encode_prefix, parse_batch_header, split_batches, verify_batch
+from goqueue.codec.batch import (
+    BatchHeader,
+    check_batch,
+    encode_prefix,
+    parse_batch_header,
+    sound_batches,
+    split_batches,
+    verify_batch,
+)
 from goqueue.codec.batch_decode import decode_records
 from goqueue.codec.batch_encode import encode_batch, encode_sparse_batch, stamped
 from goqueue.codec.compression import Codec
@@ -221,3 +229,36 @@ def test_a_header_is_a_plain_tuple_of_its_thirteen_fields() -> None:
     assert isinstance(header, BatchHeader)
     assert len(header) == 13
     assert header.timestamp_type is TimestampType.CREATE_TIME
+
+
+def three_batches() -> tuple[bytes, list[int]]:
+    """Offsets 10 to 11, 20 to 21 and 30 to 31, and where each batch begins."""
+    batches = [offset.to_bytes(8, "big") + some_batch(2)[8:] for offset in (10, 20, 30)]
+    return b"".join(batches), [0, len(batches[0]), len(batches[0]) * 2]
+
+
+def test_sound_batches_are_found_up_to_an_offset() -> None:
+    data, starts = three_batches()
+    assert sound_batches(data, 99) == (starts, len(data), 32)
+    assert sound_batches(data, 32) == (starts, len(data), 32)
+    # The bound lies in a gap, then inside the second batch.
+    assert sound_batches(data, 25) == (starts[:2], starts[2], 25)
+    assert sound_batches(data, 21) == (starts[:2], starts[2], 22)
+    assert sound_batches(b"", 99) == ([], 0, None)
+    for cut in range(starts[2], len(data)):
+        assert sound_batches(data[:cut], 99) == (starts[:2], starts[2], 22)
+
+
+def test_sound_batches_refuse_what_verifying_refuses() -> None:
+    data, starts = three_batches()
+    for position in range(starts[1] + 16, starts[2]):
+        damaged = bytearray(data)
+        damaged[position] ^= 1
+        with pytest.raises((CorruptBatch, UnsupportedFormat)) as one:
+            verify_batch(damaged[starts[1] : starts[2]])
+        with pytest.raises(type(one.value)):
+            sound_batches(damaged, 99)
+    short = bytearray(data)
+    short[8:12] = (40).to_bytes(4, "big")
+    with pytest.raises(CorruptBatch, match="claims 52 bytes"):
+        sound_batches(short, 99)

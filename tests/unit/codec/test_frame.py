@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 
 import pytest
@@ -23,6 +24,7 @@ from goqueue.codec.frame import (
     encode_headers,
     outline_frames,
     parse_frame_header,
+    sound_frames,
     walk_frames,
 )
 from goqueue.errors import InvalidRecord
@@ -107,18 +109,63 @@ def test_walking_gives_every_frame_with_its_place_and_both_headers() -> None:
     assert list(walk_frames(data, found[3].position, found[4].position)) == [found[3]]
 
 
+def test_sound_frames_are_those_that_walking_gives_up_to_an_offset() -> None:
+    data = b"".join(framed(some_batch(n), offset=10 * n) for n in range(1, 6))
+    walked = list(walk_frames(data))
+    starts = [f.position + HEADER_BYTES for f in walked]
+    assert sound_frames(data, 2**62) == (starts, len(data), False)
+    # The fourth covers offsets 40 to 43. What is behind the bound is not looked at.
+    damaged = data[: walked[4].position] + b"no frame"
+    assert sound_frames(damaged, 44) == (starts[:4], walked[4].position, True)
+    assert sound_frames(data, 45) == (starts[:4], walked[4].position, True)
+    for cut in range(walked[4].position + 1, len(data)):
+        assert sound_frames(data[:cut], 2**62) == (starts[:4], walked[4].position, False)
+
+
+def test_sound_frames_notice_every_flipped_bit_as_walking_does() -> None:
+    first, middle, last = (framed(some_batch(1), offset=offset) for offset in range(3))
+    for bit in range(len(middle) * 8):
+        damaged = bytearray(middle)
+        damaged[bit // 8] ^= 1 << (bit % 8)
+        data = first + damaged + last
+        with pytest.raises(FrameDamage) as walked:
+            list(walk_frames(data))
+        if walked.value.is_short:
+            assert sound_frames(data, 2**62) == ([HEADER_BYTES], len(first), False)
+        else:
+            with pytest.raises(FrameDamage, match=re.escape(str(walked.value))):
+                sound_frames(data, 2**62)
+
+
+def test_a_frame_without_room_for_a_batch_is_not_sound() -> None:
+    small = encode_frame_header([b"four"], flags=0, offset=0, timestamp_ns=0, priority=2) + b"four"
+    with pytest.raises(FrameDamage, match="holds no batch"):
+        sound_frames(small, 2**62)
+
+
 def test_an_outline_has_the_places_and_flags_of_all_whole_frames() -> None:
     frames = [framed(some_batch(n), offset=10 * n, flags=Flags.CONTROL if n % 2 else 0) for n in range(1, 6)]
     data = b"".join(frames)
-    walked = [(f.position, f.header.offset, f.header.flags) for f in walk_frames(data)]
-    assert list(outline_frames(data)) == walked
+    walked = [(f.position, f.end, f.header.offset, f.header.flags) for f in walk_frames(data)]
+    assert list(outline_frames(data, 0, len(data))) == walked
     for cut in range(len(data) - len(frames[-1]), len(data)):
-        assert list(outline_frames(data[:cut])) == walked[:-1]
+        assert list(outline_frames(data[:cut], 0, cut)) == walked[:-1]
     broken = bytearray(data)
     broken[walked[2][0]] ^= 0xFF
     with pytest.raises(FrameDamage, match="no frame begins here") as caught:
-        list(outline_frames(broken))
+        list(outline_frames(broken, 0, len(broken)))
     assert caught.value.position == walked[2][0]
+
+
+def test_an_outline_needs_the_headers_of_frames_only() -> None:
+    frames = [framed(some_batch(n), offset=10 * n) for n in range(1, 6)]
+    data = b"".join(frames)
+    start = len(frames[0])
+    (second,) = outline_frames(data[start : start + HEADER_BYTES], start, len(data))
+    assert second == (start, start + len(frames[1]), 20, 0)
+    with pytest.raises(FrameDamage) as caught:
+        list(outline_frames(data[start + 1 : start + 99], start + 1, len(data)))
+    assert caught.value.position == start + 1
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ from goqueue.client.wire.cluster import WireClient
 from goqueue.client.wire.connection import AnswerBuffer, WireConnection
 from goqueue.client.wire.errors import OFFSET_OUT_OF_RANGE, STALE_METADATA, BrokerRefused
 from goqueue.client.wire.offsets import EARLIEST, list_offsets
-from goqueue.codec.batch import HEADER_BYTES, BatchHeader, parse_batch_header, verify_batch
-from goqueue.errors import CorruptBatch, OffsetOutOfRange
+from goqueue.codec.batch import sound_batches
+from goqueue.errors import OffsetOutOfRange
 from goqueue.records import Isolation, TopicPartition
 
 FETCH = 1
@@ -33,8 +33,8 @@ class Fetched(NamedTuple):
     """
 
     data: memoryview
-    # Where each batch begins, and its header; each was found sound.
-    batches: list[tuple[int, BatchHeader]]
+    # Where each batch begins; each was found sound.
+    starts: list[int]
     aborted: tuple[tuple[int, int], ...]
     first_offset: int
 
@@ -168,26 +168,14 @@ class _Reader:
     def _cut(self, records: memoryview | None, aborted: Iterable[Any], visible: int) -> Fetched:
         data = memoryview(b"") if records is None else records
         first = self._next
-        position, upper = 0, self._next
-        batches = []
-        while len(data) - position >= HEADER_BYTES and upper < self._end:
-            header = parse_batch_header(data, position)
-            if header.size < HEADER_BYTES:
-                raise CorruptBatch(f"{self._place}: a batch claims {header.size} bytes")
-            if position + header.size > len(data):
-                break
-            if header.base_offset >= self._end:
-                upper = self._end
-                break
-            batches.append((position, verify_batch(data[position : position + header.size])))
-            upper = max(upper, header.last_offset + 1)
-            position += header.size
+        starts, position, behind = sound_batches(data, self._end)
+        upper = self._next if behind is None else behind
         if upper > self._next:
             self._next = upper
         elif visible >= self._end:
             # Everything up to the bound may be seen, and there is nothing: compaction took the last of it.
             self._next = self._end
-        return Fetched(data[:position], batches, tuple((one.producer_id, one.first_offset) for one in aborted), first)
+        return Fetched(data[:position], starts, tuple((one.producer_id, one.first_offset) for one in aborted), first)
 
     def _pass_over(self) -> None:
         earliest = list_offsets(self._client, {self._place: EARLIEST})[self._place]
