@@ -27,7 +27,7 @@ SINK_OPTIONS = (
     "path",
 )
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactly-once", "at-least-once"
-# A request costs the broker the same for 256 KB as for this; topics take a little more.
+# In batches of 256 KB the same bytes cost the broker about twice as much; topics take a little more than this.
 _BATCH_BYTES = 1_000_000
 _TEXT = ("binary", "string")
 _WHOLE = ("int", "bigint", "smallint", "tinyint")
