@@ -20,6 +20,7 @@ from typing import Any
 from tests.bench.command import command, finish, run
 from tests.bench.kafka_brokers import TOPIC, fresh_topic, real_broker
 from tests.bench.measure import Bar, alternate, at_least, at_most, seconds_of, speed_ratio, told
+from tests.bench.memory import get_memory
 from tests.bench.spark_sources import Ceiling, EncodeOnly, fill
 from tests.e2e.spark.connector_jars import JarsMissing, connector_jars
 
@@ -106,6 +107,7 @@ def bench_sink(spark: Any, scale: Scale, directory: str | None, size: int) -> li
 
         def write(name: str) -> float:
             writer = frame.write.format(name).mode("append").option("kafka.bootstrap.servers", broker.kafka)
+            get_memory(rows * size)
             return seconds_of(lambda: writer.option("topic", topic).save())
 
         write("encode_only")

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
+from tests.bench.memory import get_memory
 
 TOPIC = "bench"
 PARTITIONS = 3
@@ -38,6 +39,7 @@ def produce(address: str, size: int, count: int, acks: str = "1", producers: int
     clients = [_producer(address, acks) for _ in range(producers)]
     for client in clients:
         client.list_topics(TOPIC, timeout=10)
+    get_memory(size * count)
     threads = [threading.Thread(target=_send, args=(one, size, count // producers)) for one in clients]
     started = time.perf_counter()
     for thread in threads:

@@ -23,9 +23,16 @@ def found_in(out: Path) -> Finding:
 
 
 def run_harness(out: Path, *arguments: str) -> tuple[str, str, Finding]:
-    done = subprocess.run(command(out, *arguments), capture_output=True, text=True, cwd=ROOT, timeout=280, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout, done.stderr, found_in(out)
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command(out, *arguments), stdout=pipe, stderr=pipe, text=True, cwd=ROOT) as harness:
+        try:
+            printed, said = harness.communicate(timeout=280)
+        except BaseException:
+            # Not killed: it has servers to end.
+            harness.terminate()
+            raise
+    assert harness.returncode == 0, printed + said
+    return printed, said, found_in(out)
 
 
 def test_the_smoke_run_measures_us_and_whoever_starts_quickly(tmp_path):

@@ -13,13 +13,13 @@ import json
 import random
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from crc32c import crc32c
+from tests.bench.memory import get_memory
 
 # Counts are multiples of this, so that the sum is known beforehand.
 DISTINCT = 1000
@@ -30,8 +30,6 @@ SECONDS_MAX = 300.0
 QUIET_SECONDS_MAX = 20.0
 # Messages of the first seconds are not counted: a compiler of a virtual machine is still at work.
 WARM_UP_SECONDS = 2.0
-# The most that is written before a turn so that the system has memory for it.
-MEMORY_BYTES_MAX = 2**30
 
 
 class Wrong(AssertionError):
@@ -147,19 +145,6 @@ def finish(process: subprocess.Popen[str]) -> dict[str, Any]:
 def run(module: str, function: str, **arguments: Any) -> dict[str, Any]:
     """Run a function of a client script in a new process."""
     return finish(start(module, function, **arguments))
-
-
-def get_memory(need: int) -> None:
-    """Have the system hold free memory for twice of what is about to be written.
-
-    A virtual machine may give its free memory back to its host. Whoever writes next pays for getting it again, page by
-    page: 500 MB into a file cost 0.13 s of processor or 1.4 s here. That is nobody's speed, and falls on whoever
-    stores. A file that is written and removed leaves such memory behind.
-    """
-    piece = bytes(2**20)
-    with tempfile.TemporaryFile() as file:
-        for _ in range(min(2 * need, MEMORY_BYTES_MAX) // len(piece)):
-            file.write(piece)
 
 
 def main(functions: Mapping[str, Callable[..., dict[str, Any]]]) -> None:
