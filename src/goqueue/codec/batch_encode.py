@@ -47,7 +47,7 @@ def encode_batch(
         raise InvalidRecord("a batch needs at least one record")
     stamps = [now_ms if r.timestamp_ms is None else r.timestamp_ms for r in records]
     rows = ((i, stamps[i], r.key, r.value, r.headers) for i, r in enumerate(records))
-    return encode_section_batch(
+    parts = encode_section_parts(
         _encode_section(rows, stamps[0]),
         len(records),
         base_timestamp_ms=stamps[0],
@@ -58,34 +58,7 @@ def encode_batch(
         base_sequence=base_sequence,
         transactional=transactional,
     )
-
-
-def encode_section_batch(
-    section: Buffer,
-    count: int,
-    *,
-    base_timestamp_ms: int,
-    max_timestamp_ms: int,
-    codec: int = Codec.NONE,
-    producer_id: int = -1,
-    producer_epoch: int = -1,
-    base_sequence: int = -1,
-    transactional: bool = False,
-) -> bytes:
-    """As `encode_batch`, around `count` records that somebody else has written back to back."""
-    return b"".join(
-        encode_section_parts(
-            section,
-            count,
-            base_timestamp_ms=base_timestamp_ms,
-            max_timestamp_ms=max_timestamp_ms,
-            codec=codec,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            base_sequence=base_sequence,
-            transactional=transactional,
-        )
-    )
+    return b"".join(parts)
 
 
 def encode_section_parts(
@@ -100,7 +73,10 @@ def encode_section_parts(
     base_sequence: int = -1,
     transactional: bool = False,
 ) -> tuple[bytes, Buffer]:
-    """As `encode_section_batch`, but header and records apart: large records are sent from where they lie."""
+    """As `encode_batch`, around `count` records that somebody else has written back to back.
+
+    Header and records apart: large records are sent from where they lie.
+    """
     template = BatchHeader(
         base_offset=0,
         length=0,

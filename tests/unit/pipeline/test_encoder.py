@@ -11,7 +11,7 @@ from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
 from goqueue.codec.batch_decode import decode_records  # noqa: E402
-from goqueue.codec.batch_encode import encode_batch, encode_section_batch  # noqa: E402
+from goqueue.codec.batch_encode import encode_batch, encode_section_parts  # noqa: E402
 from goqueue.pipeline.encoder import encode_sections, header_block  # noqa: E402
 from goqueue.records import NewRecord  # noqa: E402
 
@@ -34,13 +34,13 @@ def test_rows_become_the_records_that_they_are(rows, with_headers, batch_bytes):
 
     found = []
     for section in sections:
-        batch = encode_section_batch(
+        parts = encode_section_parts(
             section.records,
             section.count,
             base_timestamp_ms=section.base_timestamp_ms,
             max_timestamp_ms=section.max_timestamp_ms,
         )
-        records = decode_records(batch)
+        records = decode_records(b"".join(parts))
         assert [record.offset for record in records] == list(range(section.count))
         assert section.max_timestamp_ms == max(record.timestamp_ms for record in records)
         found += [(one.key, one.value, one.timestamp_ms, list(one.headers)) for one in records]
@@ -56,7 +56,7 @@ def test_the_bytes_are_those_of_the_record_codec():
         None,
         10**6,
     )
-    ours = encode_section_batch(section.records, 300, base_timestamp_ms=1000, max_timestamp_ms=1299)
+    ours = b"".join(encode_section_parts(section.records, 300, base_timestamp_ms=1000, max_timestamp_ms=1299))
     assert ours == encode_batch(rows, now_ms=0)
 
 
