@@ -9,7 +9,7 @@ from __future__ import annotations
 import tempfile
 
 # The most that is written for it.
-_BYTES_MAX = 2**30
+_BYTES_MAX = 2 * 2**30
 
 
 def get_memory(need: int) -> None:

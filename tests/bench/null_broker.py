@@ -34,7 +34,8 @@ END = 2**53
 BUFFER_BYTES = 8 * 1024 * 1024
 FILE_BYTES, FILES_MAX = 64 * 1024 * 1024, 32
 
-PRODUCE, FETCH, LIST_OFFSETS, METADATA, FIND_COORDINATOR, API_VERSIONS, INIT_PRODUCER_ID = 0, 1, 2, 3, 10, 18, 22
+PRODUCE, FETCH, LIST_OFFSETS, METADATA, FIND_COORDINATOR = 0, 1, 2, 3, 10
+API_VERSIONS, DELETE_TOPICS, INIT_PRODUCER_ID = 18, 20, 22
 VERSIONS = {
     PRODUCE: (0, 9),
     FETCH: (4, 12),
@@ -42,6 +43,7 @@ VERSIONS = {
     METADATA: (0, 12),
     FIND_COORDINATOR: (0, 2),
     API_VERSIONS: (0, 3),
+    DELETE_TOPICS: (1, 5),
     INIT_PRODUCER_ID: (0, 4),
 }
 
@@ -148,6 +150,10 @@ class NullBroker:
             ]
         }
 
+    def reply_20(self, request: Any) -> dict[str, Any]:
+        """DeleteTopics: there is none to delete, but what it held goes."""
+        return {"responses": [{"name": name} for name in request.topic_names]}
+
     def reply_22(self, _: Any) -> dict[str, Any]:
         """InitProducerId."""
         return {"producer_id": 1, "producer_epoch": 0}
@@ -172,6 +178,13 @@ class StoringNullBroker(NullBroker):
                 self.written += os.pwrite(self.files[-1][0], one.records, self.written)
         return super().reply_0(request)
 
+    def reply_20(self, request: Any) -> dict[str, Any]:
+        """DeleteTopics: the files go now, and not while somebody is being timed."""
+        while self.files:
+            self.remove_oldest()
+        self.written = FILE_BYTES
+        return super().reply_20(request)
+
     def next_file(self) -> None:
         """As large as a segment; the oldest go when there are too many."""
         path = self.directory / f"{self.number}.null"
@@ -179,9 +192,13 @@ class StoringNullBroker(NullBroker):
         self.number += 1
         self.written = 0
         if len(self.files) > FILES_MAX:
-            descriptor, oldest = self.files.popleft()
-            os.close(descriptor)
-            oldest.unlink()
+            self.remove_oldest()
+
+    def remove_oldest(self) -> None:
+        """Give its room back."""
+        descriptor, path = self.files.popleft()
+        os.close(descriptor)
+        path.unlink()
 
 
 class NullConnection(asyncio.BufferedProtocol):

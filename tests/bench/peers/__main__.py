@@ -121,7 +121,7 @@ def _options() -> argparse.Namespace:
     parser.set_defaults(scale="quick")
     parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS))
     parser.add_argument("--only", nargs="+", metavar="WORKLOAD", help="100B, latency-5000, durable, queue, log, ...")
-    parser.add_argument("--rounds", type=int, help="instead of the scale's own number")
+    parser.add_argument("--rounds", type=int, help="of every workload, instead of the scale's own numbers")
     parser.add_argument("--log-gib", type=float, nargs="+", help="sizes of the logs for the workload log, in GiB")
     parser.add_argument("--directory", help="where the brokers' data goes")
     parser.add_argument("--out", default="bench-results", help="where the report goes")
@@ -134,7 +134,8 @@ def _options() -> argparse.Namespace:
 def _scale(options: argparse.Namespace) -> Scale:
     scale = SCALES[options.scale]
     if options.rounds is not None:
-        scale = replace(scale, rounds=max(1, options.rounds))
+        rounds = max(1, options.rounds)
+        scale = replace(scale, rounds=rounds, throughput_rounds=rounds)
     return scale if options.log_gib is None else replace(scale, log_gib=tuple(sorted(options.log_gib)))
 
 

@@ -1,6 +1,14 @@
-"""What was promised, and what was measured of it. Ratios are of the same round."""
+"""What was promised, and what was measured of it. Ratios are of the same round.
+
+A bar is judged by the median of the rounds; the lowest and the highest stand beside it, so that
+everybody sees what is noise.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import median
 
 from tests.bench.measure import Bar, at_least, at_most, told
 from tests.bench.peers.findings import Finding
@@ -28,19 +36,18 @@ def _wire(found: Finding) -> list[Bar]:
     rows = []
     for size in SIZES:
         for figure, what in (("produce_per_s", "produce"), ("consume_per_s", "consume")):
-            null, kafka = (found.ratio(size, OURS, theirs, figure) for theirs in (NULL, KAFKA))
+            null, kafka = (found.ratios(size, OURS, theirs, figure) for theirs in (NULL, KAFKA))
             rows.append(_least(f"{what} {size}, share of the null broker", null, 0.85))
             rows.append(_least(f"{what} {size}, times Apache Kafka", kafka, 1.0))
         rows += _least_that_stores(found, size)
-        rows.append(_most(f"CPU of {size}, times Apache Kafka", found.ratio(size, OURS, KAFKA, COST), 1.0))
-    late = found.ratio("latency at 5000/s", OURS, KAFKA, "p99_ms")
+        rows.append(_most(f"CPU of {size}, times Apache Kafka", found.ratios(size, OURS, KAFKA, COST), 1.0))
+    late = found.ratios("latency at 5000/s", OURS, KAFKA, "p99_ms")
     rows.append(_most("p99 at 5,000/s, times Apache Kafka", late, 1.0))
-    start = found.ratio("start-up", KAFKA, OURS, "first_answer_s")
+    start = found.ratios("start-up", KAFKA, OURS, "first_answer_s")
     rows.append(_least("start-up from an empty directory, Apache Kafka's time as a multiple of ours", start, 5.0))
-    started = found.ratio("start-up", KAFKA, OURS, "start_s")
-    if started is not None:
-        rows.append(told("start-up, without the time that Kafka's tool formats the directory, the same", started))
-    rebalance = found.ratio("rebalance", OURS, KAFKA, "rebalance_s")
+    started = found.ratios("start-up", KAFKA, OURS, "start_s")
+    rows += _told("start-up, without the time that Kafka's tool formats the directory, the same", started)
+    rebalance = found.ratios("rebalance", OURS, KAFKA, "rebalance_s")
     rows.append(_most("rebalance by cooperative-sticky, times Apache Kafka", rebalance, 1.0))
     return rows
 
@@ -51,22 +58,21 @@ def _least_that_stores(found: Finding, size: str) -> list[Bar]:
         f"produce {size}, share of a null broker that writes to files": (OURS, NULL_STORING),
         f"produce {size}, that one's own share of the null broker": (NULL_STORING, NULL),
     }
-    shares = {what: found.ratio(size, *pair, "produce_per_s") for what, pair in pairs.items()}
-    return [told(what, share) for what, share in shares.items() if share is not None]
+    return [bar for what, pair in pairs.items() for bar in _told(what, found.ratios(size, *pair, "produce_per_s"))]
 
 
 def _durable_and_queue(found: Finding) -> list[Bar]:
     rows = [
-        _least(f"durable produce, times {name}", found.ratio("durable", OURS, name, "produce_per_s"), 1.0)
+        _least(f"durable produce, times {name}", found.ratios("durable", OURS, name, "produce_per_s"), 1.0)
         for name in (KAFKA, RABBIT, NATS, REDIS)
     ]
     for name in (RABBIT, NATS, REDIS):
         # The share group is the fastest way from Python; HTTP is told beside it.
-        ours, http = (found.ratio("receive and ack", path, name, "receive_ack_per_s") for path in (OURS, OURS_HTTP))
+        ours, http = (found.ratios("receive and ack", path, name, "receive_ack_per_s") for path in (OURS, OURS_HTTP))
         rows.append(_least(f"receive and ack in a share group, times {name}", ours, 1.0))
-        rows += [told(f"receive and ack over HTTP, times {name}", http)] if http is not None else []
+        rows += _told(f"receive and ack over HTTP, times {name}", http)
     off = found.median("priority shares", OURS_HTTP, "share_points_off")
-    rows.append(_most("priority shares, distance from the weights", off, 2.0, unit=" points"))
+    rows.append(_most("priority shares, distance from the weights", _single(off), 2.0, unit=" points"))
     return rows
 
 
@@ -76,17 +82,34 @@ def _growth(found: Finding) -> list[Bar]:
     small, large = (logs[0], logs[-1]) if len(logs) > 1 else ("1 GiB", "the largest log")
     what = f"{large} against {small}: CPU per message"
     rows.append(_most(what, found.growth(small, large, OURS, COST), 1.1))
-    theirs = found.growth(small, large, KAFKA, COST)
-    rows += [told(f"{what}, Apache Kafka", theirs)] if theirs is not None else []
+    rows += _told(f"{what}, Apache Kafka", found.growth(small, large, KAFKA, COST))
+    # These did not take turns with each other: only their medians can be compared.
     one, many = (found.median(f"{count} partitions", OURS, COST) for count in (1, 100))
-    spread = many / one if one and many else None
-    rows.append(_most("100 partitions against 1: CPU per message", spread, 1.3))
+    rows.append(_most("100 partitions against 1: CPU per message", _single(many / one if one and many else None), 1.3))
     return rows
 
 
-def _least(what: str, value: float | None, bar: float) -> Bar:
-    return Bar(what, NOT_MEASURED, f"≥ {bar:g}") if value is None else at_least(what, value, bar)
+def _single(value: float | None) -> list[float]:
+    return [] if value is None else [value]
 
 
-def _most(what: str, value: float | None, bar: float, *, unit: str = "") -> Bar:
-    return Bar(what, NOT_MEASURED, f"≤ {bar:g}{unit}") if value is None else at_most(what, value, bar, unit=unit)
+def _least(what: str, values: Sequence[float], bar: float) -> Bar:
+    if not values:
+        return Bar(what, NOT_MEASURED, f"≥ {bar:g}")
+    return _with_spread(at_least(what, median(values), bar), values)
+
+
+def _most(what: str, values: Sequence[float], bar: float, *, unit: str = "") -> Bar:
+    if not values:
+        return Bar(what, NOT_MEASURED, f"≤ {bar:g}{unit}")
+    return _with_spread(at_most(what, median(values), bar, unit=unit), values)
+
+
+def _told(what: str, values: Sequence[float]) -> list[Bar]:
+    return [_with_spread(told(what, median(values)), values)] if values else []
+
+
+def _with_spread(bar: Bar, values: Sequence[float]) -> Bar:
+    if len(values) == 1:
+        return bar
+    return replace(bar, figure=f"{bar.figure} ({min(values):.2f} to {max(values):.2f}, {len(values)} rounds)")

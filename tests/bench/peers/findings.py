@@ -105,13 +105,13 @@ class Finding:
         values = self._rounds(workload, peer, figure).values()
         return median(values) if values else None
 
-    def ratio(self, workload: str, ours: str, theirs: str, figure: str) -> float | None:
-        """Ours over theirs: each round is compared with itself, then the median."""
-        return _ratio(self._rounds(workload, ours, figure), self._rounds(workload, theirs, figure))
+    def ratios(self, workload: str, ours: str, theirs: str, figure: str) -> list[float]:
+        """Ours over theirs: each round is compared with itself."""
+        return _ratios(self._rounds(workload, ours, figure), self._rounds(workload, theirs, figure))
 
-    def growth(self, small: str, large: str, peer: str, figure: str) -> float | None:
+    def growth(self, small: str, large: str, peer: str, figure: str) -> list[float]:
         """The large workload over the small one, for workloads that took turns with each other."""
-        return _ratio(self._rounds(large, peer, figure), self._rounds(small, peer, figure))
+        return _ratios(self._rounds(large, peer, figure), self._rounds(small, peer, figure))
 
     def _rounds(self, workload: str, peer: str, figure: str) -> dict[int, float]:
         return {
@@ -148,6 +148,5 @@ def _circumstances(found: Finding) -> dict[str, Any]:
     }
 
 
-def _ratio(above: dict[int, float], below: dict[int, float]) -> float | None:
-    ratios = [value / below[number] for number, value in above.items() if below.get(number)]
-    return median(ratios) if ratios else None
+def _ratios(above: dict[int, float], below: dict[int, float]) -> list[float]:
+    return [value / below[number] for number, value in above.items() if below.get(number)]

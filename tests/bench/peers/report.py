@@ -59,7 +59,7 @@ def _first(found: Finding) -> list[str]:
     if left := found.not_run():
         lines.append(f"**Not run yet:** {', '.join(left)}.")
     if missed:
-        said = "; ".join(f"{row.what}: {row.figure} (bar {row.bar})" for row in missed)
+        said = "; ".join(f"{row.what}: {row.figure}, bar {row.bar}" for row in missed)
         lines.append(f"**Not met ({len(missed)} of {len(promised)} bars):** {said}.")
     elif promised:
         lines.append(f"All {len(promised)} bars that were measured were met.")
@@ -75,15 +75,19 @@ def _how(found: Finding) -> list[str]:
     facts = "; ".join(f"{name} {fact}" for name, fact in found.machine.items())
     clients = ", ".join(f"{name} {version}" for name, version in found.clients.items())
     commands = " and ".join(f"`{command}`" for command in found.commands)
-    size = f"scale {found.scale['name']}, {found.scale['rounds']} rounds, commit {found.commit}"
+    name, rounds, more = (found.scale[field] for field in ("name", "rounds", "throughput_rounds"))
+    size = f"scale {name}, {more} rounds of throughput and {rounds} of the rest, commit {found.commit}"
     return [
         f"Made by {commands} ({size}) with {facts}; clients {clients}.",
         "",
         "All servers and clients share that machine. Peers take turns within a workload; a server's first round of a",
-        "kind of work is thrown away; figures are medians, ratios compare each round with itself. Slow clients get",
-        "fewer messages. Every message's answer was checked, the stored count was asked for, and the checksum of all",
-        "that was read was compared with what was sent. Whoever failed in that has no figures in the workload.",
-        "What one has written is synced, and what it deleted is gone, before the next has its turn.",
+        "kind of work is thrown away; figures are medians, ratios compare each round with itself, and a bar is judged",
+        "by their median; the lowest and the highest stand beside it. Slow clients get fewer messages. Every message's",
+        "answer was checked, the stored count was asked for, and the checksum of all that was read was compared with",
+        "what was sent. Whoever failed in that has no figures in the workload. What one has written is synced, and",
+        "what it deleted is gone, before the next has its turn. A server that waits has its pages dropped by the",
+        "system: where throughput is measured (sizes and partitions), every server, null brokers too, wakes right",
+        "before each timed turn with a tenth of its work, untimed, in a topic of its own that is deleted again.",
         "",
         "| broker | version | durable means |",
         "|---|---|---|",

@@ -4,6 +4,12 @@ Every peer's server runs for the whole time; only the one whose turn it is has w
 round of a kind of work is thrown away for every server, so that virtual machines are warm. Who
 begins changes from round to round. Whoever fails is out of the workload, with all its figures.
 What one has written and deleted is on the disk and gone from it before the next has its turn.
+
+Whoever waited for its turn must not pay for that in it. The system drops pages of programs and
+libraries that nobody has used for a minute, and a turn comes round about as often. So a workload may
+name a waking: a small piece of the same work that every server does right before each timed turn.
+Its figures are forgotten, its messages are checked, deleted and cleared up as any others, and
+whoever fails in it has failed in the workload.
 """
 
 from __future__ import annotations
@@ -23,6 +29,7 @@ from tests.bench.peers.scale import Scale
 from tests.bench.peers.servers import Peer, Server
 
 T = TypeVar("T")
+Work = Callable[[Peer, Server], dict[str, float]]
 
 # Topics are called so. A server that removes later than this is not waited for.
 TOPIC = "bench-"
@@ -111,28 +118,31 @@ class Run:
         self,
         workload: str,
         servers: Sequence[tuple[Peer, Server]],
-        work: Callable[[Peer, Server], dict[str, float]],
+        work: Work,
         *,
         kind: str | None = None,
+        waking: Work | None = None,
+        rounds: int | None = None,
     ) -> None:
         """Every peer once per round; a server that is new to this kind of work does a round before, which is forgotten.
 
-        Without a kind nothing is forgotten.
+        Without a kind nothing is forgotten. Without a number of rounds it is the scale's own.
         """
+        is_smoke = self.scale.name == "smoke"
         cold = [(peer, server) for peer, server in servers if kind and (server, kind) not in self._warm]
-        if self.scale.name != "smoke":
+        if not is_smoke:
             for peer, server in cold:
                 self._turn(peer, server, work, f"{workload}: {peer.name}, warm-up")
         self._warm |= {(server, kind or "") for _, server in cold}
-        for number in range(self.scale.rounds):
+        for number in range(rounds or self.scale.rounds):
             for peer, server in servers if number % 2 == 0 else list(reversed(servers)):
+                if waking is not None and not is_smoke:
+                    self._turn(peer, server, waking, f"{workload}: {peer.name}, waking")
                 figures = self._turn(peer, server, work, f"{workload}: {peer.name}, round {number + 1}")
                 if figures is not None:
                     self.samples.append(Sample(workload, peer.name, number, figures))
 
-    def _turn(
-        self, peer: Peer, server: Server, work: Callable[[Peer, Server], dict[str, float]], step: str
-    ) -> dict[str, float] | None:
+    def _turn(self, peer: Peer, server: Server, work: Work, step: str) -> dict[str, float] | None:
         if self.is_out(peer):
             return None
         self.on_step(step)

@@ -1,46 +1,25 @@
 """What is measured. Nothing unverified counts.
 
 A figure is only noted after the stored count and the checksum of all that was read have been
-compared with what was sent.
+compared with what was sent. Messages there and back, by size and by partitions: `throughput.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
 
 from tests.bench.kafka_rebalance import HEARTBEAT_MS, MEMBERS, QUICK_MEMBERS, let_one_more_join
 from tests.bench.kafka_rebalance import TOPIC as REBALANCED
 from tests.bench.peers import common, log_growth
-from tests.bench.peers.calls import PARTITIONS, caller, rates, same
-from tests.bench.peers.common import DISTINCT, expected_checksum
+from tests.bench.peers.calls import PARTITIONS, caller, same
+from tests.bench.peers.common import expected_checksum
 from tests.bench.peers.findings import Sample
-from tests.bench.peers.peer_null import TOPIC as NULL_TOPIC
-from tests.bench.peers.peer_null import NullBroker
 from tests.bench.peers.scale import Scale
 from tests.bench.peers.servers import Peer, Server
+from tests.bench.peers.throughput import partitions, throughput
 from tests.bench.peers.turns import Run
 
 GROUPS = 5
-# All sizes and all numbers of partitions are the same kind of work.
-THERE_AND_BACK = "there and back"
-
-
-def throughput(run: Run, size: int) -> None:
-    """Produce into an empty topic, count, read it all back, compare checksums."""
-    most = run.scale.messages[size]
-    with ExitStack() as stack:
-        servers = run.servers([peer for peer in run.peers if "ceiling" not in peer.offers])
-        # A null broker serves messages of one size, so there is one for each.
-        for ceiling in (type(peer)(size) for peer in run.peers if isinstance(peer, NullBroker)):
-            server = run.attempt(ceiling, lambda one=ceiling: stack.enter_context(run.server(one)))
-            servers += [(ceiling, server)] if server else []
-        run.take_turns(
-            f"{size} B",
-            servers,
-            lambda peer, server: _there_and_back(run, peer, server, size, most, PARTITIONS),
-            kind=THERE_AND_BACK,
-        )
 
 
 def durable(run: Run) -> None:
@@ -178,49 +157,6 @@ def start_up(run: Run) -> None:
             figures = None if run.is_out(peer) else run.attempt(peer, lambda peer=peer: start(peer))
             if figures is not None:
                 run.samples.append(Sample("start-up", peer.name, number, figures))
-
-
-def partitions(run: Run, count_of_partitions: int) -> None:
-    """The same work, spread over more partitions; 1 KB. Making their files is no part: each has messages already."""
-    size, most = 1000, max(run.scale.messages.get(1000, 2_000), count_of_partitions * 1000)
-
-    run.take_turns(
-        f"{count_of_partitions} partitions",
-        run.servers(run.offering("partitions")),
-        lambda peer, server: _there_and_back(run, peer, server, size, most, count_of_partitions, first=DISTINCT),
-        kind=THERE_AND_BACK,
-    )
-
-
-def _there_and_back(
-    run: Run, peer: Peer, server: Server, size: int, most: int, count_of_partitions: int, *, first: int = 0
-) -> dict[str, float]:
-    is_real, count = "ceiling" not in peer.offers, run.count(peer, size, most)
-    topic = run.topic() if is_real else NULL_TOPIC
-    call = caller(peer, server, topic)
-    if is_real:
-        call("create", partitions=count_of_partitions, durable=False)
-    there = first * count_of_partitions
-    if there:
-        call("produce", partitions=count_of_partitions, size=size, count=there, durable=False)
-    before = server.cpu_seconds()
-    produced = call("produce", partitions=count_of_partitions, size=size, count=count, durable=False)
-    between = server.cpu_seconds()
-    if is_real:
-        same(call("stored", partitions=count_of_partitions)["count"], there + count, "stored messages")
-    middle = server.cpu_seconds()
-    skipped = {"skip": first} if first else {}
-    read = call("consume", partitions=count_of_partitions, count=count, **skipped)
-    after = server.cpu_seconds()
-    if is_real:
-        same(read["count"], count, "messages read")
-        same(read["checksum"], expected_checksum(size, count), "checksum")
-        call("delete")
-    figures = rates(count, produced["seconds"], read["seconds"], between - before + after - middle)
-    figures["produce_cpu_s_per_million"] = (between - before) / count * 1e6
-    figures["consume_cpu_s_per_million"] = (after - middle) / count * 1e6
-    figures["rss_mib"] = server.rss_mib()
-    return figures
 
 
 def plan(scale: Scale) -> dict[str, Callable[[Run], None]]:
