@@ -68,8 +68,8 @@ def test_a_round_that_only_one_of_two_has_is_not_compared():
 def test_the_report_says_how_many_rounds_there_were_and_that_every_server_was_woken():
     text = markdown(found_of(*rounds("100 B", OURS, "produce_per_s", 1.0)))
 
-    assert "(scale quick, 5 rounds of throughput and 3 of the rest, commit abc)" in text
-    assert "every server, null brokers too, wakes right\nbefore each timed turn" in text
+    assert "(scale quick, 5 rounds of throughput by size and 3 of the rest, commit abc)" in text
+    assert "every server, null brokers too, is woken right before\neach timed turn" in text
 
 
 def test_the_bar_of_the_queue_is_for_the_share_group_and_http_is_told_beside_it():

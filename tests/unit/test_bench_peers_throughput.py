@@ -113,7 +113,8 @@ def test_a_waking_leaves_no_figure_and_no_topic(monkeypatch):
         *(("ours", 0, 50_000), ("null broker", 0, 50_000), ("null broker", 1, 50_000), ("ours", 1, 50_000)),
     ]
     ours = [function for peer, function, _ in clients.calls if peer == "ours"]
-    assert ours == ["create", "produce", "stored", "consume", "delete"] * 5
+    timed, woken = ["create", "produce", "stored", "consume", "delete"], ["create", "produce", "consume", "delete"]
+    assert ours == [*timed, *[*woken, *timed] * 2]
     real = [topic for topic in clients.topics if topic.startswith(turns.TOPIC)]
     assert len(set(real)) == 5
 
@@ -129,15 +130,31 @@ def test_a_peer_that_fails_while_it_is_woken_has_failed_in_the_workload(monkeypa
     assert clients.produced("bad") == [50_000, 5_000, 50_000, 5_000]
 
 
-def test_partitions_have_messages_before_they_are_woken_and_before_they_are_timed(monkeypatch):
+def test_messages_that_come_back_damaged_while_waking_are_a_failure_too(monkeypatch):
+    clients = Clients()
+    monkeypatch.setattr(throughput, "expected_checksum", lambda size, count: -1 if count == 5_000 else checksum(count))
+
+    found = measured(monkeypatch, clients, Broker("ours"))
+
+    assert [one.reason for one in found.failures] == [f"Wrong: checksum: {checksum(5_000)} instead of -1"]
+    assert found.samples == []
+    assert clients.produced("ours") == [50_000, 5_000]
+
+
+def checksum(count: int) -> int:
+    return expected_checksum(1000, count)
+
+
+def test_servers_are_woken_for_partitions_too(monkeypatch):
     clients = Clients()
 
     found = measured(
         monkeypatch, clients, Broker("ours"), workload=lambda run: throughput.partitions(run, count_of_partitions=10)
     )
 
-    assert clients.produced("ours") == [10_000, 50_000, *[10_000, 5_000, 10_000, 50_000] * 2]
-    assert [one.workload for one in found.samples] == ["10 partitions"] * 2
+    # Each partition has a thousand messages before the timed ones.
+    assert clients.produced("ours") == [10_000, 50_000, 5_000, 10_000, 50_000]
+    assert [one.workload for one in found.samples] == ["10 partitions"]
 
 
 def test_a_smoke_run_wakes_nobody(monkeypatch):

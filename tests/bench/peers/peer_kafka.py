@@ -56,7 +56,7 @@ class ApacheKafka:
             "offsets.topic.replication.factor=1\ngroup.initial.rebalance.delay.ms=0\n"
             "auto.create.topics.enable=false\n"
             # Not a minute after a topic was deleted, when somebody else is being measured.
-            "file.delete.delay.ms=100\n"
+            "log.segment.delete.delay.ms=100\n"
         )
         java = ["java", *JVM, "-cp", f"{JARS}/*"]
         tool = [*java, "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties)]

@@ -76,7 +76,7 @@ def _how(found: Finding) -> list[str]:
     clients = ", ".join(f"{name} {version}" for name, version in found.clients.items())
     commands = " and ".join(f"`{command}`" for command in found.commands)
     name, rounds, more = (found.scale[field] for field in ("name", "rounds", "throughput_rounds"))
-    size = f"scale {name}, {more} rounds of throughput and {rounds} of the rest, commit {found.commit}"
+    size = f"scale {name}, {more} rounds of throughput by size and {rounds} of the rest, commit {found.commit}"
     return [
         f"Made by {commands} ({size}) with {facts}; clients {clients}.",
         "",
@@ -85,9 +85,9 @@ def _how(found: Finding) -> list[str]:
         "by their median; the lowest and the highest stand beside it. Slow clients get fewer messages. Every message's",
         "answer was checked, the stored count was asked for, and the checksum of all that was read was compared with",
         "what was sent. Whoever failed in that has no figures in the workload. What one has written is synced, and",
-        "what it deleted is gone, before the next has its turn. A server that waits has its pages dropped by the",
-        "system: where throughput is measured (sizes and partitions), every server, null brokers too, wakes right",
-        "before each timed turn with a tenth of its work, untimed, in a topic of its own that is deleted again.",
+        "what it deleted is gone, before the next has its turn. A server that waits may lose pages of its program:",
+        "where throughput is measured (sizes and partitions), every server, null brokers too, is woken right before",
+        "each timed turn by a tenth of the same work, which is checked and not timed.",
         "",
         "| broker | version | durable means |",
         "|---|---|---|",

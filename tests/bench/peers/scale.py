@@ -16,7 +16,7 @@ class Scale:
 
     name: str
     rounds: int
-    # Of the workloads whose figures are rates: most of the bars hang on them, and noise hits them most.
+    # Of messages there and back by size: most of the bars hang on their rates, and noise hits rates most.
     throughput_rounds: int
     # Messages by their size in bytes, for the fastest clients.
     messages: dict[int, int]

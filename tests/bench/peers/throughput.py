@@ -1,13 +1,12 @@
 """Messages there and back, as fast as the client can: by size, and by number of partitions.
 
-The timed piece of work is limited by `Scale`. Before each, its server does a tenth of it that is not timed
-(see `turns.py` on waking): in a topic of its own, checked, deleted and cleared up like the other. Null brokers
-do all that too, the one that stores deletes its files like everybody.
+Before each timed piece of work its server does a tenth of it that is not timed (see `turns.py` on waking): in a
+topic of its own, whose messages are read back, compared and deleted. Null brokers do that too, as far as they
+have topics; the one that stores deletes its files like everybody.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import ExitStack
 
 from tests.bench.peers.calls import PARTITIONS, caller, rates, same
@@ -24,20 +23,36 @@ WAKING_SHARE = 10
 
 def throughput(run: Run, size: int) -> None:
     """Produce into an empty topic, count, read it all back, compare checksums."""
+    most = run.scale.messages[size]
     with ExitStack() as stack:
         servers = run.servers([peer for peer in run.peers if "ceiling" not in peer.offers])
         # A null broker serves messages of one size, so there is one for each.
         for ceiling in (type(peer)(size) for peer in run.peers if isinstance(peer, NullBroker)):
             server = run.attempt(ceiling, lambda one=ceiling: stack.enter_context(run.server(one)))
             servers += [(ceiling, server)] if server else []
-        _take_turns(run, f"{size} B", servers, size, run.scale.messages[size], PARTITIONS)
+        run.take_turns(
+            f"{size} B",
+            servers,
+            lambda peer, server: _there_and_back(run, peer, server, size, most, PARTITIONS),
+            kind=KIND,
+            waking=lambda peer, server: _wake(run, peer, server, size, most, PARTITIONS),
+            rounds=run.scale.throughput_rounds,
+        )
 
 
 def partitions(run: Run, count_of_partitions: int) -> None:
-    """The same work, spread over more partitions; 1 KB. Making their files is no part: each has messages already."""
+    """The same work, spread over more partitions; 1 KB. Making their files is no part: each has messages already.
+
+    What is promised here is processor time, which needs fewer rounds than rates.
+    """
     size, most = 1000, max(run.scale.messages.get(1000, 2_000), count_of_partitions * 1000)
-    servers = run.servers(run.offering("partitions"))
-    _take_turns(run, f"{count_of_partitions} partitions", servers, size, most, count_of_partitions, first=DISTINCT)
+    run.take_turns(
+        f"{count_of_partitions} partitions",
+        run.servers(run.offering("partitions")),
+        lambda peer, server: _there_and_back(run, peer, server, size, most, count_of_partitions, first=DISTINCT),
+        kind=KIND,
+        waking=lambda peer, server: _wake(run, peer, server, size, most, count_of_partitions),
+    )
 
 
 def waking_count(count: int) -> int:
@@ -45,35 +60,23 @@ def waking_count(count: int) -> int:
     return max(DISTINCT, count // WAKING_SHARE // DISTINCT * DISTINCT)
 
 
-def _take_turns(
-    run: Run,
-    workload: str,
-    servers: list[tuple[Peer, Server]],
-    size: int,
-    most: int,
-    count_of_partitions: int,
-    *,
-    first: int = 0,
-) -> None:
-    def work(piece: Callable[[int], int]) -> Callable[[Peer, Server], dict[str, float]]:
-        return lambda peer, server: _there_and_back(
-            run, peer, server, size, piece(run.count(peer, size, most)), count_of_partitions, first=first
-        )
-
-    run.take_turns(
-        workload,
-        servers,
-        work(lambda count: count),
-        kind=KIND,
-        waking=work(waking_count),
-        rounds=run.scale.throughput_rounds,
-    )
+def _wake(run: Run, peer: Peer, server: Server, size: int, most: int, count_of_partitions: int) -> dict[str, float]:
+    is_real, count = "ceiling" not in peer.offers, waking_count(run.count(peer, size, most))
+    call = caller(peer, server, run.topic() if is_real else NULL_TOPIC)
+    if is_real:
+        call("create", partitions=count_of_partitions, durable=False)
+    call("produce", partitions=count_of_partitions, size=size, count=count, durable=False)
+    read = call("consume", partitions=count_of_partitions, count=count)
+    if is_real:
+        same(read["checksum"], expected_checksum(size, count), "checksum")
+    call("delete")
+    return {}
 
 
 def _there_and_back(
-    run: Run, peer: Peer, server: Server, size: int, count: int, count_of_partitions: int, *, first: int
+    run: Run, peer: Peer, server: Server, size: int, most: int, count_of_partitions: int, *, first: int = 0
 ) -> dict[str, float]:
-    is_real = "ceiling" not in peer.offers
+    is_real, count = "ceiling" not in peer.offers, run.count(peer, size, most)
     topic = run.topic() if is_real else NULL_TOPIC
     call = caller(peer, server, topic)
     if is_real:

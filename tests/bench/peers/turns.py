@@ -5,11 +5,11 @@ round of a kind of work is thrown away for every server, so that virtual machine
 begins changes from round to round. Whoever fails is out of the workload, with all its figures.
 What one has written and deleted is on the disk and gone from it before the next has its turn.
 
-Whoever waited for its turn must not pay for that in it. The system drops pages of programs and
-libraries that nobody has used for a minute, and a turn comes round about as often. So a workload may
-name a waking: a small piece of the same work that every server does right before each timed turn.
-Its figures are forgotten, its messages are checked, deleted and cleared up as any others, and
-whoever fails in it has failed in the workload.
+Whoever waited for its turn must not pay for that in it. A system may drop pages of programs and
+libraries that nobody has used for a minute, and a turn comes round less often than that. So a
+workload may name a waking: a small piece of the same work that every server does right before each
+timed turn. Its figures are forgotten, its messages are checked, deleted and cleared up as any others,
+and whoever fails in it has failed in the workload.
 """
 
 from __future__ import annotations
