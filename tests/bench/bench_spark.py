@@ -21,6 +21,7 @@ from tests.bench.command import command, finish, run
 from tests.bench.kafka_brokers import TOPIC, fresh_topic, real_broker
 from tests.bench.measure import Bar, alternate, at_least, at_most, seconds_of, speed_ratio, told
 from tests.bench.memory import get_memory
+from tests.bench.spark_plain import PlainSession
 from tests.bench.spark_sources import Ceiling, EncodeOnly, fill
 from tests.e2e.spark.connector_jars import JarsMissing, connector_jars
 
@@ -41,13 +42,17 @@ class Scale:
     rounds: int
     # Writes go to a disk, which is less steady than the processor.
     rounds_of_writes: int
+    # Spark's own connector takes several times as long, and is no close call.
+    rounds_of_connector: int
+    # The JVM's compiler works beside the first queries, for all of them.
+    warm_ups: int
     rows: dict[int, int]
     micro_batches: int
 
 
-# So many rows that planning a query and starting its tasks are no large part of it.
-FULL = Scale(3, 5, {100: 3_000_000, 1000: 900_000}, 30)
-QUICK = Scale(1, 1, {100: 100_000, 1000: 20_000}, 6)
+# So many rows that planning a query and starting its tasks, a fifth of a second, are no large part of it.
+FULL = Scale(7, 5, 3, 4, {100: 4_000_000, 1000: 2_000_000}, 30)
+QUICK = Scale(1, 1, 1, 1, {100: 100_000, 1000: 20_000}, 6)
 
 
 def bench_read(spark: Any, scale: Scale, directory: str | None, size: int) -> list[Bar]:
@@ -62,37 +67,53 @@ def bench_read(spark: Any, scale: Scale, directory: str | None, size: int) -> li
             frame = spark.read.format(source).options(**given, **options).load()
             return seconds_of(lambda: frame.write.format("noop").mode("overwrite").save())
 
+        constant = {"size": size, "rows": rows, "batchrows": BATCH_ROWS[size], "tasks": TASKS}
+
         def ceiling() -> float:
-            frame = spark.read.format("ceiling").options(size=size, rows=rows, batchrows=BATCH_ROWS[size], tasks=TASKS)
-            loaded = frame.load()
+            loaded = spark.read.format("ceiling").options(**constant).load()
             return seconds_of(lambda: loaded.write.format("noop").mode("overwrite").save())
 
         found = spark.read.format("goqueue").options(**given).load().count()
         if found != rows:
             raise RuntimeError(f"{rows} rows were produced, {found} are read")
-        works = [lambda: read(transport="files", path=str(broker.data_dir)), lambda: read(transport="fetch"), ceiling]
+        with PlainSession() as plain_session:
+            files, fetch, transfer, plain = _in_turns(
+                scale.warm_ups,
+                scale.rounds,
+                lambda: read(transport="files", path=str(broker.data_dir)),
+                lambda: read(transport="fetch"),
+                ceiling,
+                lambda: plain_session.transfer(**constant),
+            )
         if has_connector(spark):
-            works += [lambda: read(columns=KAFKA_COLUMNS), lambda: read("kafka")]
-        # More than once: the JVM's compiler works beside the first queries.
-        for work in works * min(2, scale.rounds):
-            work()
-        files, fetch, transfer, *both = alternate(scale.rounds, *works)
+            ours, theirs = _in_turns(
+                1, scale.rounds_of_connector, lambda: read(columns=KAFKA_COLUMNS), lambda: read("kafka")
+            )
+    of_transfer = "share of the transfer alone"
+    of_plain = "share of the transfer alone with Spark's own settings"
     bars = [
-        at_least(
-            f"read {size} B from files, share of the transfer alone", speed_ratio(files, transfer), FILES_RATIO_MIN
-        ),
-        at_least(f"read {size} B by fetch, share of the transfer alone", speed_ratio(fetch, transfer), FETCH_RATIO_MIN),
+        at_least(f"read {size} B from files, {of_transfer}", speed_ratio(files, transfer), FILES_RATIO_MIN),
+        at_least(f"read {size} B by fetch, {of_transfer}", speed_ratio(fetch, transfer), FETCH_RATIO_MIN),
+        told(f"read {size} B from files, {of_plain}", speed_ratio(files, plain)),
+        told(f"read {size} B by fetch, {of_plain}", speed_ratio(fetch, plain)),
     ]
-    if both:
+    if has_connector(spark):
         name = f"read {size} B by fetch, share of Spark's Kafka connector"
-        bars.append(at_least(name, speed_ratio(*both), CONNECTOR_RATIO_MIN))
-        bars.append(told(f"Spark's Kafka connector, {size} B, rows/s", rows / median(both[1]), digits=0))
+        bars.append(at_least(name, speed_ratio(ours, theirs), CONNECTOR_RATIO_MIN))
+        bars.append(told(f"Spark's Kafka connector, {size} B, rows/s", rows / median(theirs), digits=0))
     return [
         *bars,
         told(f"read {size} B from files, rows/s", rows / median(files), digits=0),
         told(f"read {size} B by fetch, rows/s", rows / median(fetch), digits=0),
         told(f"transfer alone of {size} B, rows/s", rows / median(transfer), digits=0),
+        told(f"transfer alone of {size} B with Spark's own settings, rows/s", rows / median(plain), digits=0),
     ]
+
+
+def _in_turns(warm_ups: int, rounds: int, *works: Callable[[], float]) -> list[list[float]]:
+    for work in works * warm_ups:
+        work()
+    return alternate(rounds, *works)
 
 
 def bench_sink(spark: Any, scale: Scale, directory: str | None, size: int) -> list[Bar]:

@@ -39,9 +39,11 @@ class BatchReader(DataSourceReader):
     def _plan(self, catalogue: Catalogue) -> list[Task]:
         options, wanted = self.options, self.pushed
         places = subscribed(options, catalogue)
-        ends = end_offsets(options, catalogue, places)
+        # Once: of a directory it is told by a look at all files.
+        latest = catalogue.latest(places)
+        ends = end_offsets(options, catalogue, places, latest)
         starts = start_offsets(options, catalogue, places, EARLIEST)
-        starts = checked_start(options, starts, catalogue.earliest(places), catalogue.latest(places))
+        starts = checked_start(options, starts, catalogue.earliest(places), latest)
         ranges = [
             Range(place, max(starts[place], wanted.bounds.start), min(ends[place], wanted.bounds.end))
             for place in places

@@ -15,7 +15,7 @@ from goqueue.errors import PartitionNotFound, TopicNotFound
 from goqueue.ids import is_internal
 from goqueue.pipeline.options import SourceOptions
 from goqueue.pipeline.segment_reader import read_segment
-from goqueue.pipeline.segments import Aborted, DataDirectory
+from goqueue.pipeline.segments import DataDirectory
 from goqueue.records import Isolation, TopicPartition
 
 Offsets = dict[TopicPartition, int]
@@ -140,14 +140,6 @@ def open_catalogue(options: SourceOptions) -> Catalogue:
     if options.servers:
         return BrokerCatalogue(open_client(options), options)
     return DirectoryCatalogue(DataDirectory(options.path or ""), options)
-
-
-def aborted_of(options: SourceOptions, places: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[Aborted, ...]]:
-    """What readers of the files must leave out; nothing where the broker is asked for the records."""
-    if options.path is None or options.isolation is Isolation.READ_UNCOMMITTED:
-        return {}
-    directory = DataDirectory(options.path)
-    return {place: directory.look(place).aborted for place in places}
 
 
 def subscribed(options: SourceOptions, catalogue: Catalogue) -> list[TopicPartition]:

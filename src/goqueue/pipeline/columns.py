@@ -21,9 +21,9 @@ from goqueue.pipeline.header_columns import (
     header_table,
     headers_column,
     priority_column,
-    slices,
 )
 from goqueue.pipeline.layout import Layout, lay_out
+from goqueue.pipeline.slices import slices
 from goqueue.pipeline.varints import TooLong
 from goqueue.records import Record, TopicPartition
 

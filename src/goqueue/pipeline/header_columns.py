@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from goqueue.errors import CorruptBatch
 from goqueue.pipeline.layout import Layout
+from goqueue.pipeline.slices import slices
 from goqueue.pipeline.varints import Varints
 from goqueue.records import Priority
 
@@ -82,22 +83,3 @@ def priority_column(layout: Layout, table: HeaderTable) -> pa.Array:
         text = layout.data[start : start + max(size, 0)].tobytes().lower()
         lanes[table.record[number]] = LANES.get(text, NORMAL)
     return pa.array(lanes)
-
-
-def slices(data: np.ndarray, starts: np.ndarray, sizes: np.ndarray) -> pa.Array:
-    """Bytes of `data` as a binary column; size -1 is null. Starts rise and slices do not overlap."""
-    count = len(starts)
-    if not count:
-        return pa.array([], pa.binary())
-    has_null = sizes.min() < 0
-    if has_null and sizes.max() < 0:
-        return pa.nulls(count, pa.binary())
-    # Slices and what lies between them in turns, of which every second one is wanted.
-    edges = np.empty((count, 2), np.int32)
-    edges[:, 0] = starts
-    np.add(starts, np.maximum(sizes, 0) if has_null else sizes, edges[:, 1], casting="same_kind")
-    laid = pa.BinaryArray.from_buffers(
-        pa.binary(), 2 * count - 1, [None, pa.py_buffer(edges), pa.py_buffer(data)], null_count=0
-    )
-    wanted = np.arange(0, 2 * count, 2)
-    return laid.take(pa.array(wanted, mask=sizes < 0) if has_null else pa.array(wanted))

@@ -11,19 +11,17 @@ from typing import NamedTuple
 
 from pyspark.sql.datasource import InputPartition
 
-from goqueue.pipeline.catalogue import Catalogue, Offsets, aborted_of
+from goqueue.pipeline.catalogue import Catalogue, Offsets
 from goqueue.pipeline.columns import Bounds
 from goqueue.pipeline.errors import BadOption, DataLost
 from goqueue.pipeline.options import EARLIEST, LATEST, SourceOptions
-from goqueue.pipeline.segments import Aborted, DataDirectory, Segment
+from goqueue.pipeline.segments import DataDirectory, Segment
 from goqueue.records import TopicPartition
 
-# A task has a cost of its own: ranges are not cut into pieces smaller than this without being told to.
-_PIECE_RECORDS_MIN = 50_000
-# Partitions rarely share out evenly among cores, and while the last long task runs the other cores wait.
-_PIECES_PER_CORE = 3
-# What one task of a stream takes of several partitions: reading it costs less than a second task.
-_BUNDLE_RECORDS_MAX = 4_000
+# A task has a cost of its own, about what it takes to read this many records.
+_TASK_RECORDS_MIN = 10_000
+# Of more, tasks are as many as the cores or a multiple of that: a task that fails is done again, and progress is seen.
+_TASK_RECORDS_MAX = 1_000_000
 
 
 class Range(NamedTuple):
@@ -40,35 +38,19 @@ class Range(NamedTuple):
 
 
 @dataclass
-class Task(InputPartition):
-    """What one Spark task reads."""
+class Piece:
+    """Offsets of one partition, and the files that hold them if they are read from files."""
 
     place: TopicPartition
     bounds: Bounds
     segments: tuple[Segment, ...] = ()
-    aborted: tuple[Aborted, ...] = ()
 
 
 @dataclass
-class Bundle(InputPartition):
-    """Small tasks that are one task for Spark."""
+class Task(InputPartition):
+    """What one Spark task reads, one after the other."""
 
-    tasks: tuple[Task, ...]
-
-
-def bundles(options: SourceOptions, tasks: list[Task]) -> list[Bundle]:
-    """The tasks of a micro-batch, small ones together unless the options say how they are to be cut."""
-    is_told = options.min_partitions is not None or options.max_records is not None
-    found: list[list[Task]] = []
-    room = 0
-    for task in tasks:
-        size = task.bounds.end - task.bounds.start
-        if is_told or size > room:
-            found.append([])
-            room = _BUNDLE_RECORDS_MAX
-        found[-1].append(task)
-        room -= size
-    return [Bundle(tuple(one)) for one in found]
+    pieces: tuple[Piece, ...]
 
 
 def start_offsets(options: SourceOptions, catalogue: Catalogue, places: list[TopicPartition], default: int) -> Offsets:
@@ -82,9 +64,10 @@ def start_offsets(options: SourceOptions, catalogue: Catalogue, places: list[Top
     return _resolve("startingOffsets", default if options.starting is None else options.starting, catalogue, places)
 
 
-def end_offsets(options: SourceOptions, catalogue: Catalogue, places: list[TopicPartition]) -> Offsets:
-    """Where a batch ends."""
-    latest = catalogue.latest(places)
+def end_offsets(options: SourceOptions, catalogue: Catalogue, places: list[TopicPartition], latest: Offsets) -> Offsets:
+    """Where a batch ends; `latest` is what counts as the end of the log."""
+    if options.ending == LATEST and options.ending_ms is None:
+        return dict(latest)
     if options.ending_ms is not None:
         found = _by_time("ending", options.ending_ms, catalogue, places)
         return {place: offset if offset >= 0 else latest[place] for place, offset in found.items()}
@@ -109,44 +92,67 @@ def checked_start(options: SourceOptions, starts: Offsets, earliest: Offsets, la
 
 
 def tasks_for(options: SourceOptions, ranges: Iterable[Range], times: Bounds) -> list[Task]:
-    """Cut the ranges into tasks: by file where files are read, else by number of records."""
+    """What every Spark task reads, by network or from files."""
     wanted = [one for one in ranges if one.size]
+    shares = split(options, wanted)
     if not _uses_files(options):
-        return [_task(piece, times) for piece in split(options, wanted)]
+        return [Task(tuple(_piece(one, times) for one in share)) for share in shares]
     directory = DataDirectory(options.path or "")
-    aborted = aborted_of(options, {one.place for one in wanted})
     segments = {one.place: directory.segments(one.place) for one in wanted}
     tasks = []
-    for piece in split(options, wanted):
-        inside = [
-            one
-            for one in segments[piece.place]
-            if one.base_offset < piece.end and (one.next_offset is None or one.next_offset > piece.start)
-        ]
-        if inside:
-            begun = piece._replace(start=max(piece.start, inside[0].base_offset))
-            tasks.append(_task(begun, times, tuple(inside), aborted.get(piece.place, ())))
-    _check_covered(options, wanted, tasks)
+    for share in shares:
+        pieces = []
+        for one in share:
+            inside = [
+                segment
+                for segment in segments[one.place]
+                if segment.base_offset < one.end and (segment.next_offset is None or segment.next_offset > one.start)
+            ]
+            if inside:
+                begun = one._replace(start=max(one.start, inside[0].base_offset))
+                pieces.append(_piece(begun, times, tuple(inside)))
+        if pieces:
+            tasks.append(Task(tuple(pieces)))
+    _check_covered(options, wanted, [piece for task in tasks for piece in task.pieces])
     return tasks
 
 
-def split(options: SourceOptions, ranges: list[Range]) -> list[Range]:
-    """Pieces of the ranges, at least `minPartitions` of them where that is possible."""
+def split(options: SourceOptions, ranges: list[Range]) -> list[list[Range]]:
+    """The shares of the tasks. Who says how to cut gets tasks of one partition each, at least `minPartitions`."""
     total = sum(one.size for one in ranges)
     if not total:
         return []
-    wanted = options.min_partitions or _PIECES_PER_CORE * (os.cpu_count() or 1)
-    piece = max(1, -(-total // wanted))
-    if options.min_partitions is None:
-        piece = max(piece, _PIECE_RECORDS_MIN)
     if options.max_records is not None:
-        piece = min(piece, options.max_records)
-    pieces = []
+        each = min(options.max_records, -(-total // (options.min_partitions or 1)))
+        return [[piece] for one in ranges for piece in _cut(one, -(-one.size // each))]
+    if options.min_partitions is not None:
+        each = -(-total // options.min_partitions)
+        return [[piece] for one in ranges for piece in _cut(one, max(1, round(one.size / each)))]
+    cores = os.cpu_count() or 1
+    most = cores * -(-total // (cores * _TASK_RECORDS_MAX))
+    return _deal(ranges, -(-total // min(most, -(-total // _TASK_RECORDS_MIN))))
+
+
+def _cut(one: Range, count: int) -> list[Range]:
+    edges = [one.start + one.size * number // count for number in range(count + 1)]
+    return [one._replace(start=low, end=high) for low, high in itertools.pairwise(edges) if low < high]
+
+
+def _deal(ranges: list[Range], each: int) -> list[list[Range]]:
+    """Shares of one size, over the borders of partitions: while the last long task runs the other cores wait."""
+    shares: list[list[Range]] = []
+    room = 0
     for one in ranges:
-        count = max(1, round(one.size / piece)) if options.max_records is None else -(-one.size // piece)
-        edges = [one.start + one.size * number // count for number in range(count + 1)]
-        pieces += [Range(one.place, low, high) for low, high in itertools.pairwise(edges) if low < high]
-    return pieces
+        start = one.start
+        while start < one.end:
+            if not room:
+                shares.append([])
+                room = each
+            end = min(one.end, start + room)
+            shares[-1].append(one._replace(start=start, end=end))
+            room -= end - start
+            start = end
+    return shares
 
 
 def _uses_files(options: SourceOptions) -> bool:
@@ -156,16 +162,14 @@ def _uses_files(options: SourceOptions) -> bool:
     return options.servers is None or options.transport == "files" or Path(options.path).is_dir()
 
 
-def _task(piece: Range, times: Bounds, segments: tuple[Segment, ...] = (), aborted: tuple[Aborted, ...] = ()) -> Task:
-    bounds = times._replace(start=piece.start, end=piece.end)
-    near = tuple(one for one in aborted if one.last_offset >= piece.start and one.first_offset < piece.end)
-    return Task(piece.place, bounds, segments, near)
+def _piece(one: Range, times: Bounds, segments: tuple[Segment, ...] = ()) -> Piece:
+    return Piece(one.place, times._replace(start=one.start, end=one.end), segments)
 
 
-def _check_covered(options: SourceOptions, wanted: list[Range], tasks: list[Task]) -> None:
+def _check_covered(options: SourceOptions, wanted: list[Range], pieces: list[Piece]) -> None:
     """Files may go while we look: what no file covers is lost."""
     for one in wanted:
-        first = min((task.bounds.start for task in tasks if task.place == one.place), default=one.end)
+        first = min((piece.bounds.start for piece in pieces if piece.place == one.place), default=one.end)
         if first > one.start and options.fail_on_data_loss:
             raise DataLost(str(one.place), one.start, first)
 

@@ -1,4 +1,4 @@
-"""What a task does: batches of its range, by network or from files, as Arrow batches."""
+"""What a task does: batches of its ranges, by network or from files, as Arrow batches."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from goqueue.pipeline.columns import frame_batch, record_batches
 from goqueue.pipeline.committed import visible, without_aborted
 from goqueue.pipeline.errors import DataLost
 from goqueue.pipeline.options import SourceOptions
-from goqueue.pipeline.plan import Bundle, Task
+from goqueue.pipeline.plan import Piece, Task
 from goqueue.pipeline.segment_reader import read_segment
+from goqueue.pipeline.segments import Aborted, DataDirectory
 from goqueue.pipeline.worker_heap import settle
 from goqueue.records import Isolation
 
@@ -29,62 +30,68 @@ Chunk = tuple[Batches, int]
 _FILE_CHUNK_BYTES = 8 * 1024 * 1024
 
 
-def read_bundle(options: SourceOptions, bundle: Bundle, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The rows of several tasks, over the same connections."""
-    with open_client(options) if options.servers else nullcontext() as client:
-        for task in bundle.tasks:
-            yield from read_task(options, task, columns, client)
-
-
-def read_task(
-    options: SourceOptions, task: Task, columns: Sequence[str], client: WireClient | None = None
-) -> Iterator[pa.RecordBatch]:
-    """The rows of one task."""
+def read_task(options: SourceOptions, task: Task, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The rows of one task, its pieces over the same connections."""
     settle()
-    for batches, first_offset in _chunks(options, task, client):
-        bounds = task.bounds._replace(start=max(task.bounds.start, first_offset))
+    with open_client(options) if options.servers else nullcontext() as client:
+        for piece in task.pieces:
+            yield from read_piece(options, piece, columns, client)
+
+
+def read_piece(
+    options: SourceOptions, piece: Piece, columns: Sequence[str], client: WireClient | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of one partition between two offsets."""
+    for batches, first_offset in _chunks(options, piece, client):
+        bounds = piece.bounds._replace(start=max(piece.bounds.start, first_offset))
         if options.view == "frames":
-            rows = frame_batch(task.place, batches, columns, bounds)
+            rows = frame_batch(piece.place, batches, columns, bounds)
             if rows is not None:
                 yield rows
         else:
-            yield from record_batches(task.place, batches, columns, bounds)
+            yield from record_batches(piece.place, batches, columns, bounds)
 
 
-def _chunks(options: SourceOptions, task: Task, client: WireClient | None) -> Iterator[Chunk]:
-    if not task.segments:
-        return _fetched(options, task, client)
+def _chunks(options: SourceOptions, piece: Piece, client: WireClient | None) -> Iterator[Chunk]:
+    if not piece.segments:
+        return _fetched(options, piece, client)
     # `auto` with both: a worker that does not see the files asks the broker.
-    if options.transport == "auto" and options.servers and not all(Path(one.path).exists() for one in task.segments):
-        return _fetched(options, task, client)
-    return _from_files(options, task)
+    if options.transport == "auto" and options.servers and not all(Path(one.path).exists() for one in piece.segments):
+        return _fetched(options, piece, client)
+    return _from_files(options, piece)
 
 
-def _from_files(options: SourceOptions, task: Task) -> Iterator[Chunk]:
-    for segment in task.segments:
+def _from_files(options: SourceOptions, piece: Piece) -> Iterator[Chunk]:
+    aborted: Sequence[Aborted] | None = None if options.isolation is Isolation.READ_COMMITTED else ()
+    for segment in piece.segments:
         try:
-            for batches in read_segment(segment, task.bounds.start, task.bounds.end, _FILE_CHUNK_BYTES):
-                kept = batches if options.view == "frames" else without_aborted(batches, task.aborted)
-                yield kept, task.bounds.start
+            for batches in read_segment(segment, piece.bounds.start, piece.bounds.end, _FILE_CHUNK_BYTES):
+                if options.view == "frames":
+                    yield batches, piece.bounds.start
+                    continue
+                if aborted is None and batches.is_transactional.any():
+                    # Not before: it takes a look at all frames, and most topics know no transactions.
+                    aborted = DataDirectory(options.path or "").look(piece.place).aborted
+                yield without_aborted(batches, aborted or ()), piece.bounds.start
         except FileNotFoundError:
-            end = task.bounds.end if segment.next_offset is None else min(task.bounds.end, segment.next_offset)
-            gone = Gone(max(task.bounds.start, segment.base_offset), end)
+            end = piece.bounds.end if segment.next_offset is None else min(piece.bounds.end, segment.next_offset)
+            gone = Gone(max(piece.bounds.start, segment.base_offset), end)
             if options.fail_on_data_loss:
-                raise DataLost(str(task.place), *gone) from None
-            _LOG.warning("%s: offsets %d to %d are gone and passed over", task.place, gone[0], gone[1] - 1)
+                raise DataLost(str(piece.place), *gone) from None
+            _LOG.warning("%s: offsets %d to %d are gone and passed over", piece.place, gone[0], gone[1] - 1)
 
 
-def _fetched(options: SourceOptions, task: Task, given: WireClient | None) -> Iterator[Chunk]:
+def _fetched(options: SourceOptions, piece: Piece, given: WireClient | None) -> Iterator[Chunk]:
     def pass_over(gone: Gone) -> None:
-        _LOG.warning("%s: offsets %d to %d are gone and passed over", task.place, gone[0], gone[1] - 1)
+        _LOG.warning("%s: offsets %d to %d are gone and passed over", piece.place, gone[0], gone[1] - 1)
 
     committed = options.isolation is Isolation.READ_COMMITTED
     with open_client(options) if given is None else nullcontext(given) as client:
         answers = fetch_range(
             client,
-            task.place,
-            task.bounds.start,
-            task.bounds.end,
+            piece.place,
+            piece.bounds.start,
+            piece.bounds.end,
             isolation=options.isolation,
             answer_bytes=options.fetch_bytes,
             on_gone=None if options.fail_on_data_loss else pass_over,
@@ -97,4 +104,4 @@ def _fetched(options: SourceOptions, task: Task, given: WireClient | None) -> It
                 if len(batches):
                     yield batches, fetched.first_offset
         except OffsetOutOfRange as error:
-            raise DataLost(str(task.place), task.bounds.start, min(error.start, task.bounds.end)) from None
+            raise DataLost(str(piece.place), piece.bounds.start, min(error.start, piece.bounds.end)) from None

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from goqueue.pipeline.java import find_java
 from goqueue.pipeline.whole import is_alive
+from goqueue.pipeline.worker_heap import ARROW_KEEPS_MS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,6 +25,9 @@ SETTINGS: Mapping[str, str] = MappingProxyType(
     {
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.buffer.size": "1048576",
+        # Workers keep Arrow's memory for ten seconds. By default it goes back to the system while a batch is sent,
+        # and is got again page by page for the next.
+        f"spark.executorEnv.{ARROW_KEEPS_MS}": "10000",
         # A column of headers goes from the JVM to Python in quadratic time with the default.
         "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
         "spark.sql.python.filterPushdown.enabled": "true",

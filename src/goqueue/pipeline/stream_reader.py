@@ -31,8 +31,8 @@ from goqueue.pipeline.catalogue import BrokerCatalogue, Catalogue, Offsets, open
 from goqueue.pipeline.columns import Bounds
 from goqueue.pipeline.errors import DataLost, in_one_line
 from goqueue.pipeline.options import LATEST, SourceOptions
-from goqueue.pipeline.plan import Bundle, Range, bundles, start_offsets, tasks_for
-from goqueue.pipeline.reading import read_bundle
+from goqueue.pipeline.plan import Range, Task, start_offsets, tasks_for
+from goqueue.pipeline.reading import read_task
 from goqueue.records import TopicPartition
 
 _LOG = logging.getLogger("goqueue.pipeline")
@@ -108,19 +108,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._seen = (time.monotonic(), self._last_stop)
 
     @in_one_line
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Bundle]:
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Task]:
         """The tasks of one micro-batch; a batch that runs again gets the same."""
         begin, _ = _decode(start)
         ends, _ = _decode(end)
         new = [place for place in ends if place not in begin]
         begin |= self._world().earliest(new) if new else {}
         ranges = [Range(place, begin[place], ends[place]) for place in ends]
-        return bundles(self.options, tasks_for(self.options, ranges, Bounds()))
+        return tasks_for(self.options, ranges, Bounds())
 
     @in_one_line
-    def read(self, partition: Bundle) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: Task) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""
-        yield from read_bundle(self.options, partition, self.columns)
+        yield from read_task(self.options, partition, self.columns)
 
     def commit(self, end: dict[str, Any]) -> None:
         """A batch is done: write its end to the group, so that lag can be seen. A failure to do so loses nothing."""

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import functools
 import gc
+import os
 
 from goqueue.heap import keep_freed_memory
+
+# For Arrow's own allocator, which reads it when it is loaded: how long it keeps memory that nobody uses.
+ARROW_KEEPS_MS = "MIMALLOC_PURGE_DELAY"
 
 
 @functools.cache
@@ -20,4 +24,8 @@ def settle() -> None:
     Later garbage is found as ever.
     """
     gc.freeze()
-    keep_freed_memory()
+    if keep_freed_memory() and ARROW_KEEPS_MS not in os.environ:
+        # Somebody else's session: then the C library, which keeps memory now.
+        import pyarrow as pa
+
+        pa.set_memory_pool(pa.system_memory_pool())

@@ -32,7 +32,12 @@ def options(directory: Path, **more: str) -> SourceOptions:
 
 
 def cut(tasks: list[Task]) -> list[tuple[int, int, list[int]]]:
-    return [(task.bounds.start, task.bounds.end, [segment.base_offset for segment in task.segments]) for task in tasks]
+    """Of every task's one piece: where it begins and ends, and the files it lies in."""
+    return [
+        (one.bounds.start, one.bounds.end, [segment.base_offset for segment in one.segments])
+        for task in tasks
+        for one in task.pieces
+    ]
 
 
 def test_few_records_are_one_task_over_all_files(directory: Path) -> None:

@@ -25,8 +25,8 @@ from goqueue.pipeline.jobs.lakes import add_to_iceberg, is_pending, make_delta, 
 from goqueue.pipeline.jobs.report import Report
 from goqueue.pipeline.jobs.tasks import ShowProgress, run_tasks
 from goqueue.pipeline.options import SourceOptions, parse_source_options
-from goqueue.pipeline.plan import Task
-from goqueue.pipeline.reading import read_task
+from goqueue.pipeline.plan import Piece
+from goqueue.pipeline.reading import read_piece
 from goqueue.pipeline.steps import reached
 from goqueue.pipeline.whole import appearing, refuse_filled
 
@@ -67,18 +67,18 @@ def export(
     if not is_left or spark is not None:
         refuse_filled(to, "to", "export to a new folder")
     wanted = parse_source_options({name.lower(): value for name, value in options.items()})
-    tasks = BatchReader(wanted, COLUMNS).partitions()
+    pieces = [piece for task in BatchReader(wanted, COLUMNS).partitions() for piece in task.pieces]
     report = Report("export", is_dry_run=spark is None)
-    report.facts |= {"format": lake, "to": str(to), "tasks": len(tasks)}
+    report.facts |= {"format": lake, "to": str(to), "tasks": len(pieces)}
     report.tables["Ranges"] = [
-        {"topic": task.place.topic, "partition": task.place.partition, "from": task.bounds.start, "to": task.bounds.end}
-        for task in tasks
+        {"topic": one.place.topic, "partition": one.place.partition, "from": one.bounds.start, "to": one.bounds.end}
+        for one in pieces
     ]
     if spark is None:
         return report
     with appearing(to, "exporting") as fresh:
-        work = partial(_export_task, options=wanted, columns=_columns(lake), folder=str(fresh))
-        files = [file for written in run_tasks(spark, "export", work, tasks, show) for file in written]
+        work = partial(_export_piece, options=wanted, columns=_columns(lake), folder=str(fresh))
+        files = [file for written in run_tasks(spark, "export", work, pieces, show) for file in written]
         (fresh / MANIFEST).write_text(json.dumps(files, indent=2), encoding="utf-8")
         if lake is LakeFormat.DELTA:
             make_delta(fresh, files)
@@ -96,15 +96,16 @@ def _columns(lake: LakeFormat) -> tuple[str, ...]:
     return tuple(name for name in COLUMNS if lake is LakeFormat.ICEBERG or name not in ("topic", "partition"))
 
 
-def _export_task(task: Task, *, options: SourceOptions, columns: tuple[str, ...], folder: str) -> list[dict[str, Any]]:
-    """Write the rows of one task, a file per day."""
+def _export_piece(
+    piece: Piece, *, options: SourceOptions, columns: tuple[str, ...], folder: str
+) -> list[dict[str, Any]]:
+    """Write the rows of one range of offsets, a file per day."""
     writers: dict[str, pq.ParquetWriter] = {}
     counts: dict[str, dict[str, Any]] = {}
-    for batch in read_task(options, task, columns):
+    for batch in read_piece(options, piece, columns):
         for day, rows in _by_day(batch):
-            path = (
-                f"topic={task.place.topic}/partition={task.place.partition}/day={day}/{task.bounds.start:020d}.parquet"
-            )
+            place, first = piece.place, piece.bounds.start
+            path = f"topic={place.topic}/partition={place.partition}/day={day}/{first:020d}.parquet"
             if day not in writers:
                 file = Path(folder) / path
                 file.parent.mkdir(parents=True, exist_ok=True)
