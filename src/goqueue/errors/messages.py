@@ -40,6 +40,20 @@ class CorruptBatch(InvalidRequest):
     """A batch whose checksum, length or counts do not agree."""
 
 
+class DamagedFetch(CorruptBatch):
+    """A batch that a reader was sent and that fails its checks: what is wrong, and where it lies."""
+
+    def __init__(self, topic: str, partition: int, offset: int, reason: str) -> None:
+        super().__init__(f"topic {topic!r}, partition {partition}, is damaged at offset {offset}: {reason}")
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self.hint = (
+            "read it again: if only the way here damaged it, that is all; if it fails again, run 'goqueue log verify' "
+            "on the broker's data directory, and read on behind the damage if you can do without it"
+        )
+
+
 class DelayedMessageNotFound(NotFound):
     """No message waits in that slot: it was delivered or cancelled, or it never was."""
 

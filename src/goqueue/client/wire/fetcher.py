@@ -16,8 +16,8 @@ from goqueue.client.wire.cluster import WireClient
 from goqueue.client.wire.connection import AnswerBuffer, WireConnection
 from goqueue.client.wire.errors import OFFSET_OUT_OF_RANGE, STALE_METADATA, BrokerRefused
 from goqueue.client.wire.offsets import EARLIEST, list_offsets
-from goqueue.codec.batch import sound_batches
-from goqueue.errors import OffsetOutOfRange
+from goqueue.codec.batch import HEADER_BYTES, parse_batch_header, sound_batches, verify_batch
+from goqueue.errors import CorruptBatch, DamagedFetch, OffsetOutOfRange, UnsupportedFormat
 from goqueue.records import Isolation, TopicPartition
 
 FETCH = 1
@@ -168,7 +168,11 @@ class _Reader:
     def _cut(self, records: memoryview | None, aborted: Iterable[Any], visible: int) -> Fetched:
         data = memoryview(b"") if records is None else records
         first = self._next
-        starts, position, behind = sound_batches(data, self._end)
+        try:
+            starts, position, behind = sound_batches(data, self._end)
+        except CorruptBatch as error:
+            offset = _sound_until(data, first)
+            raise DamagedFetch(self._place.topic, self._place.partition, offset, str(error)) from error
         upper = self._next if behind is None else behind
         if upper > self._next:
             self._next = upper
@@ -186,3 +190,16 @@ class _Reader:
             raise OffsetOutOfRange(self._next, earliest, self._end)
         self._on_gone(Gone(self._next, upper))
         self._next = upper
+
+
+def _sound_until(data: memoryview, offset: int) -> int:
+    """The offset behind the sound batches at the beginning of `data`; `offset` if there is none."""
+    position = 0
+    while len(data) - position >= HEADER_BYTES:
+        end = position + 12 + parse_batch_header(data, position).length
+        try:
+            header = verify_batch(data[position:end])
+        except (CorruptBatch, UnsupportedFormat):
+            break
+        offset, position = header.last_offset + 1, end
+    return offset
