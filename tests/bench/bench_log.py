@@ -36,7 +36,7 @@ from tests.bench.measure import (
     told,
 )
 
-from goqueue.codec.frame import walk_frames
+from goqueue.codec.frame_walk import walk_frames
 from goqueue.log.partition_log import PartitionLog
 from goqueue.node.os_files import OsFiles
 

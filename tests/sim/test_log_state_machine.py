@@ -26,7 +26,8 @@ from hypothesis.stateful import (
 from goqueue.codec.batch import encode_prefix, parse_batch_header
 from goqueue.codec.batch_decode import decode_records
 from goqueue.codec.batch_encode import encode_batch
-from goqueue.codec.frame import HEADER_BYTES, check_frame
+from goqueue.codec.frame import HEADER_BYTES
+from goqueue.codec.frame_walk import check_frame
 from goqueue.codec.markers import encode_marker
 from goqueue.errors import (
     DiskFull,

@@ -18,7 +18,8 @@ from goqueue.codec.batch import (
 )
 from goqueue.codec.batch_decode import decode_records
 from goqueue.codec.batch_encode import stamped
-from goqueue.codec.frame import HEADER_BYTES, Flags, FrameDamage, StoredFrame, encode_frame_header, walk_frames
+from goqueue.codec.frame import HEADER_BYTES, Flags, FrameDamage, encode_frame_header
+from goqueue.codec.frame_walk import StoredFrame, walk_frames
 from goqueue.codec.markers import marker_is_commit
 from goqueue.errors import CorruptFrame, MessageTooLarge, OffsetOutOfRange
 from goqueue.log.lanes import LaneRun, record_runs

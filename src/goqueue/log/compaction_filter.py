@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from goqueue.codec.batch import CONTROL, TRANSACTIONAL, parse_batch_header
 from goqueue.codec.batch_decode import decode_records
 from goqueue.codec.batch_encode import encode_sparse_batch
-from goqueue.codec.frame import HEADER_BYTES, Flags, decode_headers, encode_frame_header, encode_headers
+from goqueue.codec.frame import HEADER_BYTES, Flags, encode_frame_header
+from goqueue.codec.frame_headers import decode_headers, encode_headers
 from goqueue.errors import InvalidRequest
 from goqueue.log.compaction_keys import AbortedRanges, NewestOffsets, key_hash
 from goqueue.log.lanes import record_runs

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from goqueue.codec.frame import HEADER_BYTES, FrameDamage, FrameHeader, StoredFrame, parse_frame_header, walk_frames
+from goqueue.codec.frame import HEADER_BYTES, FrameDamage, FrameHeader, parse_frame_header
+from goqueue.codec.frame_walk import StoredFrame, walk_frames
 from goqueue.ports import File
 
 CHUNK_BYTES = 1024 * 1024

@@ -1,6 +1,6 @@
 """Frames in a buffer, checked, with no more taken out of each than reading needs.
 
-`codec.frame.walk_frames` does the same and gives both headers whole; this is the loop
+`codec.frame_walk.walk_frames` does the same and gives both headers whole; this is the loop
 under every fetch, where making those takes as long as the rest.
 """
 
@@ -11,7 +11,8 @@ from struct import Struct
 
 from crc32c import crc32c
 
-from goqueue.codec.frame import HEADER_BYTES, Flags, walk_frames
+from goqueue.codec.frame import HEADER_BYTES, Flags
+from goqueue.codec.frame_walk import walk_frames
 
 # Start word and flags, CRC, offset; value and headers length; the batch's base offset,
 # length and last offset delta.

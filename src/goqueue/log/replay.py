@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from goqueue.codec.frame import FrameDamage, FrameHeader, StoredFrame
+from goqueue.codec.frame import FrameDamage, FrameHeader
+from goqueue.codec.frame_walk import StoredFrame
 from goqueue.errors import DamagedIndex
 from goqueue.log.aborted_index import AbortedIndex
 from goqueue.log.checkpoint import LogPoint

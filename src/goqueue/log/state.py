@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from goqueue.codec.batch_decode import decode_records
-from goqueue.codec.frame import HEADER_BYTES, Flags, StoredFrame
+from goqueue.codec.frame import HEADER_BYTES, Flags
+from goqueue.codec.frame_walk import StoredFrame
 from goqueue.errors import CorruptBatch, CorruptFrame, DiskFull, LogPoisoned, StorageError
 from goqueue.log.checkpoint import Checkpoint, LogPoint, write_checkpoint
 from goqueue.log.compaction_swap import load_state

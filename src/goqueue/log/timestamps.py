@@ -7,7 +7,8 @@ from heapq import nlargest
 from typing import NamedTuple
 
 from goqueue.codec.batch_decode import decode_records
-from goqueue.codec.frame import HEADER_BYTES, FrameDamage, StoredFrame
+from goqueue.codec.frame import HEADER_BYTES, FrameDamage
+from goqueue.codec.frame_walk import StoredFrame
 from goqueue.errors import CorruptFrame
 from goqueue.log.frame_reader import frame_at, frames_in
 from goqueue.log.segment import Segment

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from goqueue.codec.batch import HEADER_BYTES as BATCH_HEADER_BYTES
 from goqueue.codec.batch import BatchHeader, parse_batch_header, verify_batch
-from goqueue.codec.frame import HEADER_BYTES, Flags, FrameDamage, FrameHeader, StoredFrame, parse_frame_header
+from goqueue.codec.frame import HEADER_BYTES, Flags, FrameDamage, FrameHeader, parse_frame_header
+from goqueue.codec.frame_walk import StoredFrame
 from goqueue.errors import CorruptBatch, UnsupportedFormat
 from goqueue.log.compaction_swap import STATE as COMPACTION_STATE
 from goqueue.log.frame_reader import find_frame, frames_in

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from goqueue.codec.frame import FrameDamage, sound_frames
+from goqueue.codec.frame import FrameDamage
+from goqueue.codec.frame_walk import sound_frames
 from goqueue.errors import CorruptFrame
 from goqueue.pipeline.batches import Batches
 from goqueue.pipeline.segments import Segment, outlines

@@ -18,15 +18,12 @@ from goqueue.codec.frame import (
     HEADERS_BYTES_MAX,
     Flags,
     FrameDamage,
-    check_frame,
-    decode_headers,
     encode_frame_header,
-    encode_headers,
     outline_frames,
     parse_frame_header,
-    sound_frames,
-    walk_frames,
 )
+from goqueue.codec.frame_headers import decode_headers, encode_headers
+from goqueue.codec.frame_walk import check_frame, sound_frames, walk_frames
 from goqueue.errors import InvalidRecord
 from goqueue.records import NewRecord
 

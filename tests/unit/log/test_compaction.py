@@ -6,7 +6,8 @@ import pytest
 
 from goqueue.codec.batch import parse_batch_header
 from goqueue.codec.batch_decode import decode_records
-from goqueue.codec.frame import Flags, encode_headers
+from goqueue.codec.frame import Flags
+from goqueue.codec.frame_headers import encode_headers
 from goqueue.log.aborted_index import AbortedIndex
 from goqueue.log.compaction import load_state
 from goqueue.log.lane_index import LaneIndex, read_runs

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from goqueue.codec.batch import parse_batch_header
 from goqueue.codec.batch_encode import encode_batch, encode_sparse_batch
-from goqueue.codec.frame import Flags, encode_frame_header, walk_frames
+from goqueue.codec.frame import Flags, encode_frame_header
+from goqueue.codec.frame_walk import walk_frames
 from goqueue.codec.markers import encode_marker
 from goqueue.errors import DamagedIndex
 from goqueue.log.lane_index import LaneIndex, read_runs

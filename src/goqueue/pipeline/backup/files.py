@@ -16,7 +16,8 @@ from pathlib import Path
 
 import xxhash
 
-from goqueue.codec.frame import FrameDamage, walk_frames
+from goqueue.codec.frame import FrameDamage
+from goqueue.codec.frame_walk import walk_frames
 from goqueue.pipeline.backup.manifest import BackupStore, LogFile
 from goqueue.pipeline.whole import fresh_name, sync_folder
 

@@ -9,7 +9,8 @@ import pytest
 from goqueue.codec.batch import ATTRIBUTES_AT, parse_batch_header
 from goqueue.codec.batch_decode import decode_records
 from goqueue.codec.batch_encode import encode_batch
-from goqueue.codec.frame import HEADER_BYTES, Flags, check_frame
+from goqueue.codec.frame import HEADER_BYTES, Flags
+from goqueue.codec.frame_walk import check_frame
 from goqueue.errors import (
     CorruptBatch,
     CorruptFrame,

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from goqueue.codec.batch import encode_prefix, parse_batch_header
 from goqueue.codec.batch_encode import encode_batch
-from goqueue.codec.frame import Flags, FrameDamage, encode_frame_header, walk_frames
+from goqueue.codec.frame import Flags, FrameDamage, encode_frame_header
+from goqueue.codec.frame_walk import walk_frames
 from goqueue.log import frame_reader
 from goqueue.log.frame_reader import find_frame, frame_at, frames_in
 from goqueue.log.frame_spans import frame_spans

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goqueue.codec.batch import parse_batch_header
-from goqueue.codec.frame import check_frame
+from goqueue.codec.frame_walk import check_frame
 from goqueue.errors import CorruptFrame, OffsetOutOfRange
 from goqueue.log import segment
 from goqueue.log.partition_log import PartitionLog

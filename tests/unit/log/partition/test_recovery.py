@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from goqueue.codec.frame import check_frame
+from goqueue.codec.frame_walk import check_frame
 from goqueue.errors import CorruptFrame, InconsistentTopicId
 from goqueue.log.checkpoint import read_checkpoint, stored_topic_id
 from goqueue.log.partition_log import PartitionLog
