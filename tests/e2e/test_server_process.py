@@ -10,7 +10,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from importlib.metadata import version
@@ -86,9 +85,11 @@ def test_an_idle_broker_stops_cleanly(start_broker: StartBroker, number: int) ->
 def test_what_is_deleted_after_the_stop_stays_deleted(start_broker: StartBroker) -> None:
     """L20: tasks that outlived the stop wrote their files again."""
     broker = start_broker()
+    group = broker.pid  # it leads a session of its own
     broker.stop()
+    with pytest.raises(ProcessLookupError):
+        os.killpg(group, 0)  # nobody is left who could write
     shutil.rmtree(broker.data_dir)
-    time.sleep(0.2)
     assert not broker.data_dir.exists()
 
 
