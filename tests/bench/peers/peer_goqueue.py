@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import compileall
+import functools
 import os
 import sys
 from collections.abc import Iterator
@@ -11,6 +13,7 @@ from pathlib import Path
 from tests.bench.peers.peer_kafka import knows_itself
 from tests.bench.peers.servers import Server, exchange, free_port, running
 
+import goqueue
 from goqueue.node.version import version
 
 
@@ -57,8 +60,15 @@ class GoQueueHttp(_GoQueue):
 
 
 def _command(home: Path, kafka: str, http: str) -> list[str]:
+    _compile()
     program = str(Path(sys.executable).parent / "goqueue")
     return [program, "server", f"--data-dir={home / 'data'}", f"--kafka={kafka}", f"--http={http}"]
+
+
+@functools.cache
+def _compile() -> None:
+    """As pip does for whoever installs the package: in a new checkout a start would compile all of it first."""
+    compileall.compile_dir(str(Path(goqueue.__file__).parent), quiet=2)
 
 
 def _environment() -> dict[str, str]:
