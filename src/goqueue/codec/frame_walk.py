@@ -1,4 +1,7 @@
-"""Frames back to back: each checked whole, form, checksum and the batch inside."""
+"""Frames back to back: each checked whole, form, checksum and the batch inside.
+
+Both loops write the same check out: a call for each frame would cost as much as the check.
+"""
 
 from __future__ import annotations
 

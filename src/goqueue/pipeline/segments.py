@@ -6,6 +6,7 @@ partition is the torn tail of a crash and no data; damage anywhere else is an er
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -105,7 +106,8 @@ class DataDirectory:
         opened: dict[int, int] = {}
         aborted = []
         for segment in self.segments(place):
-            with Path(segment.path).open("rb", buffering=0) as file:
+            # Retention may take a file since the folder was listed: what lies in the others still counts.
+            with contextlib.suppress(FileNotFoundError), Path(segment.path).open("rb", buffering=0) as file:
                 last: Outline | None = None
                 for last in outlines(file.fileno(), segment):
                     if not last.flags & _OF_TRANSACTIONS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from itertools import pairwise
 
@@ -13,7 +14,10 @@ from tests.e2e.spark.kafka_truth import rows_of, transactional, truth
 
 pytest.importorskip("pyspark", reason="needs goqueue[spark]")
 
+import pyarrow as pa
 from pyspark.errors import PySparkException
+
+from goqueue.pipeline.worker_heap import ARROW_KEEPS_MS
 
 # Young enough for retention.
 NOW_MS = int(time.time() * 1000) - 600_000
@@ -306,3 +310,14 @@ def test_a_schema_that_does_not_fit_is_told_in_one_line(broker, topic, spark):
     reader = spark.read.format("goqueue").schema("value string").option("kafka.bootstrap.servers", broker.kafka)
     told = failure(lambda: reader.option("subscribe", topic()).load().count())
     assert "column value is binary, not string" in told
+
+
+def test_workers_of_our_sessions_keep_arrows_memory(spark):
+    def look(batches):
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict(
+                {"kept": [os.environ.get(ARROW_KEEPS_MS)], "by": [pa.default_memory_pool().backend_name]}
+            )
+
+    (row,) = spark.range(1, numPartitions=1).mapInArrow(look, "kept string, by string").collect()
+    assert tuple(row) == ("10000", "mimalloc")

@@ -12,6 +12,7 @@ from goqueue.pipeline.columns import Bounds
 from goqueue.pipeline.errors import DataLost
 from goqueue.pipeline.options import SourceOptions, parse_source_options
 from goqueue.pipeline.plan import Range, Task, tasks_for
+from goqueue.pipeline.segments import DataDirectory
 from goqueue.records import TopicPartition
 
 PLACE = TopicPartition("orders", 0)
@@ -59,3 +60,12 @@ def test_offsets_below_the_first_file_are_lost(directory: Path) -> None:
         tasks_for(options(directory), [Range(PLACE, 50, 300)], Bounds())
     passed = tasks_for(options(directory, failOnDataLoss="false"), [Range(PLACE, 50, 300)], Bounds())
     assert cut(passed) == [(100, 300, [100, 200])]
+
+
+def test_a_look_passes_over_a_file_that_went_since_the_folder_was_listed(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = DataDirectory(str(directory)).segments(PLACE)
+    Path(listed[0].path).unlink()
+    monkeypatch.setattr(DataDirectory, "segments", lambda *_: listed)
+    assert DataDirectory(str(directory)).look(PLACE).aborted == ()
