@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _MAGIC = b"GQTX"
 _VERSION = 1
 _HEADER = struct.Struct(">4sHII")  # magic, version, count, crc of what is before it
+# What a file without entries takes.
+EMPTY_BYTES = _HEADER.size
 _ENTRY = struct.Struct(">qqqqI")  # producer id, first, last, last stable, crc of what is before it
 _ENTRY_BODY_BYTES = _ENTRY.size - 4
 _ENTRIES_PER_READ = 1024

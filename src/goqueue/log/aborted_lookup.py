@@ -1,9 +1,13 @@
-"""Which aborted transactions touch a range of offsets, over all segments that may know of one."""
+"""Which aborted transactions touch a range of offsets, over all segments that may know of one.
+
+A marker lies behind its records, perhaps many segments later, so every committed read asks all segments from
+its first offset on. Nearly all have nothing to tell, and are not opened for that more than once.
+"""
 
 from __future__ import annotations
 
 from goqueue.errors import DamagedIndex
-from goqueue.log.aborted_index import Overlap, search_file
+from goqueue.log.aborted_index import EMPTY_BYTES, Overlap, search_file
 from goqueue.log.aborted_rebuild import rebuild_aborted
 from goqueue.log.segment import Segment
 from goqueue.log.segment_names import ABORTED_INDEX
@@ -32,6 +36,8 @@ def _search_all(state: LogState, first: int, upper: int) -> list[AbortedTransact
     if first >= upper:
         return found
     for segment in state.segments.current.from_offset(first):
+        if segment.aborted is None and segment.has_no_aborted:
+            continue
         part = _search(state, segment, first, upper)
         found.extend(part.aborted)
         if part.complete:
@@ -47,7 +53,9 @@ def _search(state: LogState, segment: Segment, first: int, upper: int) -> Overla
     try:
         file = files.index(ABORTED_INDEX)
         if file is not None:
-            return search_file(file, first, upper, where=segment.stem + ABORTED_INDEX)
+            found = search_file(file, first, upper, where=segment.stem + ABORTED_INDEX)
+            segment.has_no_aborted = file.size() == EMPTY_BYTES
+            return found
     except DamagedIndex:
         pass
     finally:

@@ -40,6 +40,7 @@ class Segment(PinnedFiles):
         "base_offset",
         "end_offset",
         "first_append_ms",
+        "has_no_aborted",
         "lanes",
         "resume",
         "size_bytes",
@@ -71,6 +72,8 @@ class Segment(PinnedFiles):
         # In memory while the segment grows; once it is sealed they are files.
         self.lanes: LaneIndex | None = None
         self.aborted: AbortedIndex | None = None
+        # Sealed, and its file is known to hold no entry: whoever asks need not open it.
+        self.has_no_aborted = False
 
     def __repr__(self) -> str:
         return f"Segment({self.path}, offsets {self.base_offset} to {self.end_offset}, {self.size_bytes} bytes)"
@@ -105,6 +108,8 @@ class Segment(PinnedFiles):
             self.hold().log.finish()
         files = self.hand_over()
         self.lanes = None
+        # In this order: a reader that finds no index looks at the flag next.
+        self.has_no_aborted = self.aborted is not None and len(self.aborted) == 0
         self.aborted = None
         return files
 

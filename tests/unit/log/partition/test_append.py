@@ -21,6 +21,7 @@ from goqueue.errors import (
     StorageError,
 )
 from goqueue.log.lanes import PRIORITY_HEADER
+from goqueue.log.segment import Segment
 from goqueue.records import NewRecord, TimestampType
 
 
@@ -170,6 +171,29 @@ def test_aborted_transactions_are_found_where_they_touch_a_range_also_behind_a_r
     (aborted,) = desk.log.aborted_between(0, 1)
     assert (aborted.producer_id, aborted.first_offset, aborted.last_offset) == (5, 0, 2)
     assert desk.log.aborted_between(3, 4) == []
+
+
+def test_segments_in_which_nothing_was_aborted_are_opened_for_that_once_and_then_no_more(desk, monkeypatch):
+    desk.send(b"a", transactional=True)
+    for _ in range(5):
+        desk.append(b"between")
+        desk.log.roll()
+    desk.mark(commit=False)
+    desk.log.roll()
+    desk.append(b"after")
+    pinned = []
+    pin = Segment.pin
+    monkeypatch.setattr(Segment, "pin", lambda segment: pinned.append(segment.base_offset) or pin(segment))
+
+    def asked():
+        pinned.clear()
+        assert [one.first_offset for one in desk.log.aborted_between(0, 1)] == [0]
+        return len(pinned)
+
+    assert asked() == 1, "those that were sealed here are known to be empty; only the one with the marker is opened"
+    desk.restart()
+    assert asked() == 6, "after a restart nothing is known"
+    assert asked() == 1
 
 
 def test_frames_of_a_leader_make_a_byte_identical_follower(desk, make_desk):
