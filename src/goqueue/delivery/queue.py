@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
+from itertools import groupby, repeat
 from typing import Any, ClassVar
 
 from goqueue.delivery.chains import KeyChains
@@ -299,8 +300,8 @@ class Queue:
             if fresh:
                 heapq.heappush(self._lows, (first, last))
             else:
-                for offset in range(first, last + 1):
-                    self._detach(outstanding[offset], 1)
+                for before, run in groupby(map(outstanding.__getitem__, range(first, last + 1))):
+                    self._detach(before, len(list(run)))
             outstanding.update(dict.fromkeys(range(first, last + 1), hold))
             hold.live += last - first + 1
         if keys:
@@ -319,25 +320,19 @@ class Queue:
         elif hold.state is State.DYING:
             self.dying.update(dict.fromkeys(offsets_of(ranges), hold))
 
-    def _take(self, offsets: Iterable[int]) -> None:
+    def _take(self, offsets: Sequence[int]) -> None:
         """They are settled."""
-        pop = self.outstanding.pop
-        is_keyed = bool(self.chains)
-        run: Hold | None = None
-        count = 0
-        for offset in offsets:
-            hold = pop(offset, None)
-            if hold is not run:
-                if run is not None:
-                    self._detach(run, count)
-                run, count = hold, 0
-            count += 1
-            if is_keyed:
+        # Neighbours nearly always share a hold: it is told once how many it lost.
+        for hold, run in groupby(map(self.outstanding.pop, offsets, repeat(None))):
+            size = len(list(run))
+            if hold is not None:
+                self._detach(hold, size)
+        if self.chains:
+            for offset in offsets:
                 self._leave_chain(offset)
-            if self.dying:
+        if self.dying:
+            for offset in offsets:
                 self.dying.pop(offset, None)
-        if run is not None:
-            self._detach(run, count)
 
     def _detach(self, hold: Hold, count: int) -> None:
         if hold.state is State.LEASED:

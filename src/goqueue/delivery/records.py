@@ -8,6 +8,7 @@ the newest snapshot are always all there. `ranges` are flat: first, last, first,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 from uuid import UUID
 
@@ -212,7 +213,7 @@ KEYS: RecordCodec[SnapshotKey | DeltaKey] = RecordCodec({0: SnapshotKey, 1: Delt
 VALUES: RecordCodec[QueueState | Delta] = RecordCodec({0: QueueState, 1: Delta})
 
 
-def ranges_of(offsets: list[int]) -> list[int]:
+def ranges_of(offsets: Sequence[int]) -> list[int]:
     """Rising offsets as flat ranges."""
     if not offsets:
         return []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import groupby, pairwise
 from typing import Any
 
 from goqueue.delivery.backoff import backoff_ms
@@ -35,17 +37,18 @@ def settle(command: Settle, now_ms: int, leases: dict[int, list[Any]], changes: 
     settled: dict[Queue, set[int]] = {}
     outcomes: list[ShareSettled] = []
     for share in command.shares:
-        found = _claimed(share, leases, settled)
-        if found is None:
+        claimed = _claimed(share, leases, settled)
+        if claimed is None:
             outcomes.append(_unknown(share))
             continue
-        queue, good = found
+        queue, good = claimed
         refused = _NONE if len(good) == len(share.offsets) else frozenset(share.offsets).difference(good)
         if len(set(share.offsets)) < len(share.offsets):
             good = sorted(set(good))
         taken, next_ms, dies = "", None, False
         if good:
-            taken, next_ms, dies = _act(queue, share, good, now_ms, command.chance, changes.setdefault(queue, []))
+            ranges, found = ranges_of(good), changes.setdefault(queue, [])
+            taken, next_ms, dies = _act(queue, share, ranges, len(good), now_ms, command.chance, found)
         outcomes.append(ShareSettled(queue.id, refused, taken, next_ms, dies))
     return outcomes
 
@@ -92,20 +95,15 @@ def settle_held(queue: Queue, command: SettleHeld, now_ms: int, changes: Changes
     """Whether the consumer held anything in each range."""
     outcomes = []
     found: list[Change] = []
-    done: set[int] = set()
+    # Which offsets are taken already is asked only if the ranges can meet.
+    done: set[int] | None = None
+    if any(left[1] >= right[0] for left, right in pairwise(command.ranges)):
+        done = set()
     for first, last, action, reason in command.ranges:
-        by_count: dict[int, list[int]] = {}
-        for offset in range(first, last + 1):
-            hold = queue.outstanding.get(offset)
-            if hold is None or hold.consumer != command.consumer or hold.state not in _GOOD:
-                continue
-            if offset in done or offset in queue.pending:
-                continue
-            by_count.setdefault(hold.count, []).append(offset)
-            done.add(offset)
-        for count, offsets in by_count.items():
-            share = SettleShare(0, count, action, offsets, reason=reason)
-            _act(queue, share, offsets, now_ms, command.chance, found)
+        by_count = _held_by_count(queue, command.consumer, first, last, done)
+        for count, (ranges, size) in by_count.items():
+            share = SettleShare(0, count, action, [], reason=reason)
+            _act(queue, share, ranges, size, now_ms, command.chance, found)
         outcomes.append(bool(by_count))
     if found:
         changes[queue] = found
@@ -161,50 +159,76 @@ def _unknown(share: SettleShare) -> ShareSettled:
 
 def _good(queue: Queue, share: SettleShare, done: set[int]) -> list[int]:
     """The offsets whose receipts still stand, rising."""
-    outstanding, lease_id, count = queue.outstanding, share.lease_id, share.count
-    good = []
-    for offset in share.offsets:
-        hold = outstanding.get(offset)
-        if (
-            hold is not None
-            and hold.lease_id == lease_id
-            and hold.count == count
-            and hold.state in _GOOD
-            and offset not in done
-            and offset not in queue.pending
-        ):
-            good.append(offset)
+    offsets, lease_id, count = share.offsets, share.lease_id, share.count
+    good: list[int] = []
+    at = 0
+    # Neighbours nearly always share a hold, so a hold is looked at once for all of them.
+    for hold, run in groupby(map(queue.outstanding.get, offsets)):
+        begin, at = at, at + len(list(run))
+        if hold is not None and hold.lease_id == lease_id and hold.count == count and hold.state in _GOOD:
+            good += offsets[begin:at]
+    if done:
+        good = [offset for offset in good if offset not in done]
+    if queue.pending:
+        good = [offset for offset in good if offset not in queue.pending]
     good.sort()
     return good
 
 
+def _held_by_count(
+    queue: Queue, consumer: str, first: int, last: int, done: set[int] | None
+) -> dict[int, tuple[list[int], int]]:
+    """What a consumer holds from `first` to `last`, by deliveries so far: flat ranges, and how many offsets."""
+    by_count: dict[int, tuple[list[int], int]] = {}
+    following = first
+    for hold, run in groupby(map(queue.outstanding.get, range(first, last + 1))):
+        begin, following = following, following + len(list(run))
+        if hold is None or hold.consumer != consumer or hold.state not in _GOOD:
+            continue
+        offsets: Sequence[int] = range(begin, following)
+        if done is not None or queue.pending:
+            taken = done or _NONE
+            offsets = [offset for offset in offsets if offset not in taken and offset not in queue.pending]
+            if not offsets:
+                continue
+        if done is not None:
+            done.update(offsets)
+        ranges, size = by_count.get(hold.count, ([], 0))
+        if ranges and ranges[-1] == offsets[0] - 1:
+            ranges.pop()
+            ranges += ranges_of(offsets)[1:]
+        else:
+            ranges += ranges_of(offsets)
+        by_count[hold.count] = ranges, size + len(offsets)
+    return by_count
+
+
 def _act(
-    queue: Queue, share: SettleShare, offsets: list[int], now_ms: int, chance: float, found: list[Change]
+    queue: Queue, share: SettleShare, ranges: list[int], size: int, now_ms: int, chance: float, found: list[Change]
 ) -> tuple[str, int | None, bool]:
-    """Add the change; returns what was done, when the messages are visible again, and whether they die."""
+    """Add the change of `size` messages; returns what was done, when they are visible again, and whether they die."""
     action, policy, count = share.action, queue.policy, share.count
-    ranges = ranges_of(offsets)
     if action is Action.ACK:
         found.append(Settled(ranges))
-        queue.counts["acked"] += len(offsets)
+        queue.counts["acked"] += size
         return "acked", None, False
     if action is Action.EXTEND:
         visibility_ms = policy.visibility_ms if share.visibility_ms is None else share.visibility_ms
         found.append(Extended(ranges, now_ms + visibility_ms))
-        queue.counts["extended"] += len(offsets)
+        queue.counts["extended"] += size
         return "extended", now_ms + visibility_ms, False
     if action is Action.RELEASE:
         found.append(Requeued(ranges, now_ms, count - 1))
-        queue.counts["released"] += len(offsets)
+        queue.counts["released"] += size
         return "released", now_ms, False
     if action is Action.REJECT:
-        queue.counts["rejected"] += len(offsets)
+        queue.counts["rejected"] += size
         if not policy.dead_letters:
             found.append(Settled(ranges))
             return "rejected", None, False
         found.append(Dying(ranges, REJECTED, share.reason, now_ms))
         return "rejected", None, True
-    queue.counts["nacked"] += len(offsets)
+    queue.counts["nacked"] += size
     exhausted = count > policy.retries_max
     if exhausted and policy.dead_letters:
         found.append(Dying(ranges, RETRIES_EXHAUSTED, share.reason, now_ms))

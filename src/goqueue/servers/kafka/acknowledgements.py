@@ -51,10 +51,14 @@ def settlements_of(batches: Iterable[Message], *, with_renewals: bool) -> list[R
         kinds = batch.acknowledge_types
         if len(kinds) not in {1, count}:
             raise InvalidRequest("one acknowledgement for a batch, or one for each offset", field="acknowledge_types")
-        for kind in set(kinds):
+        present = set(kinds)
+        for kind in present:
             if kind not in _ACTIONS or (kind == RENEW and not with_renewals):
                 raise InvalidRequest(f"{kind} is no acknowledgement", field="acknowledge_types")
-        found.extend(_runs(batch.first_offset, kinds * count if len(kinds) == 1 else kinds))
+        if len(present) == 1:
+            found.append(_settlement(batch.first_offset, batch.last_offset, kinds[0]))
+        else:
+            found.extend(_runs(batch.first_offset, kinds))
     return found
 
 
@@ -73,5 +77,9 @@ async def acknowledge(
 def _runs(first: int, kinds: Sequence[int]) -> Iterable[RangeSettlement]:
     for kind, run in groupby(kinds):
         last = first + sum(1 for _ in run) - 1
-        yield RangeSettlement(first, last, _ACTIONS[kind], _REASONS.get(kind, ""))
+        yield _settlement(first, last, kind)
         first = last + 1
+
+
+def _settlement(first: int, last: int, kind: int) -> RangeSettlement:
+    return RangeSettlement(first, last, _ACTIONS[kind], _REASONS.get(kind, ""))
