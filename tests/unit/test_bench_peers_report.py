@@ -12,7 +12,7 @@ OURS, HTTP, KAFKA, REDIS = "GoQueue, Kafka wire", "GoQueue, HTTP", "Apache Kafka
 
 def found_of(*samples: Sample) -> Finding:
     measured = Measured("all", "2026-11-16T07:00:00+00:00", 12.3, 0.5, list(samples), [])
-    scale = {"name": "quick", "rounds": 3, "throughput_rounds": 5, "log_gib": []}
+    scale = {"name": "quick", "rounds": 3, "throughput_rounds": 5, "close_rounds": 2, "log_gib": []}
     skipped = {"RabbitMQ": "needs it"}
     return Finding({"python": "3"}, "abc", "1", {}, scale, [], skipped, ["make it"], ["all"], [measured])
 
@@ -68,7 +68,7 @@ def test_a_round_that_only_one_of_two_has_is_not_compared():
 def test_the_report_says_how_many_rounds_there_were_and_that_every_server_was_woken():
     text = markdown(found_of(*rounds("100 B", OURS, "produce_per_s", 1.0)))
 
-    assert "(scale quick, 5 rounds of throughput by size and 3 of the rest, commit abc)" in text
+    assert "3 rounds, 5 of throughput by size and of queues, 7 where the client is confluent-kafka, commit abc)" in text
     assert "every server, null brokers too, is woken right before\neach timed turn" in text
 
 

@@ -21,7 +21,7 @@ from tests.bench.peers.scale import FULL, QUICK, SMOKE, Scale
 from tests.bench.peers.servers import Server
 from tests.bench.peers.turns import Run
 
-SCALE = replace(QUICK, rounds=1, throughput_rounds=2, messages={1000: 50_000}, part_seconds=1)
+SCALE = replace(QUICK, rounds=1, throughput_rounds=2, close_rounds=0, messages={1000: 50_000}, part_seconds=1)
 
 
 class Started:
@@ -168,9 +168,21 @@ def test_a_smoke_run_wakes_nobody(monkeypatch):
 def test_throughput_has_more_rounds_than_the_rest_unless_a_number_is_asked_for():
     asked = Namespace(scale="quick", rounds=2, log_gib=None)
 
-    assert (QUICK.rounds, QUICK.throughput_rounds) == (3, 5)
-    assert (FULL.rounds, FULL.throughput_rounds) == (5, 7)
-    assert (harness._scale(asked).rounds, harness._scale(asked).throughput_rounds) == (2, 2)
+    scales = (QUICK, FULL, harness._scale(asked))
+    assert [(one.rounds, one.throughput_rounds, one.close_rounds) for one in scales] == [
+        (3, 4, 7),
+        (5, 7, 6),
+        (2, 2, 0),
+    ]
+
+
+def test_brokers_with_the_same_client_have_more_rounds_than_the_others(monkeypatch):
+    clients = Clients()
+
+    found = measured(monkeypatch, clients, Broker("ours"), Ceiling(), scale=replace(SCALE, close_rounds=3))
+
+    rounds = {peer: [one.round for one in found.samples if one.peer == peer] for peer in ("ours", "null broker")}
+    assert rounds == {"ours": [0, 1], "null broker": [0, 1, 2, 3, 4]}
 
 
 def test_a_null_broker_that_stores_deletes_its_files_when_it_is_told_to_and_begins_anew(tmp_path, monkeypatch):

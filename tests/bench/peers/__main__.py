@@ -135,7 +135,7 @@ def _scale(options: argparse.Namespace) -> Scale:
     scale = SCALES[options.scale]
     if options.rounds is not None:
         rounds = max(1, options.rounds)
-        scale = replace(scale, rounds=rounds, throughput_rounds=rounds)
+        scale = replace(scale, rounds=rounds, throughput_rounds=rounds, close_rounds=0)
     return scale if options.log_gib is None else replace(scale, log_gib=tuple(sorted(options.log_gib)))
 
 

@@ -75,8 +75,11 @@ def _how(found: Finding) -> list[str]:
     facts = "; ".join(f"{name} {fact}" for name, fact in found.machine.items())
     clients = ", ".join(f"{name} {version}" for name, version in found.clients.items())
     commands = " and ".join(f"`{command}`" for command in found.commands)
-    name, rounds, more = (found.scale[field] for field in ("name", "rounds", "throughput_rounds"))
-    size = f"scale {name}, {more} rounds of throughput by size and {rounds} of the rest, commit {found.commit}"
+    name, rounds, more, close = (
+        found.scale[field] for field in ("name", "rounds", "throughput_rounds", "close_rounds")
+    )
+    size = f"scale {name}, {rounds} rounds, {more} of throughput by size and of queues"
+    size += f", {more + close} where the client is confluent-kafka, commit {found.commit}"
     return [
         f"Made by {commands} ({size}) with {facts}; clients {clients}.",
         "",
@@ -87,7 +90,8 @@ def _how(found: Finding) -> list[str]:
         "what was sent. Whoever failed in that has no figures in the workload. What one has written is synced, and",
         "what it deleted is gone, before the next has its turn. A server that waits may lose pages of its program:",
         "where throughput is measured (sizes and partitions), every server, null brokers too, is woken right before",
-        "each timed turn by a tenth of the same work, which is checked and not timed.",
+        "each timed turn by a tenth of the same work, which is checked and not timed. Clients keep the memory that",
+        "they have let go of (`mallopt`): else the sizes of answers decide how often theirs is got page by page.",
         "",
         "| broker | version | durable means |",
         "|---|---|---|",

@@ -19,6 +19,8 @@ from tests.bench.peers.turns import Run
 # All sizes and all numbers of partitions are the same kind of work.
 KIND = "there and back"
 WAKING_SHARE = 10
+# The client whose brokers are compared closely.
+CLOSE_LOAD = "load_kafka"
 
 
 def throughput(run: Run, size: int) -> None:
@@ -30,14 +32,17 @@ def throughput(run: Run, size: int) -> None:
         for ceiling in (type(peer)(size) for peer in run.peers if isinstance(peer, NullBroker)):
             server = run.attempt(ceiling, lambda one=ceiling: stack.enter_context(run.server(one)))
             servers += [(ceiling, server)] if server else []
-        run.take_turns(
-            f"{size} B",
-            servers,
-            lambda peer, server: _there_and_back(run, peer, server, size, most, PARTITIONS),
-            kind=KIND,
-            waking=lambda peer, server: _wake(run, peer, server, size, most, PARTITIONS),
-            rounds=run.scale.throughput_rounds,
-        )
+        rounds, more = run.scale.throughput_rounds, run.scale.close_rounds
+        alike = [(peer, server) for peer, server in servers if peer.load == CLOSE_LOAD]
+        for taking_part, numbers in ((servers, range(rounds)), (alike, range(rounds, rounds + more))):
+            run.take_turns(
+                f"{size} B",
+                taking_part,
+                lambda peer, server: _there_and_back(run, peer, server, size, most, PARTITIONS),
+                kind=KIND,
+                waking=lambda peer, server: _wake(run, peer, server, size, most, PARTITIONS),
+                rounds=numbers,
+            )
 
 
 def partitions(run: Run, count_of_partitions: int) -> None:

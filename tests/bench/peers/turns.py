@@ -122,11 +122,11 @@ class Run:
         *,
         kind: str | None = None,
         waking: Work | None = None,
-        rounds: int | None = None,
+        rounds: range | None = None,
     ) -> None:
         """Every peer once per round; a server that is new to this kind of work does a round before, which is forgotten.
 
-        Without a kind nothing is forgotten. Without a number of rounds it is the scale's own.
+        Without a kind nothing is forgotten. Without rounds they are the scale's own.
         """
         is_smoke = self.scale.name == "smoke"
         cold = [(peer, server) for peer, server in servers if kind and (server, kind) not in self._warm]
@@ -134,7 +134,7 @@ class Run:
             for peer, server in cold:
                 self._turn(peer, server, work, f"{workload}: {peer.name}, warm-up")
         self._warm |= {(server, kind or "") for _, server in cold}
-        for number in range(rounds or self.scale.rounds):
+        for number in range(self.scale.rounds) if rounds is None else rounds:
             for peer, server in servers if number % 2 == 0 else list(reversed(servers)):
                 if waking is not None and not is_smoke:
                     self._turn(peer, server, waking, f"{workload}: {peer.name}, waking")

@@ -71,7 +71,8 @@ def queue(run: Run) -> None:
         call("delete")
         return {"messages": count, "receive_ack_per_s": count / result["seconds"]}
 
-    run.take_turns("receive and ack", run.servers(run.offering("queue")), work, kind="queue")
+    rounds = range(run.scale.throughput_rounds)
+    run.take_turns("receive and ack", run.servers(run.offering("queue")), work, kind="queue", rounds=rounds)
 
 
 def delays(run: Run) -> None:
