@@ -89,6 +89,15 @@ def test_the_page_on_share_groups_works_from_top_to_bottom(broker):
     assert "share" in seen
 
 
+def test_the_page_on_fast_clients_works_from_top_to_bottom(broker):
+    page = (ROOT / "docs" / "howto" / "fast-clients.md").read_text()
+
+    _, written, read, _ = [run(language, code, broker) for language, code in BLOCK.findall(page)]
+
+    assert written == "0 of 30000 were not acknowledged\n"
+    assert read == "read 30000\n"
+
+
 def test_the_page_on_queues_works_from_top_to_bottom(broker):
     page = (ROOT / "docs" / "howto" / "queue.md").read_text()
 
