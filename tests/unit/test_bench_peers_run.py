@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -236,3 +238,14 @@ def test_a_run_has_what_was_picked_now_and_before_in_one_order():
     assert session.planned(workloads, [], None) == ["one", "two", "three"]
     with pytest.raises(session.Refused, match="no workload four at this scale; there are: one, two, three"):
         session.planned(workloads, ["four"], None)
+
+
+def test_processor_time_of_a_child_that_has_ended_is_not_lost(tmp_path):
+    # Redis forks to write its file; what such a child used must not be subtracted once it is gone.
+    busy = "import time\nwhile time.process_time() < 0.2: pass"
+    server = Server("nowhere", os.getpid(), 0.1, tmp_path)
+    before = server.cpu_seconds()
+
+    subprocess.run([sys.executable, "-c", busy], check=True)
+
+    assert server.cpu_seconds() - before >= 0.2

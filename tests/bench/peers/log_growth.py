@@ -42,7 +42,7 @@ def title(gib: float) -> str:
 def room_missing(scale: Scale, directory: str | None) -> str | None:
     """Why the disk cannot hold what is to be written, or None."""
     place = directory or tempfile.gettempdir()
-    behind = len(scale.log_gib) * (scale.rounds + 1) * _count(scale) * SIZE
+    behind = len(scale.log_gib) * (scale.throughput_rounds + 1) * _count(scale) * SIZE
     need = (sum(scale.log_gib) * 2**30 + behind) * OVERHEAD + RESERVE_BYTES
     free = shutil.disk_usage(place).free
     if free >= need:
@@ -62,7 +62,7 @@ def _one_peer(run: Run, peer: Peer) -> None:
         run.on_step(f"{peer.name}: writing back")
         os.sync()
         first = 0 if run.scale.name == "smoke" else -1
-        for number in range(first, run.scale.rounds):
+        for number in range(first, run.scale.throughput_rounds):
             for name, work in works if number % 2 == 0 else list(reversed(works)):
                 run.on_step(f"{name}: {peer.name}, " + (f"round {number + 1}" if number >= 0 else "warm-up"))
                 figures = work()

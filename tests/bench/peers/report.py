@@ -78,7 +78,7 @@ def _how(found: Finding) -> list[str]:
     name, rounds, more, close = (
         found.scale[field] for field in ("name", "rounds", "throughput_rounds", "close_rounds")
     )
-    size = f"scale {name}, {rounds} rounds, {more} of throughput by size and of queues"
+    size = f"scale {name}, {rounds} rounds, {more} of throughput by size, of queues and of long logs"
     size += f", {more + close} where the client is confluent-kafka, commit {found.commit}"
     return [
         f"Made by {commands} ({size}) with {facts}; clients {clients}.",

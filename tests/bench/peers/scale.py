@@ -16,7 +16,7 @@ class Scale:
 
     name: str
     rounds: int
-    # Of messages there and back by size, and of queues: most bars hang on their rates, and noise hits rates most.
+    # Of messages there and back by size, of queues and of long logs: most bars hang on them, and noise hits rates most.
     throughput_rounds: int
     # More of them for brokers that all have the same client: what is nearly alike needs many rounds to be told apart.
     close_rounds: int

@@ -33,8 +33,9 @@ class Server:
     prepare_seconds: float = 0.0
 
     def cpu_seconds(self) -> float:
-        """Processor time of the process and all its children so far."""
-        return sum(times.user + times.system for times in (one.cpu_times() for one in self._processes()))
+        """Processor time of the process and all its children so far, also of those that have ended."""
+        times = [one.cpu_times() for one in self._processes()]
+        return sum(one.user + one.system + one.children_user + one.children_system for one in times)
 
     def rss_mib(self) -> float:
         """Memory in RAM, children included."""
