@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from contextlib import ExitStack
 from typing import Any
 from urllib.parse import quote
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import (
+    AcknowledgeType,
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from tests.e2e.conftest import StartBroker
 from tests.e2e.http import Http
@@ -82,6 +91,39 @@ def test_several_consumers_share_one_partition(broker: BrokerProcess) -> None:
     assert sorted((one for texts in taken.values() for one in texts), key=int) == sent
     assert sum(bool(one) for one in taken.values()) >= 2, "one consumer did it all"
     assert lag(broker, "workers") == 0
+
+
+@pytest.mark.parametrize("packed", ["none", "lz4"])
+def test_stretches_of_large_batches_hold_what_was_acquired(broker: BrokerProcess, packed: str) -> None:
+    """A poll gets a part of a batch; sizes, keys and headers differ, and some messages come a second time."""
+    topic = f"large-{packed}"
+    make_topic(broker.kafka, topic, delivery_backoff_ms="1")
+    settings = {"bootstrap.servers": broker.kafka, "log_level": 0, "linger.ms": 500, "compression.type": packed}
+    producer = Producer({**settings, "batch.num.messages": 5_000, "batch.size": 1_000_000})
+    sent = {}
+    for number in range(6_000):
+        value = b"%d:" % number + bytes(number % 200)
+        key, headers = (None, []) if number % 3 else (b"k%d" % number, [("n", b"%d" % number)])
+        sent[number] = value, key, headers
+        producer.produce(topic, value, key, headers=headers)
+    assert producer.flush(WAIT_SECONDS) == 0
+    again = {number for number in sent if number % 700 == 5}
+    left = set(again)
+
+    def answer(message: Message) -> AcknowledgeType:
+        number = message.offset()
+        if number in left:
+            left.remove(number)
+            return RELEASE
+        return ACCEPT
+
+    with share_consumer(broker.kafka, topic, topic, max_poll_records=250) as consumer:
+        found = take(consumer, len(sent) + len(again), answer)
+
+    assert Counter(one.offset() for one in found) == Counter([*sent, *again])
+    for one in found:
+        assert (one.value(), one.key(), one.headers() or []) == sent[one.offset()]
+    assert lag(broker, topic) == 0
 
 
 def test_implicit_acknowledgement_works_too(broker: BrokerProcess) -> None:

@@ -21,6 +21,7 @@ from goqueue.delivery.promises import CheckTransaction, Promises
 from goqueue.delivery.service import DeliveryService
 from goqueue.delivery.settler import Settler
 from goqueue.delivery.shards import DELIVERY_STATE, QueueShards
+from goqueue.delivery.stretches import Stretches
 from goqueue.delivery.table import Queues
 from goqueue.delivery.taking import Taker
 from goqueue.delivery.values import GroupSettingsOf
@@ -100,6 +101,7 @@ def feature(
         settler,
         Promises(coordinator, settler, check_transaction),
         positions,
+        Stretches(partitions, offload),
         dead_letters,
         config=config,
         topics=topics,

@@ -25,6 +25,7 @@ from goqueue.delivery.records import QueueId
 from goqueue.delivery.settler import Settler, check_visibility
 from goqueue.delivery.shards import DELIVERY_STATE, QueueShards
 from goqueue.delivery.stats import LaneReport, PriorityStats, ReliabilityStats, priority_stats, reliability_stats
+from goqueue.delivery.stretches import Stretches
 from goqueue.delivery.table import Queues
 from goqueue.delivery.taking import Taker, Wanted
 from goqueue.delivery.values import (
@@ -61,6 +62,7 @@ class DeliveryService:
         settler: Settler,
         promises: Promises,
         positions: QueuePositions,
+        stretches: Stretches,
         dead_letters: DeadLetters,
         *,
         config: DeliveryConfig,
@@ -72,6 +74,7 @@ class DeliveryService:
     ) -> None:
         self._shards = shards
         self.positions = positions
+        self.stretches = stretches
         self._queues = queues
         self._taker = taker
         self._settler = settler

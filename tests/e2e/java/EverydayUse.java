@@ -93,7 +93,7 @@ public class EverydayUse {
 
     static int share() {
         var values = new ArrayList<String>();
-        try (var consumer = new KafkaShareConsumer<>(settings("group.id", "shared"), new StringDeserializer(), new StringDeserializer())) {
+        try (var consumer = new KafkaShareConsumer<>(settings("group.id", "shared", "max.poll.records", "30"), new StringDeserializer(), new StringDeserializer())) {
             consumer.subscribe(List.of("orders"));
             long end = System.currentTimeMillis() + WAIT_MS;
             while (values.size() < MESSAGES && System.currentTimeMillis() < end) {

@@ -1,7 +1,7 @@
-"""Reading for share consumers: messages are acquired first, then the batches that hold them are read.
+"""Reading for share consumers: messages are acquired first, then the stretches of batches that hold them are read.
 
-A batch is sent whole, as it lies in the log; the consumer keeps the records that it was told to
-have acquired. What was acquired and does not fit into the answer is given back.
+There may be others between them; the consumer keeps the records that it was told to have
+acquired. What was acquired and does not fit into the answer is given back.
 """
 
 from __future__ import annotations
@@ -12,28 +12,22 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from goqueue.broker.fetch import FetchQuery, PartitionRead
-from goqueue.broker.record_reads import is_hidden
-from goqueue.codec.batch import parse_batch_header
 from goqueue.delivery.values import AcquiredRange, Action, RangeSettlement
 from goqueue.errors import GoQueueError, NotFound
 from goqueue.groups.partitions import TopicIdPartition
-from goqueue.records import Isolation, TopicPartition
+from goqueue.ports import Buffer
+from goqueue.records import TopicPartition
 
 if TYPE_CHECKING:
     from goqueue.servers.kafka.share_sessions import ShareMember, ShareSession
     from goqueue.servers.services import Services
-
-# What is read at first for a run of so many records: their sizes are not known.
-_BYTES_PER_RECORD = 1024
-_BYTES_MIN = 16 * 1024
 
 
 @dataclass(slots=True)
 class SharePart:
     """What one partition gave."""
 
-    batches: list[memoryview] = field(default_factory=list)
+    batches: list[Buffer] = field(default_factory=list)
     acquired: list[AcquiredRange] = field(default_factory=list)
     error: GoQueueError | None = None
 
@@ -61,7 +55,9 @@ async def read_shared(
             try:
                 at = TopicPartition(services.topics.by_id(one.topic_id).name, one.partition)
                 places.append(at)
-                await _fill(services, member, at, part, records_left, bytes_left, must=not found)
+                # What is hidden is settled at once; what lies behind it is there already, so there is no wait for it.
+                while await _fill(services, member, at, part, records_left, bytes_left, must=not found):
+                    pass
             except GoQueueError as error:
                 part.error = error
             if part.acquired or part.error is not None:
@@ -87,66 +83,26 @@ async def _fill(
     bytes_left: int,
     *,
     must: bool,
-) -> None:
+) -> bool:
+    """Whether all that was acquired turned out to be hidden, so that there may be more."""
     group, consumer = member
     acquired = await services.delivery.acquire(group, at, consumer, limit=records_left)
+    if not acquired:
+        return False
     try:
-        read = await _read(services, at, acquired, bytes_left, must=must)
+        read = await services.delivery.stretches.read(group, at, acquired, bytes_left, must=must)
     except GoQueueError:
         await _settle(services, member, at, acquired, Action.RELEASE)
         raise
     part.batches = read.batches
     visible, hidden = _split(_up_to(acquired, read.covered_to), read.hidden)
     part.acquired = visible
-    # What a transaction aborted, and its markers: nobody is ever given them.
+    services.delivery.stretches.count(at, read, sum(run.last - run.first + 1 for run in visible))
+    # What a transaction aborted, its markers, and what has left the log: nobody is ever given them.
     await _settle(services, member, at, hidden, Action.ACK)
     rest = [one._replace(first=max(one.first, read.covered_to + 1)) for one in acquired if one.last > read.covered_to]
     await _settle(services, member, at, rest, Action.RELEASE)
-
-
-@dataclass(slots=True)
-class _Reading:
-    """Batches in the order of the log. All that was acquired up to `covered_to` is in them, or hidden."""
-
-    batches: list[memoryview] = field(default_factory=list)
-    hidden: list[tuple[int, int]] = field(default_factory=list)
-    covered_to: int = -1
-
-
-async def _read(
-    services: Services, at: TopicPartition, acquired: Sequence[AcquiredRange], bytes_left: int, *, must: bool
-) -> _Reading:
-    """The batches that hold these records, as many as fit; with `must`, one at least."""
-    reading = _Reading()
-    for first, last, _ in acquired:
-        offset = max(first, reading.covered_to + 1)
-        while offset <= last:
-            wanted = max(_BYTES_MIN, (last - offset + 1) * _BYTES_PER_RECORD) if last > offset else 1
-            read = PartitionRead(at.topic, at.partition, offset, min(wanted, max(bytes_left, 1)))
-            query = FetchQuery([read], max_bytes=wanted, isolation=Isolation.READ_COMMITTED)
-            (found,) = await services.fetch.fetch(query)
-            if found.error is not None:
-                raise found.error
-            if not found.batches:
-                # Nothing is left up to the end of the log: retention was faster.
-                reading.covered_to = last
-                return reading
-            for batch in found.batches:
-                header = parse_batch_header(batch)
-                if header.base_offset > last:
-                    # What lies before it up to the end of the run has left the log.
-                    reading.covered_to, offset = last, last + 1
-                    break
-                if is_hidden(header, found.aborted):
-                    reading.hidden.append((header.base_offset, header.last_offset))
-                elif len(batch) > bytes_left and (reading.batches or not must):
-                    return reading
-                else:
-                    reading.batches.append(batch)
-                    bytes_left -= len(batch)
-                reading.covered_to = header.last_offset
-                offset = header.last_offset + 1
-    return reading
+    return bool(hidden) and not visible
 
 
 def _up_to(acquired: Sequence[AcquiredRange], last: int) -> list[AcquiredRange]:
