@@ -43,7 +43,11 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Look at, check and mend the files of a stopped broker.", no_args_is_help=True)
 
 DataDir = Annotated[
-    Path, typer.Argument(help="The data directory of a broker that is not running.", show_default=False)
+    Path | None, typer.Argument(help="The data directory of a broker that is not running.", show_default=False)
+]
+# The server calls it so, and hands remember.
+NamedDataDir = Annotated[
+    Path | None, typer.Option("--data-dir", help="The same, as the server takes it.", show_default=False)
 ]
 Topic = Annotated[str | None, typer.Option("--topic", "-t", help="Only this topic.", show_default=False)]
 PartitionNumber = Annotated[
@@ -53,15 +57,16 @@ PartitionNumber = Annotated[
 
 @app.command()
 def inspect(
-    data_dir: DataDir,
+    data_dir: DataDir = None,
     topic: Topic = None,
     partition: PartitionNumber = None,
+    named: NamedDataDir = None,
     frames: Annotated[bool, typer.Option("--frames", "-f", help="List every frame, not only the segments.")] = False,
     limit: Annotated[int, typer.Option("--limit", min=1, help="Frames to list at most.")] = 1000,
     output: Output = Format.table,
 ) -> None:
     """Show segments or frames: offsets, times, lanes, sizes."""
-    with _stopped_broker(data_dir) as files:
+    with _stopped_broker(data_dir, named) as files:
         places = _places(files, topic, partition)
         if frames:
             rows, is_cut = _frame_rows(files, places, limit)
@@ -78,10 +83,14 @@ def inspect(
 
 @app.command()
 def verify(
-    data_dir: DataDir, topic: Topic = None, partition: PartitionNumber = None, output: Output = Format.table
+    data_dir: DataDir = None,
+    topic: Topic = None,
+    partition: PartitionNumber = None,
+    named: NamedDataDir = None,
+    output: Output = Format.table,
 ) -> None:
     """Check every checksum. Exit code 1 if anything is damaged."""
-    with _stopped_broker(data_dir) as files:
+    with _stopped_broker(data_dir, named) as files:
         reports = _verify(files, _places(files, topic, partition))
     is_sound = all(report.is_sound for _, report in reports)
     if output is not Format.table:
@@ -100,16 +109,17 @@ def verify(
 
 @app.command()
 def repair(
-    data_dir: DataDir,
+    data_dir: DataDir = None,
     topic: Topic = None,
     partition: PartitionNumber = None,
+    named: NamedDataDir = None,
     cut_damaged_tail: Annotated[
         bool, typer.Option("--cut-damaged-tail", help="Cut a log that ends in damage. What goes is gone for good.")
     ] = False,
     output: Output = Format.table,
 ) -> None:
     """Build the indexes again and, only when told, cut a damaged end. Exit code 1 if damage is left."""
-    with _stopped_broker(data_dir) as files:
+    with _stopped_broker(data_dir, named) as files:
         places = _places(files, topic, partition)
         now_ms = int(time.time() * 1000)
         with _bar(files, places) as advance:
@@ -150,13 +160,16 @@ def _tell_repair(place: Place, repair: Repair) -> None:
 
 
 @contextmanager
-def _stopped_broker(data_dir: Path) -> Iterator[OsFiles]:
+def _stopped_broker(given: Path | None, named: Path | None) -> Iterator[OsFiles]:
     """The data directory, locked. Touches nothing if that is not what it is."""
     from goqueue.broker.partition_files import LOGS
     from goqueue.metadata.local import DIRECTORY as METADATA
     from goqueue.node.claims import LOCK_FILE
     from goqueue.node.os_files import OsFiles
 
+    data_dir = given or named
+    if data_dir is None or (named is not None and named != data_dir):
+        raise fail("name one data directory, as an argument or with --data-dir", USAGE)
     if not (data_dir / LOGS).is_dir() and not (data_dir / METADATA).is_dir():
         raise fail(f"{data_dir} is not the data directory of a broker: it has no {LOGS!r} in it", USAGE)
     try:

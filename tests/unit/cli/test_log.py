@@ -176,3 +176,13 @@ def test_a_topic_or_partition_that_is_not_there_is_named(data: Path) -> None:
     assert "topic 'nope'" in run("verify", data, "--topic", "nope").stderr
     assert "partition 7 of topic 'orders'" in run("verify", data, "--topic", "orders", "--partition", 7).stderr
     assert run("verify", data, "--partition", 7).exit_code == 2
+
+
+@pytest.mark.parametrize("command", ["inspect", "verify", "repair"])
+def test_the_data_directory_may_be_named_as_the_server_names_it(data: Path, command: str) -> None:
+    assert run(command, "--data-dir", data).stdout == run(command, data).stdout != ""
+    assert run(command, data, "--data-dir", data).exit_code == 0
+    for arguments in ([], [data, "--data-dir", data / "other"]):
+        refused = run(command, *arguments)
+        assert refused.exit_code == 2
+        assert "name one data directory, as an argument or with --data-dir" in refused.output
