@@ -42,6 +42,28 @@ class DeliveryPolicy:
     starvation_ms: int = 30_000
 
 
+class Policies:
+    """What groups get on topics: worked out once for the same settings, since every receive and every poll asks."""
+
+    _KNOWN_MAX = 1_000
+
+    def __init__(self, config: DeliveryConfig) -> None:
+        self._node = node_policy(config)
+        # By topic and wishes; good as long as the topic has the same settings.
+        self._known: dict[tuple[str, tuple[tuple[str, Any], ...]], tuple[TopicConfig, DeliveryPolicy]] = {}
+
+    def of(self, topic: str, config: TopicConfig, wishes: Mapping[str, Any]) -> DeliveryPolicy:
+        """The policy of a group with these wishes."""
+        key = topic, tuple(wishes.items())
+        known = self._known.get(key)
+        if known is None or known[0] is not config:
+            known = config, group_policy(topic_policy(self._node, topic, config), wishes)
+            if len(self._known) >= self._KNOWN_MAX:
+                self._known.clear()
+            self._known[key] = known
+        return known[1]
+
+
 def node_policy(config: DeliveryConfig) -> DeliveryPolicy:
     """What a group gets where neither it nor the topic says anything."""
     return DeliveryPolicy(

@@ -216,7 +216,9 @@ class Queue:
         self._put(Hold(State.PARKED, change.lane, change.ranges), fresh=True, keys=change.keys)
 
     def _settled(self, change: Settled) -> None:
-        self._take(offsets_of(change.ranges))
+        ranges = change.ranges
+        for at in range(0, len(ranges), 2):
+            self._take(range(ranges[at], ranges[at + 1] + 1))
 
     def _requeued(self, change: Requeued) -> None:
         for hold, offsets in self._by_hold(offsets_of(change.ranges)):

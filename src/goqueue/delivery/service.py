@@ -17,7 +17,7 @@ from goqueue.delivery.commands import (
     SettleHeld,
 )
 from goqueue.delivery.dead_letter import DeadLetters
-from goqueue.delivery.policy import DeliveryPolicy, group_policy, node_policy, topic_policy
+from goqueue.delivery.policy import DeliveryPolicy, Policies
 from goqueue.delivery.positions import QueuePositions
 from goqueue.delivery.promises import Promises
 from goqueue.delivery.queue import Queue
@@ -86,7 +86,7 @@ class DeliveryService:
         self._group_settings = group_settings
         self._clock = clock
         self._rng = rng
-        self._node_policy = node_policy(config)
+        self._policies = Policies(config)
         self._turn = 0
 
     # --- messages out --------------------------------------------------------------------
@@ -295,8 +295,7 @@ class DeliveryService:
         await Waiter(1).wait(places, seconds)
 
     def _policy(self, topic: str, settings: GroupSettings) -> DeliveryPolicy:
-        policy = topic_policy(self._node_policy, topic, self._topics.config(topic))
-        return group_policy(policy, settings.wishes)
+        return self._policies.of(topic, self._topics.config(topic), settings.wishes)
 
 
 def _size(found: Sequence[Delivery]) -> int:

@@ -181,8 +181,8 @@ def _held_by_count(
     """What a consumer holds from `first` to `last`, by deliveries so far: flat ranges, and how many offsets."""
     by_count: dict[int, tuple[list[int], int]] = {}
     following = first
-    for hold, run in groupby(map(queue.outstanding.get, range(first, last + 1))):
-        begin, following = following, following + len(list(run))
+    for hold, size in _runs(queue, first, last):
+        begin, following = following, following + size
         if hold is None or hold.consumer != consumer or hold.state not in _GOOD:
             continue
         offsets: Sequence[int] = range(begin, following)
@@ -193,14 +193,24 @@ def _held_by_count(
                 continue
         if done is not None:
             done.update(offsets)
-        ranges, size = by_count.get(hold.count, ([], 0))
+        ranges, held = by_count.get(hold.count, ([], 0))
         if ranges and ranges[-1] == offsets[0] - 1:
             ranges.pop()
             ranges += ranges_of(offsets)[1:]
         else:
             ranges += ranges_of(offsets)
-        by_count[hold.count] = ranges, size + len(offsets)
+        by_count[hold.count] = ranges, held + len(offsets)
     return by_count
+
+
+def _runs(queue: Queue, first: int, last: int) -> list[tuple[Hold | None, int]]:
+    """The holds of neighbouring offsets, and how many each has."""
+    hold, size = queue.outstanding.get(first), last - first + 1
+    if hold is not None and hold.live == size and hold.ranges == [first, last]:
+        # What was acquired at once is answered at once, most of the time: the hold has these offsets and no others.
+        return [(hold, size)]
+    found = groupby(map(queue.outstanding.get, range(first, last + 1)))
+    return [(one, len(list(run))) for one, run in found]
 
 
 def _act(

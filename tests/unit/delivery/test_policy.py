@@ -6,7 +6,7 @@ import pytest
 
 from goqueue.config import DeliveryConfig
 from goqueue.delivery.backoff import backoff_ms
-from goqueue.delivery.policy import DeliveryPolicy, checked_wishes, group_policy, node_policy, topic_policy
+from goqueue.delivery.policy import DeliveryPolicy, Policies, checked_wishes, group_policy, node_policy, topic_policy
 from goqueue.errors import InvalidRequest
 from goqueue.metadata.topic_config import parse_topic_config
 
@@ -18,6 +18,28 @@ def test_a_topic_overrides_the_node_and_a_group_overrides_the_topic() -> None:
     assert (node.visibility_ms, node.retries_max, node.ttl_ms) == (1, 2, None)
     assert (topic.visibility_ms, topic.retries_max, topic.ttl_ms) == (1, 5, 7)
     assert (group.retries_max, group.backoff_ms, group.ttl_ms) == (9, 3, 7)
+
+
+def test_a_policy_is_worked_out_once_and_again_when_settings_change() -> None:
+    policies = Policies(DeliveryConfig(retries_max=2))
+    before, after = parse_topic_config({}), parse_topic_config({"delivery.max.retries": "5"})
+
+    first = policies.of("t", before, {"backoff_ms": 7})
+
+    assert policies.of("t", before, {"backoff_ms": 7}) is first
+    assert (first.retries_max, first.backoff_ms) == (2, 7)
+    assert policies.of("t", before, {"backoff_ms": 8}).backoff_ms == 8
+    assert policies.of("t", after, {"backoff_ms": 7}).retries_max == 5
+    assert policies.of("t.dlq", before, {"backoff_ms": 7}).dead_letters is False
+
+
+def test_no_more_policies_are_remembered_than_there_is_room_for() -> None:
+    policies = Policies(DeliveryConfig())
+    config = parse_topic_config({})
+    for number in range(3_000):
+        assert policies.of(f"t{number}", config, {"retries_max": number}).retries_max == number
+
+    assert len(policies._known) <= Policies._KNOWN_MAX
 
 
 def test_w18_a_dead_letter_topic_has_no_dead_letters_whatever_anybody_wishes() -> None:

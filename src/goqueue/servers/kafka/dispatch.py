@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -88,9 +87,10 @@ class Dispatcher:
         request = decoder(header.api_key, header.api_version)(data, position)
         histogram = self._histograms.get(header.api_key) or self._histogram(handler.API)
         try:
-            context = self._context(header, client_host)
             if handler.API.knows_connection:
-                context = replace(context, connection=connection)
+                context = self._new_context(header, client_host, connection)
+            else:
+                context = self._context(header, client_host)
             answer = handler.handle(context, request)
         except Exception as error:  # noqa: BLE001 - a failing handler costs its request, never the broker
             framed: Frame | None = _failure(handler.API, header, error)
@@ -129,12 +129,17 @@ class Dispatcher:
         key = (header.api_version, header.client_id, client_host)
         context = self._contexts.get(key)
         if context is None:
-            context = Context(self._services, header.api_version, header.client_id, client_host, self.share_sessions)
+            context = self._new_context(header, client_host)
             # Client ids are the clients' choice: remember a few, not all that were ever sent.
             if len(self._contexts) >= _CONTEXTS_MAX:
                 self._contexts.clear()
             self._contexts[key] = context
         return context
+
+    def _new_context(self, header: RequestHeader, client_host: str, connection: object = None) -> Context:
+        return Context(
+            self._services, header.api_version, header.client_id, client_host, self.share_sessions, connection
+        )
 
 
 _CONTEXTS_MAX = 1000
