@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from tests.integration.conftest import OpenStack, copy_as_after_kill
 
 from goqueue.broker.topics import NewTopic
@@ -48,7 +49,7 @@ async def test_everything_comes_back_after_a_stop_and_after_a_kill(
     for again, epoch in ((killed, 1), (await open_stack(), 0)):
         assert again.metadata.cluster_id == cluster_id
         assert again.topics.get("t") == replace(
-            topic, partitions=tuple(replace(one, leader_epoch=epoch) for one in topic.partitions)
+            topic, partitions=tuple(structs.replace(one, leader_epoch=epoch) for one in topic.partitions)
         )
         assert await again.producer_ids.allocate() > first_id
         for partition in (0, 1):

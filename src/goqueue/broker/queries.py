@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import UUID
+
+import msgspec
 
 from goqueue.broker.fetch import epoch_refusal
 from goqueue.broker.partitions import Partition, Partitions
@@ -32,8 +33,7 @@ HIGH_WATERMARK = -1
 _NO_TIMESTAMP = -1
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionOffsets:
+class PartitionOffsets(msgspec.Struct, frozen=True):
     """The offsets that bound a partition."""
 
     log_start_offset: int
@@ -43,8 +43,7 @@ class PartitionOffsets:
     leader_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionSize:
+class PartitionSize(msgspec.Struct, frozen=True):
     """What a partition takes on the disk."""
 
     topic: str
@@ -53,8 +52,7 @@ class PartitionSize:
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class LogDir:
+class LogDir(msgspec.Struct, frozen=True):
     """A data directory and what lies in it."""
 
     path: str
@@ -67,8 +65,7 @@ class LogDir:
         return self.usable_bytes + sum(one.size_bytes for one in self.partitions)
 
 
-@dataclass(frozen=True, slots=True)
-class LogEnd:
+class LogEnd(msgspec.Struct, frozen=True):
     """Where an open log ends: so many bytes into its newest segment."""
 
     directory: str

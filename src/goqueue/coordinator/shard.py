@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
+
+import msgspec
 
 from goqueue.errors import GoQueueError
 
@@ -22,16 +23,14 @@ Record = tuple[bytes, bytes | None]
 Reply = tuple[int, object]
 
 
-@dataclass(frozen=True, slots=True)
-class Transaction:
+class Transaction(msgspec.Struct, frozen=True):
     """Whose transaction decides whether records count."""
 
     producer_id: int
     producer_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True):
     """What a command leads to: records to store as one batch, and replies to tickets, old or new.
 
     Records of a `transaction` are applied when its commit marker comes, if it comes. Replies that
@@ -100,8 +99,7 @@ class Journal(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """One batch of the shard's log. `commit` is None unless it is a transaction's marker."""
 
     end_offset: int

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from goqueue.delivery.policy import DeliveryPolicy
 from goqueue.delivery.records import QueueId
 from goqueue.delivery.values import Action, RangeSettlement
 
 
-@dataclass(frozen=True, slots=True)
-class OpenQueue:
+class OpenQueue(msgspec.Struct, frozen=True):
     """Answered by None once the queue is in memory. A queue that is new begins at `start`, durably if `stays`."""
 
     queue: QueueId
@@ -28,8 +28,7 @@ class FreshShare(NamedTuple):
     keys: list[int]
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
+class Lease(msgspec.Struct, frozen=True):
     """Give these messages to a consumer. Answered by a list of `Granted`, or None if the plan is out of date.
 
     `base` is where the cursors stood when the messages were chosen. `gone` need no delivery any
@@ -71,8 +70,7 @@ class SettleShare(NamedTuple):
     visibility_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Settle:
+class Settle(msgspec.Struct, frozen=True):
     """Settle receipts. Answered by one `ShareSettled` for each share. `chance` decides the jitter."""
 
     shares: Sequence[SettleShare]
@@ -80,8 +78,7 @@ class Settle:
     chance: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Promise:
+class Promise(msgspec.Struct, frozen=True):
     """Settle receipts when a producer's transaction is committed. Answered as `Settle` is; actions are ack and reject.
 
     All receipts of the shard or none: one that is no longer good is `refused`, and then nothing is promised.
@@ -91,8 +88,7 @@ class Promise:
     shares: Sequence[SettleShare]
 
 
-@dataclass(frozen=True, slots=True)
-class EndPromises:
+class EndPromises(msgspec.Struct, frozen=True):
     """The producer's transaction has ended: keep its promises, or forget them. Answered by the queues concerned."""
 
     producer_id: int
@@ -110,8 +106,7 @@ class ShareSettled(NamedTuple):
     dies: bool
 
 
-@dataclass(frozen=True, slots=True)
-class SettleHeld:
+class SettleHeld(msgspec.Struct, frozen=True):
     """Settle what a consumer holds in ranges of offsets. Answered by a bool for each: whether it held any."""
 
     queue: QueueId
@@ -120,16 +115,14 @@ class SettleHeld:
     chance: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class ReleaseConsumer:
+class ReleaseConsumer(msgspec.Struct, frozen=True):
     """Give back what a consumer holds, no failure counted. Answered by how many."""
 
     queue: QueueId
     consumer: str
 
 
-@dataclass(frozen=True, slots=True)
-class BeginMove:
+class BeginMove(msgspec.Struct, frozen=True):
     """Choose the dying messages to append next. Answered by a `Move`, None, or `ProducerIdNeeded`."""
 
     queue: QueueId
@@ -149,8 +142,7 @@ class Dead(NamedTuple):
     error: str
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(msgspec.Struct, frozen=True):
     """A batch for the dead-letter topic."""
 
     producer_id: int
@@ -158,29 +150,25 @@ class Move:
     dead: tuple[Dead, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerIdNeeded:
+class ProducerIdNeeded(msgspec.Struct, frozen=True):
     """The answer to `BeginMove` when the queue has no producer yet."""
 
 
-@dataclass(frozen=True, slots=True)
-class EndMove:
+class EndMove(msgspec.Struct, frozen=True):
     """The batch is safe in the dead-letter topic, and its producer goes on there. Answered by None."""
 
     queue: QueueId
     next_sequence: int
 
 
-@dataclass(frozen=True, slots=True)
-class ResetQueue:
+class ResetQueue(msgspec.Struct, frozen=True):
     """Begin again at this offset; refused while messages are in flight. Answered by None."""
 
     queue: QueueId
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class ForgetQueue:
+class ForgetQueue(msgspec.Struct, frozen=True):
     """The group or the topic is gone; or, `idle_only`, neither: then messages in flight refuse it. Answered by None."""
 
     queue: QueueId

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import msgspec
 
 from goqueue.broker.deduplication import DEDUPLICATION_HEADER
 from goqueue.delivery.dead_letter import HEADER_PREFIX
@@ -31,8 +32,7 @@ class Letter(NamedTuple):
         return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else None
 
 
-@dataclass(frozen=True, slots=True)
-class LetterFilter:
+class LetterFilter(msgspec.Struct, frozen=True):
     """Which dead letters are meant; what is None does not matter."""
 
     reason: str | None = None
@@ -64,11 +64,10 @@ class LetterFilter:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Edits:
+class Edits(msgspec.Struct, frozen=True):
     """Headers to set on the way back; None takes one away."""
 
-    headers: Mapping[str, bytes | None] = field(default_factory=dict)
+    headers: Mapping[str, bytes | None] = msgspec.field(default_factory=dict)
 
 
 def letter_of(

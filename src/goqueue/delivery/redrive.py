@@ -10,8 +10,11 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
+from msgspec import structs
 
 from goqueue.broker.publish import PublishService
 from goqueue.broker.queries import PartitionQueries
@@ -42,13 +45,12 @@ class RedriveState(StrEnum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True, slots=True)
-class RedriveRequest:
+class RedriveRequest(msgspec.Struct, frozen=True):
     """What a job is to do. `to` None: each letter goes to the topic it came from."""
 
     topic: str
-    filter: LetterFilter = field(default_factory=LetterFilter)
-    edits: Edits = field(default_factory=Edits)
+    filter: LetterFilter = msgspec.field(default_factory=LetterFilter)
+    edits: Edits = msgspec.field(default_factory=Edits)
     to: str | None = None
     limit: int | None = None
     per_second: float | None = None
@@ -181,7 +183,7 @@ class Redrives:
             batch = await self._delivery.receive(receive)
             if not batch and progress.scanned < progress.total:
                 # What was sent is settled a moment after its transaction, and counts as held until then.
-                batch = await self._delivery.receive(replace(receive, wait_ms=_SETTLED_WAIT_MS))
+                batch = await self._delivery.receive(structs.replace(receive, wait_ms=_SETTLED_WAIT_MS))
             if not batch:
                 await self._check_all_seen(progress, kept)
                 return

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import msgspec
 
 from goqueue.delivery.lanes import LANES
 from goqueue.delivery.plan import LaneOffer
 from goqueue.delivery.queue import Queue
 
 
-@dataclass(frozen=True, slots=True)
-class QueueStats:
+class QueueStats(msgspec.Struct, frozen=True):
     """One group on one partition."""
 
     group: str
@@ -29,8 +29,7 @@ class QueueStats:
     consumers: dict[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class ReliabilityStats:
+class ReliabilityStats(msgspec.Struct, frozen=True):
     """All queues together; counts are since the start of the node."""
 
     in_flight: int
@@ -49,11 +48,10 @@ class ReliabilityStats:
     dead_lettered_total: int
     dead_letter_failures_total: int
     dead_lettered_by_topic: dict[str, int]
-    queues: list[QueueStats] = field(default_factory=list)
+    queues: list[QueueStats] = msgspec.field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class LaneStats:
+class LaneStats(msgspec.Struct, frozen=True):
     """One lane of one queue. `ready` counts what may be delivered now, as far as anybody has looked."""
 
     priority: int
@@ -66,8 +64,7 @@ class LaneStats:
     waiting_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class QueueLanes:
+class QueueLanes(msgspec.Struct, frozen=True):
     """The lanes of one group on one partition."""
 
     group: str
@@ -76,8 +73,7 @@ class QueueLanes:
     lanes: list[LaneStats]
 
 
-@dataclass(frozen=True, slots=True)
-class PriorityStats:
+class PriorityStats(msgspec.Struct, frozen=True):
     """The lanes of all queues, and their sums."""
 
     ready_by_priority: list[int]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
+
+import msgspec
 
 from goqueue.errors import GoQueueError
 from goqueue.records import Header, TopicPartition
@@ -31,12 +32,11 @@ class Start(StrEnum):
     LATEST = "latest"
 
 
-@dataclass(frozen=True, slots=True)
-class GroupSettings:
+class GroupSettings(msgspec.Struct, frozen=True):
     """What delivery wants to know of a queue group."""
 
     # Fields of DeliveryPolicy that the group wants otherwise.
-    wishes: Mapping[str, Any] = field(default_factory=dict)
+    wishes: Mapping[str, Any] = msgspec.field(default_factory=dict)
     start: Start = Start.EARLIEST
 
 
@@ -44,8 +44,7 @@ class GroupSettings:
 GroupSettingsOf = Callable[[str], Awaitable[GroupSettings]]
 
 
-@dataclass(frozen=True, slots=True)
-class Receive:
+class Receive(msgspec.Struct, frozen=True):
     """Up to `limit` messages for one consumer of a group, from any of the places."""
 
     group: str

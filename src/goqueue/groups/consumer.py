@@ -9,7 +9,9 @@ out, and fenced by its epoch (W56).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec import structs
 
 from goqueue.config import GroupsConfig
 from goqueue.errors import (
@@ -160,7 +162,9 @@ class ConsumerProtocol:
         target = draft.targets.get(holder_id, NO_PARTITIONS)
         draft.remove(holder_id)
         member = Member(
-            command.member_id, holder.subscription, replace(holder.current, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH)
+            command.member_id,
+            holder.subscription,
+            structs.replace(holder.current, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH),
         )
         draft.members[member.member_id] = member
         draft.targets[member.member_id] = target
@@ -176,7 +180,7 @@ class ConsumerProtocol:
             reason = Reason.MEMBER_JOINED
         elif (subscription.topics, subscription.regex) != (before.subscription.topics, before.subscription.regex):
             reason = Reason.SUBSCRIPTION_CHANGED
-        draft.members[before.member_id] = replace(before, subscription=subscription)
+        draft.members[before.member_id] = structs.replace(before, subscription=subscription)
         if reason is None and group.topics_version != self.targets.version and self.targets.are_outdated(draft):
             reason = Reason.TOPICS_CHANGED
         if reason is not None:
@@ -211,7 +215,7 @@ class ConsumerProtocol:
         if command.member_epoch == STATIC_LEAVE_EPOCH:
             draft = Draft(group)
             current = Current(epoch=STATIC_LEAVE_EPOCH, assigned=member.current.assigned)
-            draft.members[member.member_id] = replace(member, current=current)
+            draft.members[member.member_id] = structs.replace(member, current=current)
             self._finish(draft, now_ms, out)
             # It has one session to come back in.
             self._arm(group.group_id, draft.members[member.member_id], now_ms)

@@ -7,8 +7,9 @@ Everything here is durable and changes only by `apply_*`. A decision is worked o
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from enum import IntEnum
+
+import msgspec
 
 from goqueue.errors import FencedInstance, UnknownMember
 from goqueue.groups.assignors import ASSIGNORS, DEFAULT_ASSIGNOR
@@ -38,8 +39,7 @@ class MemberState(IntEnum):
     UNRELEASED = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Current:
+class Current(msgspec.Struct, frozen=True):
     """What a member owns, and at which epoch."""
 
     epoch: int = 0
@@ -54,8 +54,7 @@ class Current:
         return self.assigned | self.revoking if self.revoking else self.assigned
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(msgspec.Struct, frozen=True):
     """Who a member is and what it owns."""
 
     member_id: str

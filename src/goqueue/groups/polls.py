@@ -13,6 +13,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
+import msgspec
+
 from goqueue.broker.queries import EARLIEST, LATEST, PartitionQueries
 from goqueue.broker.record_reads import RecordReader, RecordsRead
 from goqueue.broker.topics import TopicService
@@ -38,8 +40,7 @@ _SLICE_MS = 3_000
 _MEMBERS_MAX = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class Poll:
+class Poll(msgspec.Struct, frozen=True):
     """What a member asks for."""
 
     group: str
@@ -68,8 +69,7 @@ class _Standing:
     is_sent: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Polled:
+class Polled(msgspec.Struct, frozen=True):
     """Records by partition, and where each partition is to be read on."""
 
     records: dict[TopicPartition, list[Record]]

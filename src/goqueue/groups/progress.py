@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from goqueue.broker.queries import EARLIEST, LATEST, PartitionQueries
 from goqueue.broker.record_reads import RecordReader
@@ -16,8 +17,7 @@ from goqueue.records import Isolation, TopicPartition
 _ONE_RECORD_BYTES = 64 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionProgress:
+class PartitionProgress(msgspec.Struct, frozen=True):
     """One partition of a group. `lag_seconds` is the age of the oldest message not yet read."""
 
     topic: str
@@ -30,8 +30,7 @@ class PartitionProgress:
     committed_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(msgspec.Struct, frozen=True):
     """Where offsets are to go: exactly one of these is given."""
 
     earliest: bool = False
@@ -41,8 +40,7 @@ class Target:
     shift: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """One partition's offset before and after; None before means that there was none."""
 
     topic: str

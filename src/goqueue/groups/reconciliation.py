@@ -8,7 +8,8 @@ has at most one owner. As Kafka's CurrentAssignmentBuilder.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec import structs
 
 from goqueue.groups.consumer_group import Current, MemberState
 from goqueue.groups.partitions import NO_PARTITIONS, PartitionSet, TopicIdPartition
@@ -33,7 +34,7 @@ def reconcile(
     kept = current.assigned & target
     to_revoke = current.assigned - kept
     if to_revoke and _still_owns(owned, to_revoke):
-        return replace(
+        return structs.replace(
             current,
             previous_epoch=current.epoch,
             state=MemberState.UNREVOKED,
@@ -50,7 +51,7 @@ def reconcile(
         revoking=NO_PARTITIONS,
     )
     # A member that still waits has taken no step: its epoch before the last is still the one to accept.
-    return current if step == replace(current, previous_epoch=step.previous_epoch) else step
+    return current if step == structs.replace(current, previous_epoch=step.previous_epoch) else step
 
 
 def _still_owns(owned: PartitionSet | None, partitions: PartitionSet) -> bool:

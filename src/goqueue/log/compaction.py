@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from goqueue.codec.frame import Flags
 from goqueue.errors import CorruptFrame
 from goqueue.log.compaction_filter import FrameFilter
@@ -55,8 +57,7 @@ __all__ = [
 KEYS_MAX = 250_000
 
 
-@dataclass(frozen=True, slots=True)
-class CompactionReport:
+class CompactionReport(msgspec.Struct, frozen=True):
     """What one pass did. `is_complete`: no further pass is needed for what could be compacted."""
 
     segments_before: int
@@ -70,8 +71,7 @@ class CompactionReport:
     damage: CorruptFrame | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Replacement:
+class Replacement(msgspec.Struct, frozen=True):
     """A new segment, and the old ones whose place it takes."""
 
     old: tuple[Segment, ...]

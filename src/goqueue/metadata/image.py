@@ -11,13 +11,15 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from uuid import UUID
 
+import msgspec
+from msgspec import structs
+
 from goqueue.errors import Conflict, TopicExists, TopicNotFound
 
 NO_CONFIG: Mapping[str, str] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionAssignment:
+class PartitionAssignment(msgspec.Struct, frozen=True):
     """Which nodes hold a partition, and which of them leads it."""
 
     leader: int
@@ -39,30 +41,26 @@ class Topic:
     created_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class TopicCreated:
+class TopicCreated(msgspec.Struct, frozen=True):
     """A name got a topic."""
 
     topic: Topic
 
 
-@dataclass(frozen=True, slots=True)
-class TopicDeleted:
+class TopicDeleted(msgspec.Struct, frozen=True):
     """A topic is gone; its files are still to be removed."""
 
     name: str
     topic_id: UUID
 
 
-@dataclass(frozen=True, slots=True)
-class DeletionFinished:
+class DeletionFinished(msgspec.Struct, frozen=True):
     """The last file of a deleted topic was removed."""
 
     topic_id: UUID
 
 
-@dataclass(frozen=True, slots=True)
-class TopicConfigChanged:
+class TopicConfigChanged(msgspec.Struct, frozen=True):
     """A topic's settings are now exactly these."""
 
     name: str
@@ -70,8 +68,7 @@ class TopicConfigChanged:
     config: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionsAdded:
+class PartitionsAdded(msgspec.Struct, frozen=True):
     """A topic has more partitions: these follow the `first` that it had."""
 
     name: str
@@ -80,23 +77,20 @@ class PartitionsAdded:
     partitions: tuple[PartitionAssignment, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class EpochsRaised:
+class EpochsRaised(msgspec.Struct, frozen=True):
     """The leaders of a topic's partitions begin anew: what they wrote last may be lost."""
 
     name: str
     topic_id: UUID
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerIdsReserved:
+class ProducerIdsReserved(msgspec.Struct, frozen=True):
     """Every producer id below `next_producer_id` may have been given out."""
 
     next_producer_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterNamed:
+class ClusterNamed(msgspec.Struct, frozen=True):
     """The cluster got its id, once and for all."""
 
     cluster_id: str
@@ -185,7 +179,7 @@ class Image:
                 self._put(replace(topic, partitions=topic.partitions + partitions))
             case EpochsRaised(name, topic_id):
                 topic = self._existing(name, topic_id)
-                raised = tuple(replace(one, leader_epoch=one.leader_epoch + 1) for one in topic.partitions)
+                raised = tuple(structs.replace(one, leader_epoch=one.leader_epoch + 1) for one in topic.partitions)
                 self._put(replace(topic, partitions=raised))
             case ProducerIdsReserved(next_producer_id):
                 if next_producer_id < self.next_producer_id:

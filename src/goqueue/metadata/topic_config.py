@@ -8,6 +8,8 @@ from difflib import get_close_matches
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from goqueue.config import LogConfig
 from goqueue.errors import InvalidConfig
 from goqueue.metadata.setting_rules import ConfigType
@@ -87,8 +89,7 @@ class ConfigSource(IntEnum):
     GROUP = 8
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigSynonym:
+class ConfigSynonym(msgspec.Struct, frozen=True):
     """One place that gives the setting a value, nearest first."""
 
     name: str
@@ -96,8 +97,7 @@ class ConfigSynonym:
     source: ConfigSource
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigEntry:
+class ConfigEntry(msgspec.Struct, frozen=True):
     """One setting as an administrator sees it."""
 
     name: str

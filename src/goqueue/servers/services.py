@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from goqueue.servers.request_times import RequestTimes
 
@@ -29,8 +30,7 @@ if TYPE_CHECKING:
     from goqueue.transactions.service import TransactionService
 
 
-@dataclass(frozen=True, slots=True)
-class NodeIdentity:
+class NodeIdentity(msgspec.Struct, frozen=True):
     """Who answers, and the address that clients are told to come back to."""
 
     node_id: int
@@ -41,8 +41,7 @@ class NodeIdentity:
     started_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(msgspec.Struct, frozen=True):
     """One thing the node must have in order to serve; `problem` is None while it has it.
 
     A `warning` is for the operator: the node serves, though not all that it should.
@@ -53,8 +52,7 @@ class Check:
     warning: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Services:
+class Services(msgspec.Struct, frozen=True):
     """Everything a front-end may call."""
 
     identity: NodeIdentity
@@ -80,4 +78,4 @@ class Services:
     checks: Callable[[], Sequence[Check]] = tuple
     # The metrics page, made anew each time.
     metrics: Callable[[], Awaitable[bytes]] | None = None
-    request_times: RequestTimes = field(default_factory=RequestTimes)
+    request_times: RequestTimes = msgspec.field(default_factory=RequestTimes)

@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 from tests.unit.broker.stack import Stack
 
 from goqueue.broker.topics import NewTopic
@@ -56,7 +57,7 @@ async def test_a_topic_survives_a_power_cut() -> None:
     topic = await stack.topic("orders", 5, retention_ms="1000")
     again = Stack(files.crash(Survival.NOTHING)).topics.get("orders")
     # The end of a log may be lost with the power, and its readers learn that by the epoch.
-    assert again == replace(topic, partitions=(replace(topic.partitions[0], leader_epoch=1),) * 5)
+    assert again == replace(topic, partitions=(structs.replace(topic.partitions[0], leader_epoch=1),) * 5)
 
 
 async def test_what_is_not_there_is_not_found() -> None:

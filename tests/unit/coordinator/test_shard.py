@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from goqueue.coordinator.shard import Decision, Entry, Record, Shard, Transaction
 from goqueue.errors import Conflict, DiskFull
@@ -59,7 +59,7 @@ def test_a_write_is_applied_at_once_and_answered_when_durable() -> None:
 def test_a_reply_that_need_not_be_held_is_given_once_it_is_written() -> None:
     class Hasty(Register):
         def decide(self, ticket: int, command: object, now_ms: int) -> Decision:
-            return replace(super().decide(ticket, command, now_ms), held=False)
+            return structs.replace(super().decide(ticket, command, now_ms), held=False)
 
     journal = ListJournal()
     shard = Shard(Hasty(), journal, end_offset=0)

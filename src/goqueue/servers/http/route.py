@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -19,8 +18,7 @@ from goqueue.forms import form_problem
 from goqueue.servers.services import Services
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """One request, decoded: `path` holds the parts in braces, `query` and `body` are of the route's types."""
 
     path: Mapping[str, str]
@@ -29,13 +27,12 @@ class Call:
     request: web.Request
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """A reply with a status of its own. A handler that means 200 returns the reply alone."""
 
     status: int
     body: Any
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     # Called once the reply has been handed to a connection that was still there.
     sent: Callable[[], None] | None = None
 
@@ -46,8 +43,7 @@ _NOTHING = frozenset({b"", b"{}"})
 Handler = Callable[[Services, Call], Awaitable[Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(msgspec.Struct, frozen=True):
     """One method on one path. `replies` maps the statuses of success to their types.
 
     `body_hint` tells who sends a body to a route without one where to send it.

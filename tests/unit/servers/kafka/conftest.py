@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 from tests.unit.codec.kafka.kio_values import read_response, request_frame
 
 from goqueue.config import Config
@@ -34,8 +34,8 @@ def config() -> Config:
 async def services(config: Config, clock: ManualClock) -> AsyncIterator[Services]:
     node = assemble(config, files=MemoryFiles(), clock=clock, rng=seeded_rng(1), offload=InlineOffload())
     running = await node.start()
-    identity = replace(running.services.identity, kafka_host="broker.test", kafka_port=9092)
-    yield replace(running.services, identity=identity)
+    identity = structs.replace(running.services.identity, kafka_host="broker.test", kafka_port=9092)
+    yield structs.replace(running.services, identity=identity)
     await node.stop()
 
 
