@@ -179,7 +179,7 @@ _HEADER = Struct(">3sBIqqBBHIH")
 _OUTLINE = Struct(">3sB4xq10xHIH")
 _TAIL = Struct(">qqBBHIH")
 # From here on it is cheaper to compute with two checksums than to look at the bytes.
-_LARGE_BYTES = 256 * 1024
+_LARGE_BYTES = 128 * 1024
 # Skips the keyword handling of a NamedTuple's own constructor, which costs more than the parsing.
 _frame_header = tuple.__new__
 _outline = tuple.__new__

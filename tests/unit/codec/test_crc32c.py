@@ -36,7 +36,7 @@ def test_two_checksums_give_that_of_both_pieces_without_their_bytes(first: bytes
     assert followed_by(crc32c(first), crc32c(second), len(second)) == crc32c(first + second)
 
 
-@pytest.mark.parametrize("size", [255, 256, 65_535, 65_536, 991_164, 2**24 - 1, 2**24])
+@pytest.mark.parametrize("size", [255, 4095, 4096, 4097, 65_535, 65_536, 991_164, 2**24 - 1, 2**24])
 def test_two_checksums_give_that_of_both_pieces_whatever_their_size(size: int) -> None:
     second = b"\x5a" * size
     assert followed_by(crc32c(b"before"), crc32c(second), size) == crc32c(second, crc32c(b"before"))
