@@ -65,7 +65,7 @@ class Connection(asyncio.BufferedProtocol):
         self._budget = server.budget
         self._framing = Framing(server.arena, request_bytes_max=server.limits.request_bytes_max)
         self._held_bytes = 0
-        self._requests: deque[bytes | bytearray] = deque()
+        self._requests: deque[Buffer] = deque()
         self._line: deque[_Place] = deque()
         self._waits: set[asyncio.Task[Frame | None]] = set()
         self._outgoing: list[Buffer] = []
@@ -94,12 +94,15 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """Bytes came in."""
         self.active_at = self._server.loop.time()
+        framing = self._framing
         try:
-            self._requests.extend(self._framing.received(nbytes))
+            self._requests.extend(framing.received(nbytes))
         except MalformedRequest as error:
             self.refuse(str(error))
             return
-        self._count_held()
+        held = framing.held_bytes
+        if held != self._held_bytes:
+            self._count_held(held)
         self._work()
 
     def pause_writing(self) -> None:
@@ -173,12 +176,14 @@ class Connection(asyncio.BufferedProtocol):
             self._answer(requests.popleft())
         if self._is_closing:
             return
-        self._flush()
-        if requests and not self._must_wait():
+        if self._outgoing or self._is_unsent:
+            self._flush()
+        must_wait = self._must_wait()
+        if requests and not must_wait:
             self._server.loop.call_soon(self._work)
-        self._set_reading(
-            wanted=not requests and not self._is_stopping and not self._must_wait() and self._budget.may_read(self)
-        )
+        may_read = not requests and not self._is_stopping and not must_wait and self._budget.may_read(self)
+        if may_read != self._is_reading:
+            self._set_reading(wanted=may_read)
 
     def _must_wait(self) -> bool:
         limits = self._server.limits
@@ -186,7 +191,7 @@ class Connection(asyncio.BufferedProtocol):
             return True
         return self._is_unsent and self._transport.get_write_buffer_size() > limits.unsent_bytes_max
 
-    def _answer(self, request: bytes | bytearray) -> None:
+    def _answer(self, request: Buffer) -> None:
         try:
             answered = self._server.dispatcher.take(request, self.peer, self)
         except MalformedRequest as error:
@@ -253,12 +258,11 @@ class Connection(asyncio.BufferedProtocol):
 
     # --- reading ----------------------------------------------------------------------
 
-    def _count_held(self) -> None:
-        held = self._framing.held_bytes
+    def _count_held(self, held: int) -> None:
         before, self._held_bytes = self._held_bytes, held
         if held > before:
             self._budget.take(held - before)
-        elif held < before:
+        else:
             self._budget.give_back(before - held)
             self._budget.leave_line(self)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from goqueue.servers.kafka.connection import Connection
 from goqueue.servers.kafka.dispatch import Dispatcher, Frame
-from goqueue.servers.kafka.framing import ARENA_BYTES
+from goqueue.servers.kafka.framing import Arena
 from goqueue.servers.kafka.memory_budget import MemoryBudget
 from goqueue.servers.kafka.share_sessions import ShareSessions
 
@@ -36,7 +36,7 @@ class KafkaServer:
         self.dispatcher = dispatcher or Dispatcher(
             services, times=services.request_times, share_sessions=share_sessions
         )
-        self.arena = memoryview(bytearray(ARENA_BYTES))
+        self.arena = Arena()
         self._listener = listener
         self._connections: set[Connection] = set()
         self._none_left = asyncio.Event()
