@@ -21,10 +21,14 @@ from goqueue.codec.kafka.wire_types import (
     BAD_BYTES,
     ELEMENTS_MAX,
     NUMBERS,
-    count_reader,
+    SIZED,
+    bad_count,
+    bad_length,
+    compact_length,
     read_tags,
     read_uuid,
-    sized_reader,
+    unpack_int16,
+    unpack_int32,
 )
 from goqueue.errors import MalformedRequest
 
@@ -118,7 +122,16 @@ class _Source:
         self._flexible = shape.is_flexible(version)
         self._shape = shape
         self._lines: list[str] = []
-        self._names: dict[str, Any] = {"_Struct": SimpleNamespace, "_tags": read_tags}
+        self._names: dict[str, Any] = {
+            "_Struct": SimpleNamespace,
+            "_tags": read_tags,
+            "_uuid": read_uuid,
+            "_long_length": compact_length,
+            "_int16": unpack_int16,
+            "_int32": unpack_int32,
+            "_bad_length": bad_length,
+            "_bad_count": bad_count,
+        }
 
     def compiled(self) -> Callable[[memoryview, int, int, list[int]], tuple[Any, int]]:
         """The function that reads the whole message."""
@@ -161,7 +174,7 @@ class _Source:
             if not nullable:
                 return read
             return [f"{_local(one)} = None", "p += 1", "if d[p - 1] < 128:", *(f"    {line}" for line in read)]
-        return [f"{_local(one)}, p = {self._sized(one.type, nullable=nullable)}(d, p, z)"]
+        return self._sized(_local(one), one.type, nullable=nullable)
 
     def _array(self, one: FieldShape, *, nullable: bool) -> list[str]:
         if one.type in NUMBERS:
@@ -170,20 +183,36 @@ class _Source:
         elif one.type == "struct":
             item = [f"item, p = {self._struct(one.children)}(d, p, z, c)"]
         else:
-            item = [f"item, p = {self._sized(one.type, nullable=False)}(d, p, z)"]
-        count = self._name(count_reader(flexible=self._flexible, nullable=nullable))
+            item = self._sized("item", one.type, nullable=False)
         return [
-            f"n, p = {count}(d, p, z, c)",
+            *self._length(is_short=False),
+            # Every element takes a byte at least, so a longer array cannot be in these bytes.
+            f"if n < {-1 if nullable else 0} or n > z - p or n > c[0]: raise _bad_count(n)",
+            "if n > 0: c[0] -= n",
             f"{_local(one)} = [] if n >= 0 else None",
             "for _ in range(n):",
             *(f"    {line}" for line in item),
             f"    {_local(one)}.append(item)",
         ]
 
-    def _sized(self, kind: str, *, nullable: bool) -> str:
+    def _sized(self, name: str, kind: str, *, nullable: bool) -> list[str]:
+        """Written out: functions for lengths and their checks took longer than all else."""
         if kind == "uuid":
-            return self._name(read_uuid)
-        return self._name(sized_reader(kind, flexible=self._flexible, nullable=nullable))
+            return [f"{name}, p = _uuid(d, p, z)"]
+        read = [
+            "e = p + n",
+            f"if n < 0 or e > z: raise _bad_length({kind!r}, n, p, z)",
+            f"{name} = {SIZED[kind]}",
+            "p = e",
+        ]
+        if nullable:
+            read = [f"if n == -1: {name} = None", "else:", *(f"    {line}" for line in read)]
+        return [*self._length(is_short=kind == "string"), *read]
+
+    def _length(self, *, is_short: bool) -> list[str]:
+        if self._flexible:
+            return ["n = d[p] - 1", "p += 1", "if n > 126: n, p = _long_length(d, p - 1)"]
+        return ["n, = _int16(d, p)", "p += 2"] if is_short else ["n, = _int32(d, p)", "p += 4"]
 
     def _with_tags(self, result: str, here: list[FieldShape]) -> list[str]:
         known = self._name({one.tag: (one.name, self._tagged(one)) for one in here if one.tag is not None})

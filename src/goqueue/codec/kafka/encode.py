@@ -270,7 +270,11 @@ def _write_uvarint(tail: bytearray, value: int) -> None:
 
 
 def _write_count_compact(parts: Parts, value: Sequence[Any] | None) -> None:
-    _write_uvarint(parts.tail, 0 if value is None else len(value) + 1)
+    count = 0 if value is None else len(value) + 1
+    if count <= 0x7F:
+        parts.tail.append(count)
+    else:
+        _write_uvarint(parts.tail, count)
 
 
 def _write_count(parts: Parts, value: Sequence[Any] | None) -> None:
@@ -286,7 +290,11 @@ def _write_bytes_compact(parts: Parts, value: str | Buffer | None) -> None:
         parts.tail.append(0 if value is None else 1)
         return
     data = value.encode() if isinstance(value, str) else value
-    _write_uvarint(parts.tail, len(data) + 1)
+    size = len(data) + 1
+    if size <= 0x7F:
+        parts.tail.append(size)
+    else:
+        _write_uvarint(parts.tail, size)
     parts.tail += data
 
 

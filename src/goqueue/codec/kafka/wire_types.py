@@ -1,4 +1,4 @@
-"""Kafka's types on the wire, one function to read each. None trusts a length before it has seen the bytes.
+"""Kafka's types on the wire: what `decode` needs to read each. None trusts a length before it has seen the bytes.
 
 Readers take the data, a position and the data's size, and return the value and the
 position behind it. What is wrong with the bytes is raised as MalformedRequest, or as one
@@ -37,10 +37,13 @@ BAD_BYTES = (struct.error, IndexError, UnicodeDecodeError)
 # so without this bound a request of small structs would cost thirty times its size.
 ELEMENTS_MAX = 200_000
 
-Reader = Callable[[memoryview, int, int], tuple[Any, int]]
+# Types with a length before them, as the source that reads them from `d[p:e]`.
+SIZED: Mapping[str, str] = MappingProxyType(
+    {"string": 'str(d[p:e], "utf-8")', "bytes": "bytes(d[p:e])", "records": "d[p:e]"}
+)
 
-_unpack_int16 = struct.Struct(">h").unpack_from
-_unpack_int32 = struct.Struct(">i").unpack_from
+unpack_int16 = struct.Struct(">h").unpack_from
+unpack_int32 = struct.Struct(">i").unpack_from
 
 
 def read_uvarint(data: memoryview, position: int) -> tuple[int, int]:
@@ -65,40 +68,24 @@ def read_uuid(data: memoryview, position: int, size: int) -> tuple[UUID | None, 
     return (UUID(int=number) if number else None), end
 
 
-def sized_reader(kind: str, *, flexible: bool, nullable: bool) -> Reader:
-    """Reads a string, bytes or records, whose length stands before it."""
-    measure = _compact_length if flexible else _int16_length if kind == "string" else _int32_length
-    convert = _CONVERSIONS[kind]
-
-    def read(data: memoryview, position: int, size: int) -> tuple[Any, int]:
-        length, position = measure(data, position)
-        if length < 0:
-            if length == -1 and nullable:
-                return None, position
-            raise MalformedRequest(f"a {kind} of {length} bytes")
-        end = _end(position, length, size)
-        return convert(data[position:end]), end
-
-    return read
+def compact_length(data: memoryview, position: int) -> tuple[int, int]:
+    """Compact lengths are one more than the length, so that zero can be null, which is -1 here."""
+    value, position = read_uvarint(data, position)
+    return value - 1, position
 
 
-def count_reader(*, flexible: bool, nullable: bool) -> Callable[[memoryview, int, int, list[int]], tuple[int, int]]:
-    """Reads the length of an array; -1 is null. Its last argument holds how many more elements there may be."""
-    measure = _compact_length if flexible else _int32_length
+def bad_length(kind: str, length: int, position: int, size: int) -> MalformedRequest:
+    """What is wrong with the length of a string, bytes or records."""
+    if length < 0:
+        return MalformedRequest(f"a {kind} of {length} bytes")
+    return MalformedRequest(f"{length} bytes announced at byte {position}, {size - position} are there")
 
-    def read(data: memoryview, position: int, size: int, elements: list[int]) -> tuple[int, int]:
-        count, position = measure(data, position)
-        if count < 0:
-            if count == -1 and nullable:
-                return -1, position
-            raise MalformedRequest(f"an array of {count} elements")
-        elements[0] -= count
-        # Every element takes a byte at least, so a longer array cannot be in these bytes.
-        if count > size - position or elements[0] < 0:
-            raise MalformedRequest(f"an array announces {count} elements, more than the request can hold")
-        return count, position
 
-    return read
+def bad_count(count: int) -> MalformedRequest:
+    """What is wrong with the length of an array."""
+    if count < 0:
+        return MalformedRequest(f"an array of {count} elements")
+    return MalformedRequest(f"an array announces {count} elements, more than the request can hold")
 
 
 def read_tags(
@@ -129,33 +116,3 @@ def _end(position: int, length: int, size: int) -> int:
     if end > size:
         raise MalformedRequest(f"{length} bytes announced at byte {position}, {size - position} are there")
     return end
-
-
-def _compact_length(data: memoryview, position: int) -> tuple[int, int]:
-    """Compact lengths are one more than the length, so that zero can be null."""
-    byte = data[position]
-    if byte < 0x80:
-        return byte - 1, position + 1
-    value, position = read_uvarint(data, position)
-    return value - 1, position
-
-
-def _int16_length(data: memoryview, position: int) -> tuple[int, int]:
-    return _unpack_int16(data, position)[0], position + 2
-
-
-def _int32_length(data: memoryview, position: int) -> tuple[int, int]:
-    return _unpack_int32(data, position)[0], position + 4
-
-
-def _text(data: memoryview) -> str:
-    return str(data, "utf-8")
-
-
-def _same(data: memoryview) -> memoryview:
-    return data
-
-
-_CONVERSIONS: Mapping[str, Callable[[memoryview], object]] = MappingProxyType(
-    {"string": _text, "bytes": bytes, "records": _same}
-)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,6 +25,7 @@ from goqueue.servers.kafka.api import (
     Api,
     Context,
     Handler,
+    Message,
     Reply,
     error_code,
     error_message,
@@ -49,6 +51,17 @@ class Later(NamedTuple):
 Answered = Frame | Later | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Route:
+    """All that one version of one API needs, looked up once."""
+
+    handler: Handler
+    api: Api
+    is_flexible: bool
+    decode: Callable[[memoryview, int], Message]
+    histogram: Histogram
+
+
 class Dispatcher:
     """Knows the handlers and what they need."""
 
@@ -65,8 +78,8 @@ class Dispatcher:
         self._handlers = handlers
         self._times = times or RequestTimes()
         self._timer = timer
-        # By number, so that a request finds its own with one look.
-        self._histograms: dict[int, Histogram] = {}
+        # By number and version, so that a request finds its own with one look.
+        self._routes: dict[tuple[int, int], _Route] = {}
         self._contexts: dict[tuple[int, str, str], Context] = {}
         self.share_sessions = ShareSessions() if share_sessions is None else share_sessions
 
@@ -75,29 +88,24 @@ class Dispatcher:
         started = self._timer()
         data = memoryview(frame)
         header = read_header(data)
-        handler = self._handlers.get(header.api_key)
-        if handler is None:
-            raise MalformedRequest(f"API {header.api_key} is not one of ours")
-        low, high = handler.API.versions
-        if not low <= header.api_version <= high:
-            return _unknown_version(handler.API, header)
-        position = header.end
-        if message_shape(header.api_key, "request").is_flexible(header.api_version):
-            position = skip_tags(data, position)
-        request = decoder(header.api_key, header.api_version)(data, position)
-        histogram = self._histograms.get(header.api_key) or self._histogram(handler.API)
+        route = self._routes.get(header[:2]) or self._route(header)
+        if route is None:
+            return _unknown_version(self._handlers[header.api_key].API, header)
+        api, histogram = route.api, route.histogram
+        request = route.decode(data, skip_tags(data, header.end) if route.is_flexible else header.end)
         try:
-            if handler.API.knows_connection:
+            if api.knows_connection:
                 context = self._new_context(header, client_host, connection)
             else:
                 context = self._context(header, client_host)
-            answer = handler.handle(context, request)
+            answer = route.handler.handle(context, request)
         except Exception as error:  # noqa: BLE001 - a failing handler costs its request, never the broker
-            framed: Frame | None = _failure(handler.API, header, error)
+            framed: Frame | None = _failure(api, header, error)
         else:
-            if answer is not None and not isinstance(answer, Mapping):
-                return Later(self._await(handler.API, header, answer, histogram, started), handler.API.ends_with_client)
-            framed = None if answer is None else _encoded(handler.API, header, answer)
+            # A dict first: to ask whether something is any kind of mapping takes ten times as long.
+            if answer is not None and type(answer) is not dict and not isinstance(answer, Mapping):
+                return Later(self._await(api, header, answer, histogram, started), api.ends_with_client)
+            framed = None if answer is None else _encoded(api, header, answer)
         histogram.add(self._timer() - started)
         return framed
 
@@ -113,8 +121,20 @@ class Dispatcher:
         histogram.add(self._timer() - started)
         return framed
 
-    def _histogram(self, api: Api) -> Histogram:
-        return self._histograms.setdefault(api.key, self._times.of("kafka", api.name))
+    def _route(self, header: RequestHeader) -> _Route | None:
+        """The way of a request that comes for the first time; None if we do not speak its version."""
+        key, version = header.api_key, header.api_version
+        handler = self._handlers.get(key)
+        if handler is None:
+            raise MalformedRequest(f"API {key} is not one of ours")
+        api = handler.API
+        low, high = api.versions
+        if not low <= version <= high:
+            return None
+        is_flexible = message_shape(key, "request").is_flexible(version)
+        route = _Route(handler, api, is_flexible, decoder(key, version), self._times.of("kafka", api.name))
+        self._routes[key, version] = route
+        return route
 
     async def connection_lost(self, connection: object) -> None:
         """What consumers of that connection hold is given to others at once."""

@@ -56,8 +56,10 @@ def handle(context: Context, request: Message) -> Answer:
     if acks is Acks.NONE:
         _raise_failures(topics)
         return None
-    if any(one.wait is not None for _, written in topics for one in written):
-        return _when_durable(topics, request.timeout)
+    for _, written in topics:
+        for one in written:
+            if one.wait is not None:
+                return _when_durable(topics, request.timeout)
     return _reply(topics)
 
 
