@@ -23,7 +23,7 @@ from goqueue.log.segment_cache import SegmentCache, SegmentFiles
 from goqueue.log.segment_names import ABORTED_INDEX, LANE_INDEX, OFFSET_INDEX, TIME_INDEX, file_name
 from goqueue.log.time_index import ENTRY as TIME_ENTRY
 from goqueue.log.time_index import TimeIndex
-from goqueue.ports import Buffer, Files
+from goqueue.ports import Buffer, File, Files
 
 # From this size on, a part of a frame that is read in vain costs more than a search of the index.
 _LARGE_FRAME_BYTES = 64 * 1024
@@ -239,7 +239,8 @@ class Segment(PinnedFiles):
 
     def position_before(self, offset: int, files: SegmentFiles, *, nowait: bool = False) -> int:
         """Where to start looking for `offset` in the pinned files. A hint: see what lies there."""
-        position = self.index.position_before(offset, files.index(OFFSET_INDEX), nowait=nowait)
+        index = self.index
+        position = index.position_before(offset, _offset_file(index, files), nowait=nowait)
         return position if position < self.size_bytes else 0
 
     def large_frame_before(self, position: int, files: SegmentFiles, *, nowait: bool = False) -> int:
@@ -247,7 +248,7 @@ class Segment(PinnedFiles):
         index = self.index
         if self.size_bytes < _LARGE_FRAME_BYTES * len(index):
             return 0
-        return index.frame_before(position, files.index(OFFSET_INDEX), nowait=nowait)
+        return index.frame_before(position, _offset_file(index, files), nowait=nowait)
 
     def frames_before(self, offset: int, files: SegmentFiles) -> int:
         """As `position_before`, but looked at: a sound frame that begins at or before `offset`, else the first."""
@@ -287,3 +288,11 @@ class Segment(PinnedFiles):
             return file.size() // entry_bytes if file is not None else 0
         finally:
             files.unpin()
+
+
+def _offset_file(index: OffsetIndex, files: SegmentFiles) -> File | None:
+    """The file of an index that has one: to look for it in vain takes longer than a read in a young segment.
+
+    If the first entries move there at this moment, the search finds none and begins at the start of the segment.
+    """
+    return files.index(OFFSET_INDEX) if index.spilled else None

@@ -135,14 +135,9 @@ class SparseIndex:
             else:
                 high = middle
         block = file.pread((high - low) * width, low * width, nowait=nowait)
-        first, behind = 0, len(block) // width
-        while first < behind:
-            middle = (first + behind) // 2
-            if self._unpack(block, middle * width)[column] <= wanted:
-                first = middle + 1
-            else:
-                behind = middle
-        return self._unpack(block, (first - 1) * width) if first else None
+        unpack = self._entry.unpack_from
+        behind = bisect_right(range(len(block) // width), wanted, key=lambda at: unpack(block, at * width)[column])
+        return self._unpack(block, (behind - 1) * width) if behind else None
 
     def _unpack(self, data: bytes | bytearray, position: int) -> tuple[int, int]:
         key, value = self._entry.unpack_from(data, position)
