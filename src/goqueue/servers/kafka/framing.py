@@ -89,7 +89,9 @@ class Framing:
     def _split_large(self, data: memoryview) -> list[Buffer]:
         """Where a large request was expected and came, it stays where it is: copying it costs more than the rest."""
         size = int.from_bytes(data[:LENGTH_BYTES], "big", signed=True)
-        if len(data) < LENGTH_BYTES or not ARENA_BYTES < size <= self._size_max:
+        # One that is much smaller would keep more memory than the budget counts for it.
+        is_as_expected = ARENA_BYTES < size <= self._size_max and size + size // 4 >= self._expected
+        if len(data) < LENGTH_BYTES or not is_as_expected:
             return self._split(data)
         end = LENGTH_BYTES + size
         self._partial = self._arena.take_spare()

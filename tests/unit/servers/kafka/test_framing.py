@@ -116,6 +116,21 @@ def test_after_two_large_requests_the_next_is_read_in_one_piece_and_stays_where_
     assert request == b"x" * 200_000
 
 
+@pytest.mark.parametrize("cut", [50_000, 100_004])
+def test_a_request_much_smaller_than_expected_takes_no_more_memory_than_it_has(cut: int) -> None:
+    one = framing()
+    feed(one, frames(bytes(1_000_000), bytes(1_000_000), bytes(1_000_000)), [])
+    data = frames(b"x" * 100_000)
+    room = one.room()
+    room[:cut] = data[:cut]
+    whole = one.received(cut)
+    assert one.held_bytes == (0 if whole else 100_000)
+    one.room()[: len(data) - cut] = data[cut:]
+    whole += one.received(len(data) - cut) if len(data) > cut else []
+    assert whole == [b"x" * 100_000]
+    assert len(memoryview(whole[0]).obj) == 100_000  # type: ignore[arg-type]
+
+
 def test_after_a_small_request_none_is_expected_to_be_large() -> None:
     one = framing()
     feed(one, frames(bytes(300_000), bytes(300_000), b"small"), [])
