@@ -18,6 +18,7 @@ class OpenQueue(msgspec.Struct, frozen=True):
     queue: QueueId
     start: int
     stays: bool = False
+    epoch: int = -1
 
 
 class FreshShare(NamedTuple):
@@ -32,7 +33,7 @@ class Lease(msgspec.Struct, frozen=True):
     """Give these messages to a consumer. Answered by a list of `Granted`, or None if the plan is out of date.
 
     `base` is where the cursors stood when the messages were chosen. `gone` need no delivery any
-    more: their records have left the log. `cursors` is where the lanes go on.
+    more: their records have left the log. `cursors` is where the lanes go on, in this leader epoch.
     """
 
     queue: QueueId
@@ -45,6 +46,7 @@ class Lease(msgspec.Struct, frozen=True):
     fresh: Sequence[FreshShare] = ()
     retries: Sequence[int] = ()
     gone: Sequence[int] = ()
+    epoch: int = -1
 
 
 class Granted(NamedTuple):
@@ -166,6 +168,19 @@ class ResetQueue(msgspec.Struct, frozen=True):
 
     queue: QueueId
     offset: int
+    epoch: int = -1
+
+
+class CutQueue(msgspec.Struct, frozen=True):
+    """Forget what lies from `end` on, where the log of the epoch that the queue knows ended before `epoch` began.
+
+    Answered by whether that is the epoch that it knows.
+    """
+
+    queue: QueueId
+    known_epoch: int
+    end: int
+    epoch: int
 
 
 class ForgetQueue(msgspec.Struct, frozen=True):

@@ -21,6 +21,7 @@ from goqueue.clock import Clock
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.coordinator.runtime import Coordinator
 from goqueue.coordinator.timers import Alarm
+from goqueue.delivery.agreement import Agreement
 from goqueue.delivery.batches import open_batches
 from goqueue.delivery.commands import BeginMove, Dead, EndMove, Move, ProducerIdNeeded
 from goqueue.delivery.records import QueueId
@@ -69,6 +70,7 @@ class DeadLetters:
         self._clock = clock
         self._on_failure = on_failure
         self._coordinator: Coordinator | None = None
+        self._agreement: Agreement | None = None
         self._tasks: dict[QueueId, asyncio.Task[None]] = {}
         self._again: set[QueueId] = set()
         self._alarm = Alarm(clock, self._retry)
@@ -76,9 +78,10 @@ class DeadLetters:
         self._moved: Counter[str] = Counter()
         self._failures: Counter[UUID] = Counter()
 
-    def serve(self, coordinator: Coordinator) -> None:
+    def serve(self, coordinator: Coordinator, agreement: Agreement) -> None:
         """Move for the queues of this coordinator."""
         self._coordinator = coordinator
+        self._agreement = agreement
 
     def topic_for(self, topic: str) -> str:
         """Where a topic's dead letters go."""
@@ -127,15 +130,17 @@ class DeadLetters:
 
     async def _move_some(self, queue_id: QueueId) -> bool:
         """Move one batch; False when nothing is dying any more."""
-        move = await self._submit(queue_id, BeginMove(queue_id))
-        if isinstance(move, ProducerIdNeeded):
-            move = await self._submit(queue_id, BeginMove(queue_id, await self._producer_ids.allocate()))
-        if not isinstance(move, Move):
-            return False
         try:
             topic = self._topics.by_id(queue_id.topic_id)
         except TopicIdNotFound:
             # The messages went with their topic, and the queue's state is about to.
+            return False
+        if self._agreement is not None:
+            await self._agreement.reach(queue_id, self._partitions.get(topic.name, queue_id.partition))
+        move = await self._submit(queue_id, BeginMove(queue_id))
+        if isinstance(move, ProducerIdNeeded):
+            move = await self._submit(queue_id, BeginMove(queue_id, await self._producer_ids.allocate()))
+        if not isinstance(move, Move):
             return False
         next_sequence = await self._append(topic, queue_id, move)
         await self._submit(queue_id, EndMove(queue_id, next_sequence))

@@ -13,6 +13,7 @@ from goqueue.clock import Clock, Rng
 from goqueue.config import DeliveryConfig
 from goqueue.coordinator.runtime import Coordinator, OnFailure
 from goqueue.coordinator.topic import CoordinatorTopic
+from goqueue.delivery.agreement import Agreement
 from goqueue.delivery.dead_letter import DeadLetters
 from goqueue.delivery.dead_letter import OnFailure as OnDeadLetterFailure
 from goqueue.delivery.machine import DeliveryMachine
@@ -81,7 +82,8 @@ def feature(
         clock=clock,
         on_failure=shard_dropped,
     )
-    dead_letters.serve(coordinator)
+    agreement = Agreement(coordinator, queues)
+    dead_letters.serve(coordinator, agreement)
     settler = Settler(
         coordinator,
         queues,
@@ -93,7 +95,7 @@ def feature(
     )
     taker = Taker(coordinator, queues, offload=offload, clock=clock, rng=rng)
     shards = QueueShards(coordinator, queues, topics=topics, partitions=partitions)
-    positions = QueuePositions(shards, queues, taker, settler, topics=topics, partitions=partitions)
+    positions = QueuePositions(shards, queues, taker, settler, agreement, topics=topics, partitions=partitions)
     service = DeliveryService(
         shards,
         queues,
@@ -102,6 +104,7 @@ def feature(
         Promises(coordinator, settler, check_transaction),
         positions,
         Stretches(partitions, offload),
+        agreement,
         dead_letters,
         config=config,
         topics=topics,

@@ -17,6 +17,7 @@ from goqueue.coordinator.shard import Decision, Record
 from goqueue.delivery import settling
 from goqueue.delivery.commands import (
     BeginMove,
+    CutQueue,
     Dead,
     EndMove,
     EndPromises,
@@ -43,6 +44,7 @@ from goqueue.delivery.records import (
     VALUES,
     Change,
     Cursors,
+    Cut,
     Delta,
     DeltaKey,
     Governed,
@@ -174,7 +176,7 @@ class DeliveryMachine:
             queue = self._put(command.queue)
         if queue.sequence == 0 and not queue.is_incomplete:
             if command.stays:
-                changes[queue] = [Cursors([command.start] * LANES)]
+                changes[queue] = [Cursors([command.start] * LANES, command.epoch)]
                 return None, True
             queue.cursors = [max(command.start, cursor) for cursor in queue.cursors]
         self._sound(command.queue)
@@ -196,7 +198,7 @@ class DeliveryMachine:
         granting.add_fresh(queue, command.fresh)
         found += granting.changes
         if command.cursors != command.base:
-            found.append(Cursors(command.cursors))
+            found.append(Cursors(command.cursors, command.epoch))
         if found:
             changes[queue] = found
         return granting.granted, False
@@ -247,8 +249,17 @@ class DeliveryMachine:
 
     def _reset(self, command: ResetQueue, now_ms: int, changes: Changes) -> tuple[None, bool]:  # noqa: ARG002
         queue = self._idle(command.queue)
-        changes[queue] = [Reset([command.offset] * LANES)]
+        changes[queue] = [Reset([command.offset] * LANES, command.epoch)]
         return None, True
+
+    def _cut(self, command: CutQueue, now_ms: int, changes: Changes) -> tuple[bool, bool]:  # noqa: ARG002
+        queue = self._sound(command.queue)
+        if queue.epoch != command.known_epoch:
+            return False, False
+        # What is outstanding lies before a cursor.
+        if max(queue.cursors) > command.end:
+            changes[queue] = [Cut(command.end, command.epoch)]
+        return True, False
 
     def _forget(self, command: ForgetQueue, now_ms: int, changes: Changes) -> tuple[None, bool]:  # noqa: ARG002
         if command.idle_only:
@@ -267,6 +278,7 @@ class DeliveryMachine:
         EndMove: _end_move,
         ResetQueue: _reset,
         ForgetQueue: _forget,
+        CutQueue: _cut,
     }
 
     # --- records -------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from goqueue.broker.partitions import Partitions
 from goqueue.broker.topics import TopicService
+from goqueue.delivery.agreement import Agreement
 from goqueue.delivery.commands import ForgetQueue, ResetQueue
 from goqueue.delivery.records import QueueId
 from goqueue.delivery.settler import Settler
@@ -24,6 +25,7 @@ class QueuePositions:
         queues: Queues,
         taker: Taker,
         settler: Settler,
+        agreement: Agreement,
         *,
         topics: TopicService,
         partitions: Partitions,
@@ -32,6 +34,7 @@ class QueuePositions:
         self._queues = queues
         self._taker = taker
         self._settler = settler
+        self._agreement = agreement
         self._topics = topics
         self._partitions = partitions
 
@@ -49,6 +52,7 @@ class QueuePositions:
             partition = self._partitions.get(place.topic, place.partition)
             queue = await self._shards.known(QueueId(group, partition.topic_id, place.partition))
             if queue is not None and (queue.sequence or queue.outstanding):
+                await self._agreement.reach(queue.id, partition)
                 await self._taker.look(queue, partition, 1)
                 found[place] = self._settler.lowest(queue, partition)
         return found
@@ -57,7 +61,8 @@ class QueuePositions:
         """Let the group go on from these offsets; refused while its consumers hold messages."""
         queues = {place: self._shards.id_of(group, place) for place in offsets}
         for place, queue_id in queues.items():
-            await self._shards.submit(queue_id, ResetQueue(queue_id, offsets[place]))
+            epoch = self._partitions.get(*place).leader_epoch
+            await self._shards.submit(queue_id, ResetQueue(queue_id, offsets[place], epoch))
             self._queues.wake(queue_id)
 
     async def forget(self, group: str) -> None:

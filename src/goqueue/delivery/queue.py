@@ -20,6 +20,7 @@ from goqueue.delivery.policy import DeliveryPolicy
 from goqueue.delivery.records import (
     Change,
     Cursors,
+    Cut,
     Delta,
     Dying,
     Extended,
@@ -61,6 +62,9 @@ class Queue:
         # Compaction took neighbours of what was read: nothing counts until a snapshot comes.
         self.is_incomplete = False
         self.cursors = [0] * LANES
+        # The topic's leader epoch when the cursors last moved, and the one for which that was compared with the log.
+        self.epoch = -1
+        self.agreed_epoch = -1
         self.policy = _DEFAULT_POLICY
         self.outstanding: dict[int, Hold] = {}
         self.in_flight: Counter[str] = Counter()
@@ -174,6 +178,7 @@ class Queue:
         self.sequence = state.sequence
         self.deltas = 0
         self.cursors = state.cursors
+        self.epoch = state.epoch
         self.policy = state.policy
         self.producer_id = state.producer_id
         self.next_sequence = state.next_sequence
@@ -192,7 +197,7 @@ class Queue:
         self._CHANGES[type(change)](self, change)
 
     def _cursors(self, change: Cursors) -> None:
-        self.cursors = change.cursors
+        self.cursors, self.epoch = change.cursors, change.epoch
 
     def _leased(self, change: Leased) -> None:
         hold = Hold(
@@ -273,8 +278,21 @@ class Queue:
 
     def _reset(self, change: Reset) -> None:
         self._take(list(self.outstanding))
-        self.cursors = change.cursors
+        self.cursors, self.epoch = change.cursors, change.epoch
         self.moving = []
+
+    def _cut(self, change: Cut) -> None:
+        end = change.end
+        self._take([offset for offset in self.outstanding if offset >= end])
+        self.cursors, self.epoch = [min(cursor, end) for cursor in self.cursors], change.epoch
+        if any(offset >= end for offset in self.moving):
+            # Another batch is moved instead: under the same producer's sequence it would be taken for this one.
+            self.moving, self.producer_id, self.next_sequence = [], -1, 0
+        promises, self.promises = self.promises, {}
+        self.pending.clear()
+        for one in (one for of_producer in promises.values() for one in of_producer):
+            one.ranges = ranges_of([offset for offset in offsets_of(one.ranges) if offset < end])
+            self._promised(one)
 
     _CHANGES: ClassVar[dict[type, Callable[..., None]]] = {
         Cursors: _cursors,
@@ -290,6 +308,7 @@ class Queue:
         Reset: _reset,
         Promised: _promised,
         Withdrawn: _withdrawn,
+        Cut: _cut,
     }
 
     # --- holds ---------------------------------------------------------------------------

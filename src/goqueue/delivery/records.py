@@ -55,6 +55,8 @@ class Cursors(msgspec.Struct, array_like=True, tag=0):
     """Where each lane goes on: everything of the lane below is settled or outstanding."""
 
     cursors: list[int]
+    # The topic's leader epoch at that moment; -1 where that was not noted yet.
+    epoch: int = -1
 
 
 class Leased(msgspec.Struct, array_like=True, tag=1):
@@ -137,6 +139,7 @@ class Reset(msgspec.Struct, array_like=True, tag=10):
     """Forget what is outstanding and begin at these offsets."""
 
     cursors: list[int]
+    epoch: int = -1
 
 
 class Promised(msgspec.Struct, array_like=True, tag=11):
@@ -155,6 +158,13 @@ class Withdrawn(msgspec.Struct, array_like=True, tag=12):
     producer_id: int
 
 
+class Cut(msgspec.Struct, array_like=True, tag=13):
+    """The log lost what lay from `end` on before `epoch` began: forget it, others have these offsets now."""
+
+    end: int
+    epoch: int
+
+
 Change = (
     Cursors
     | Leased
@@ -169,6 +179,7 @@ Change = (
     | Reset
     | Promised
     | Withdrawn
+    | Cut
 )
 
 
@@ -207,6 +218,7 @@ class QueueState(msgspec.Struct, array_like=True):
     next_sequence: int
     moving: list[int]
     promises: list[Promised] = []
+    epoch: int = -1
 
 
 KEYS: RecordCodec[SnapshotKey | DeltaKey] = RecordCodec({0: SnapshotKey, 1: DeltaKey})

@@ -11,6 +11,7 @@ from goqueue.broker.waiters import Waiter
 from goqueue.clock import Clock, Rng
 from goqueue.config import DeliveryConfig
 from goqueue.coordinator.shard import Transaction
+from goqueue.delivery.agreement import Agreement
 from goqueue.delivery.commands import (
     OpenQueue,
     ReleaseConsumer,
@@ -63,6 +64,7 @@ class DeliveryService:
         promises: Promises,
         positions: QueuePositions,
         stretches: Stretches,
+        agreement: Agreement,
         dead_letters: DeadLetters,
         *,
         config: DeliveryConfig,
@@ -75,6 +77,7 @@ class DeliveryService:
         self._shards = shards
         self.positions = positions
         self.stretches = stretches
+        self._agreement = agreement
         self._queues = queues
         self._taker = taker
         self._settler = settler
@@ -239,6 +242,7 @@ class DeliveryService:
         queue_id = QueueId(request.group, partition.topic_id, place.partition)
         if self._queues.find(queue_id) is None:
             await self._open(queue_id, partition, settings)
+        await self._agreement.reach(queue_id, partition)
         visibility_ms = policy.visibility_ms if request.visibility_ms is None else request.visibility_ms
         return Wanted(queue_id, partition, request.consumer, 0, request.max_bytes, visibility_ms, policy)
 
@@ -246,7 +250,7 @@ class DeliveryService:
         log = partition.log
         stays = settings.start is Start.LATEST
         start = log.last_stable_offset if stays else log.start_offset
-        await self._shards.submit(queue_id, OpenQueue(queue_id, start, stays))
+        await self._shards.submit(queue_id, OpenQueue(queue_id, start, stays, partition.leader_epoch))
 
     async def _take_from(self, request: Receive, wanted: Sequence[Wanted]) -> list[Delivery]:
         """In turn from the places, each its share first, then whoever has more."""

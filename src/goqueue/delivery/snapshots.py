@@ -36,6 +36,7 @@ def snapshot_of(queue: Queue) -> QueueState:
         queue.next_sequence,
         queue.moving,
         [promise for promises in queue.promises.values() for promise in promises],
+        queue.epoch,
     )
 
 

@@ -229,6 +229,7 @@ class Taker:
             ],
             retries=reading.retries,
             gone=reading.gone,
+            epoch=wanted.partition.leader_epoch,
         )
 
     def _deliveries(self, wanted: Wanted, reading: Reading, granted: Sequence[Granted]) -> list[Delivery]:
