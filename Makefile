@@ -67,6 +67,9 @@ bench-log: $(READY) ## the partition log against bare system calls
 bench-kafka: $(READY) ## Kafka clients against us and against a broker that stores nothing
 	$(BIN)/python -m tests.bench.bench_kafka
 
+bench-consume: $(READY) ## reading from GoQueue, Apache Kafka and a null broker, in turns within one client
+	$(BIN)/python -m tests.bench.bench_consume
+
 bench-clients: $(READY) ## what settings of confluent-kafka are worth
 	$(BIN)/python -m tests.bench.bench_clients
 
@@ -100,4 +103,4 @@ constraints: $(READY) ## write the lock again from what is installed
 clean: ## remove what the verbs made, keep ./data
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .hypothesis bench-results
 
-.PHONY: help install run test test-spark test-spark-crash test-spark-cluster bench-spark test-unit test-cover test-slow bench-log bench-kafka bench-clients bench-http bench-peers peers-install bench-queue lint fmt docs constraints clean bench-transactions
+.PHONY: help install run test test-spark test-spark-crash test-spark-cluster bench-spark test-unit test-cover test-slow bench-log bench-kafka bench-consume bench-clients bench-http bench-peers peers-install bench-queue lint fmt docs constraints clean bench-transactions

@@ -79,18 +79,54 @@ def stored(address: str, topic: str, partitions: int) -> dict[str, Any]:
 
 def consume(address: str, topic: str, partitions: int, count: int, skip: int = 0) -> dict[str, Any]:
     """Read `count` messages, after the first `skip` of every partition."""
+    consumer = _reader(address, topic)
+    started = time.monotonic()
+    total = _read(consumer, topic, partitions, count, skip)
+    ended = time.monotonic()
+    consumer.close()
+    return {"count": count, "seconds": ended - started, "checksum": total, "started": started, "ended": ended}
+
+
+def consume_in_turns(places: list[list[str]], partitions: int, count: int, turns: int) -> dict[str, Any]:
+    """Read all messages of each place again and again, the places one after the other in one process.
+
+    What the machine does meanwhile falls on all of them; the first turn is thrown away.
+    """
+    # At the end of a topic it waits for more, and the first fetch of the next turn waits behind that.
+    readers = [(_reader(address, topic, wait_ms=5), topic) for address, topic in places]
+    seconds: list[list[float]] = [[] for _ in places]
+    sums: list[set[int]] = [set() for _ in places]
+    for turn in range(turns + 1):
+        for at in range(len(places)) if turn % 2 else reversed(range(len(places))):
+            consumer, topic = readers[at]
+            started = time.monotonic()
+            sums[at].add(_read(consumer, topic, partitions, count))
+            seconds[at].append(time.monotonic() - started)
+            # What it has fetched ahead goes, and it stays quiet in the turns of others.
+            consumer.unassign()
+    for consumer, _ in readers:
+        consumer.close()
+    return {"seconds": [one[1:] for one in seconds], "checksums": [sorted(one) for one in sums]}
+
+
+def _reader(address: str, topic: str, *, wait_ms: int = 500) -> Consumer:
     consumer = Consumer(
         {
             "bootstrap.servers": address,
             "group.id": "read",
             "fetch.message.max.bytes": 4_000_000,
+            "fetch.wait.max.ms": wait_ms,
             # Else it asks for nothing for up to a second when it holds enough, and that is what would be measured.
             "fetch.queue.backoff.ms": 1,
             "log_level": 0,
         }
     )
     consumer.list_topics(topic, timeout=30)
-    started = time.monotonic()
+    return consumer
+
+
+def _read(consumer: Consumer, topic: str, partitions: int, count: int, skip: int = 0) -> int:
+    """The sum of the checksums of `count` messages."""
     consumer.assign([TopicPartition(topic, partition, skip) for partition in range(partitions)])
     got = total = 0
     while got < count:
@@ -103,9 +139,7 @@ def consume(address: str, topic: str, partitions: int, count: int, skip: int = 0
             raise Wrong(str(next(message.error() for message in messages if message.error())))
         got += len(values)
         total += checksum(values)
-    ended = time.monotonic()
-    consumer.close()
-    return {"count": got, "seconds": ended - started, "checksum": total, "started": started, "ended": ended}
+    return total
 
 
 def queue(address: str, topic: str, count: int) -> dict[str, Any]:
