@@ -62,15 +62,20 @@ def produce_batch(address: str, topic: str, count: int, settings: dict[str, Any]
     messages = [{"value": VALUE}] * AT_ONCE
     started = time.monotonic()
     for number in range(count // AT_ONCE):
-        left = messages
-        while left:
-            try:
-                queued = producer.produce_batch(topic, left, partition=number % PARTITIONS)
-            except BufferError:
-                queued = 0
-            left = left[queued:]
-            producer.poll(0 if queued else 0.005)
+        hand_over(producer, topic, messages, number % PARTITIONS)
     return _flushed(producer, started)
+
+
+def hand_over(producer: Producer, topic: str, messages: list[dict[str, bytes]], partition: int) -> None:
+    """Let the client take all of them; it takes a part where it holds as much as it may."""
+    left = messages
+    while left:
+        try:
+            queued = producer.produce_batch(topic, left, partition=partition)
+        except BufferError:
+            queued = 0
+        left = left[queued:]
+        producer.poll(0 if queued else 0.005)
 
 
 def _flushed(producer: Producer, started: float) -> float:

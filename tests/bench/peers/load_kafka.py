@@ -7,6 +7,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer, ShareConsumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.bench.clients_load import hand_over
 from tests.bench.peers.common import (
     DISTINCT,
     QUEUE_BATCH,
@@ -52,14 +53,7 @@ def produce(address: str, topic: str, partitions: int, size: int, count: int, du
     messages = [{"value": value} for value in payloads(size)]
     started = time.monotonic()
     for number in range(count // DISTINCT):
-        left = messages
-        while left:
-            try:
-                queued = producer.produce_batch(topic, left, partition=number % partitions)
-            except BufferError:
-                queued = 0
-            left = left[queued:]
-            producer.poll(0 if queued else 0.005)
+        hand_over(producer, topic, messages, number % partitions)
     producer.flush(SECONDS_MAX)
     seconds = time.monotonic() - started
     if len(producer):

@@ -1,0 +1,32 @@
+"""Benchmarks of readers and writers run whole, in small: what nobody runs is broken when somebody needs it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(
+    ("command", "rows"),
+    [
+        (["bench_clients"], ["read: poll, as it comes", "write: produce_batch of 10,000, times the first"]),
+        (["bench_consume", "--only", "1000"], ["1000 B: GoQueue, Kafka wire", "1000 B: share of null broker"]),
+    ],
+)
+def test_it_measures_all_that_it_names(command: list[str], rows: list[str]) -> None:
+    name, *options = command
+    done = subprocess.run(
+        [sys.executable, "-m", f"tests.bench.{name}", "--quick", *options],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert [row for row in rows if row not in done.stdout] == [], done.stdout
