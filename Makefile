@@ -4,14 +4,27 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 READY := $(VENV)/.ready
+TOOLS := $(VENV)/.tools
 WORKERS ?= 2
+TESTS ?= tests
+# "required": a missing tool of deployment fails its tests instead of skipping them.
+export DEPLOY_TOOLS
+# Tools that are no Python packages: built once by `make install-tools`, with these versions and no others.
+ACTIONLINT_VERSION := v1.7.7
+HELM_VERSION := v3.19.0
+IMAGE ?= goqueue
+CONTAINER ?= $(firstword $(foreach tool,docker podman,$(if $(shell command -v $(tool)),$(tool))) docker)
+VERSION = $(shell $(PYTHON) -c 'import hatch_build; print(hatch_build.version())')
+COMMIT = $(shell git rev-parse HEAD 2>/dev/null)
+# An image tag may not hold a plus sign.
+IMAGE_TAG = $(subst +,-,$(VERSION))
 # Byte code is kept: every test that starts a broker or a command would compile it all anew.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 
 help: ## list the verbs
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z -]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{n = split($$1, names, " "); for (i = 1; i <= n; i++) printf "  make %-20s %s\n", names[i], $$2}'
 
 # A broker needs a third of what the tests need, so who only runs one does not wait for the rest.
 $(INSTALLED): pyproject.toml constraints.txt
@@ -26,13 +39,41 @@ $(READY): $(INSTALLED)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
+$(TOOLS): $(READY)
+	@echo "installing the tools of a release into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[release]'
+	@touch $@
+
+$(BIN)/actionlint: | $(READY)
+	@command -v go >/dev/null || { echo "actionlint needs Go to be built: install golang, or put actionlint into $(BIN)"; exit 1; }
+	GOBIN=$(abspath $(BIN)) go install github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT_VERSION)
+
+$(BIN)/helm: | $(READY)
+	@command -v go >/dev/null || { echo "helm needs Go to be built: install golang, or put helm into $(BIN)"; exit 1; }
+	GOBIN=$(abspath $(BIN)) go install helm.sh/helm/v3/cmd/helm@$(HELM_VERSION)
+
 install: $(READY) ## create the environment, with all that tests need
 
 run: $(INSTALLED) ## start a broker with its data in ./data
 	@$(BIN)/goqueue server --data-dir ./data
 
+run-dev: $(INSTALLED) ## start a broker, and again whenever a source file changes
+	@$(BIN)/python tools/run_dev.py --data-dir ./data
+
+version: ## show the version that a build would have now
+	@$(PYTHON) -c 'import hatch_build, pathlib; print(*hatch_build.facts(pathlib.Path(".").resolve()).values())'
+
+install-tools: $(TOOLS) $(BIN)/actionlint $(BIN)/helm ## get the tools of releases: build, pip-audit, bandit, actionlint, helm
+
+build: $(TOOLS) ## sdist and wheel in ./dist
+	$(BIN)/python -m build --outdir dist .
+
+# One wheel holds all three programs: each verb shows that its program is there, with the version of the build.
+build-goqueue build-cli build-admin: build ## the wheel, and the version that this program of it shows
+	@$(BIN)/python tools/show_program.py dist $(patsubst build-goqueue,goqueue,$(patsubst build-cli,goqueue-cli,$(patsubst build-admin,goqueue-admin,$@)))
+
 test: $(READY) lint ## lint, types and all tests but the slow suites and those on Spark
-	$(BIN)/python -X dev -m pytest -n $(WORKERS) --dist loadfile -m 'not slow and not spark' tests
+	$(BIN)/python -X dev -m pytest -n $(WORKERS) --dist loadfile -m 'not slow and not spark' $(TESTS)
 
 test-spark: $(READY) ## source, sink, pipelines and bulk jobs on a real Spark, in one session
 	$(BIN)/python -m pytest -m 'spark and not slow' tests/e2e/spark
@@ -40,11 +81,31 @@ test-spark: $(READY) ## source, sink, pipelines and bulk jobs on a real Spark, i
 test-unit: $(READY) ## unit tests alone
 	$(BIN)/python -X dev -m pytest -m 'not slow' tests/unit
 
+# Threads and tasks against each other: all simulations, brokers in this process, clients at once, settings.
+RACE_TESTS := tests/integration tests/sim tests/unit/broker tests/unit/client tests/unit/coordinator tests/unit/delivery \
+	tests/unit/groups tests/unit/node tests/unit/transactions tests/e2e/test_groups_churn.py tests/e2e/test_transactions_together.py
+
+test-race: $(READY) ## concurrency run: threads switch every microsecond, asyncio debug, warnings are errors
+	PYTHONASYNCIODEBUG=1 $(BIN)/python -X dev -W error -m pytest -p tests.race -m 'not slow and not spark' $(RACE_ARGS) $(RACE_TESTS)
+
+test-bench: $(READY) ## every benchmark once, in small: does it run, and is what it measures right?
+	$(BIN)/python -m pytest -m 'not slow' tests/e2e/test_kafka_bench.py tests/e2e/test_bench_peers.py tests/e2e/test_bench_readers.py tests/unit/test_bench_command.py
+
+test-deploy: $(TOOLS) $(BIN)/helm ## unit file, compose files and chart, by their own tools
+	$(BIN)/python -m pytest -rsfE -m 'not slow' tests/deploy
+
+test-image: $(TOOLS) ## build the image on a base made by debootstrap and run it; needs root, buildah, debootstrap
+	$(BIN)/python -m pytest -rs -s -m slow --timeout 1500 tests/deploy/test_image.py
+
 test-cover: $(READY) ## tests with a coverage report
 	$(BIN)/coverage run -m pytest -m 'not slow' tests && $(BIN)/coverage report
 
 test-slow: $(READY) ## the long suites: kill -9, soak, deep search
 	$(BIN)/python -m pytest -m slow tests
+
+SOAK_MINUTES ?= 60
+soak: $(READY) ## mixed load for SOAK_MINUTES: neither memory nor open files may grow
+	SOAK_MINUTES=$(SOAK_MINUTES) $(BIN)/python -m pytest -s -m slow tests/e2e/test_soak.py
 
 test-spark-crash: $(READY) ## kill -9 of driver, workers and broker at every step of the Spark sink
 	$(BIN)/python -m pytest -s -m slow tests/e2e/spark/test_spark_crash.py
@@ -56,7 +117,65 @@ lint: $(READY) ## ruff, mypy --strict, import contract, spelling
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/codespell src tests docs README.md CHANGELOG.md CONTRIBUTING.md
+	$(BIN)/codespell src tests docs tools deploy examples hatch_build.py README.md CHANGELOG.md CONTRIBUTING.md
+
+vet: $(READY) ## types and import contract alone
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+security: $(TOOLS) ## ruff's security rules and bandit
+	$(BIN)/ruff check --select S .
+	$(BIN)/bandit --quiet --recursive --configfile pyproject.toml src
+
+lint-workflows: $(BIN)/actionlint ## the GitHub workflows, by actionlint
+	$(BIN)/actionlint
+
+check: lint security lint-workflows test-unit ## all that says whether a change may be pushed, in minutes
+
+vuln: licences ## known vulnerabilities of what we bring (pip-audit), and licences
+# Strict: a package that could not be looked up fails the check instead of counting as safe.
+	$(BIN)/pip-audit --strict --requirement constraints.txt --no-deps --disable-pip
+
+licences: $(TOOLS) ## licences of what we bring
+	$(BIN)/python tools/licences.py --extra spark --extra lake --extra remote
+
+proto: $(READY) ## wire formats: Kafka's message shapes, compatibility page, HTTP contract
+	$(BIN)/python -m pytest -m 'not slow' tests/unit/codec/kafka tests/unit/servers/kafka/test_compatibility.py tests/e2e/test_http_contract.py
+
+canary: $(TOOLS) ## plant defects in copies of the tree: does every gate refuse its own? GATES="lint test"
+	@PATH=$(abspath $(BIN)):$$PATH $(BIN)/python tools/canary.py $(GATES)
+
+release-version: ## the version of a release, if TAG is one and the build agrees
+	@$(PYTHON) tools/release_version.py $(TAG)
+
+release-check: $(TOOLS) ## build, install the wheel into a clean environment, use it: server, clients, fixtures
+	$(BIN)/python tools/release_check.py --reproducible
+
+release-dry: $(TOOLS) ## all of a release but the upload: checks, sdist, wheel, SBOM and checksums in ./dist
+	rm -rf dist
+	$(BIN)/python tools/release_check.py --reproducible --keep dist
+	$(BIN)/python tools/sbom.py dist
+	@cd dist && sha256sum --check SHA256SUMS
+
+docker: ## build the image as goqueue:VERSION
+	$(CONTAINER) build --file deploy/docker/Dockerfile --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) --tag $(IMAGE):$(IMAGE_TAG) --tag $(IMAGE):latest .
+
+docker-smoke: $(INSTALLED) ## publish to and read from the container that docker-compose-up started
+	$(BIN)/goqueue health --server http://127.0.0.1:8080
+	echo hello | $(BIN)/goqueue produce docker-smoke --server http://127.0.0.1:8080
+	$(BIN)/python tools/kafka_smoke.py 127.0.0.1:9092 docker-smoke hello
+
+docker-push: ## push the image; IMAGE=registry/name
+	$(CONTAINER) push $(IMAGE):$(IMAGE_TAG)
+
+docker-debug: ## a shell in the image, with its data in a volume of its own
+	$(CONTAINER) run --rm --interactive --tty --entrypoint /bin/sh $(IMAGE):latest
+
+docker-compose-up: ## one node in a container, by compose
+	$(CONTAINER) compose --file deploy/compose/single.yaml up --build --detach --wait
+
+docker-compose-down: ## stop it; its volume stays
+	$(CONTAINER) compose --file deploy/compose/single.yaml down
 
 fmt: $(READY) ## format and sort imports
 	$(BIN)/ruff format . && $(BIN)/ruff check --fix .
@@ -73,6 +192,9 @@ bench-consume: $(READY) ## reading from GoQueue, Apache Kafka and a null broker,
 bench-clients: $(READY) ## what settings of confluent-kafka are worth
 	$(BIN)/python -m tests.bench.bench_clients
 
+bench-partitions: $(READY) ## 10,000 partitions with 1 GB and 1,024 file handles: start, idle cost, all read and written
+	$(BIN)/python -m tests.bench.bench_partitions
+
 bench-http: $(READY) ## the HTTP API and the Python client
 	$(BIN)/python -m tests.bench.bench_http
 
@@ -85,6 +207,9 @@ peers-install: $(READY) ## get the brokers and clients that bench-peers compares
 bench-queue: $(READY) ## receipts, lanes and delay, from the machine alone to a client over HTTP
 	$(BIN)/python -m tests.bench.bench_queue
 
+bench-share: $(READY) ## consumers of one share group against GoQueue and Apache Kafka, in turns
+	$(BIN)/python -m tests.bench.bench_share_consumers
+
 bench-transactions: $(READY) ## what transactions cost, against the same client without them
 	$(BIN)/python -m tests.bench.bench_transactions
 
@@ -94,13 +219,17 @@ bench-spark: $(READY) ## Spark reads and writes topics, as shares of what any Py
 	done; exit $$failed
 
 docs: $(READY) ## write the reference pages that are made from the code
-	$(BIN)/python -m goqueue.node.settings_page > docs/reference/settings.md
+	$(BIN)/python -m goqueue.node.config.settings_page > docs/reference/settings.md
 	$(BIN)/python -m goqueue.servers.kafka.compatibility docs/reference/kafka-compatibility.md
 
-constraints: $(READY) ## write the lock again from what is installed
+docs-site: $(TOOLS) ## the documentation site in build/site: strict, links checked, nothing loaded from elsewhere; needs npm
+	$(BIN)/python tools/build_site.py
+
+constraints: $(TOOLS) ## write the lock again from what is installed
 	$(BIN)/python -m pip freeze --exclude-editable > constraints.txt
 
 clean: ## remove what the verbs made, keep ./data
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .hypothesis bench-results
 
-.PHONY: help install run test test-spark test-spark-crash test-spark-cluster bench-spark test-unit test-cover test-slow bench-log bench-kafka bench-consume bench-clients bench-http bench-peers peers-install bench-queue lint fmt docs constraints clean bench-transactions
+# Every verb that says what it does is a verb and no file.
+.PHONY: $(shell grep -hoE '^[a-z -]+:.*\#\# ' $(firstword $(MAKEFILE_LIST)) | cut -d: -f1)

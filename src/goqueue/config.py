@@ -1,6 +1,6 @@
 """Settings, as frozen slices: each part of the node receives its own.
 
-Nothing here reads a file or the environment: `node/load_config.py` does. Every field
+Nothing here reads a file or the environment: `node/config/load_config.py` does. Every field
 carries its documentation in its metadata, from which the command line's options and
 the reference page are made, so a setting cannot exist undocumented.
 """
@@ -27,7 +27,7 @@ class BrokerConfig:
     )
     node_id: int = setting(
         1,
-        "Number of this node, unique in its cluster.",
+        "Number of this node, unique in its cluster. Data belongs to the node that made it: another number is refused.",
         env="GOQUEUE_BROKER_NODEID",
         flag="--node-id",
         minimum=0,
@@ -80,7 +80,12 @@ class LogConfig:
     retention_bytes: int = setting(-1, "Size of a partition above which old segments go; -1: no limit.", minimum=-1)
     retention_check_ms: int = setting(60_000, "Time between two rounds of retention and compaction.", minimum=100)
     max_message_bytes: int = setting(16 * MIB, "Largest batch a topic takes.", minimum=1)
-    open_segments_max: int = setting(512, "Sealed segments kept open at once.", minimum=8)
+    open_files_max: int = setting(
+        0,
+        "Files of segments kept open at once, of all partitions together; 0 takes half of the files that the process "
+        "may have open (`ulimit -n`), 4096 at most.",
+        minimum=0,
+    )
     producer_window_batches: int = setting(5, "Batches per producer whose retries are recognised.", minimum=1)
     producer_expiry_ms: int = setting(24 * 3600 * 1000, "Idle time after which a producer is forgotten.", minimum=1)
     tombstone_retention_ms: int = setting(24 * 3600 * 1000, "How long a deletion outlives compaction.", minimum=0)
@@ -104,19 +109,38 @@ class LimitsConfig:
     """What one client, or all of them, may ask of the node at once."""
 
     connections_max: int = setting(10_000, "Open connections; one more is closed at once.", minimum=1)
-    request_bytes_max: int = setting(100 * MIB, "Largest request; a larger one closes its connection.", minimum=1024)
+    request_bytes_max: int = setting(
+        100 * MIB,
+        "Largest request; a larger one closes its connection. A compressed batch may unpack to as much, or to 128 MiB "
+        "if that is more; beyond it the batch is unreadable.",
+        minimum=1024,
+    )
     inflight_bytes_max: int = setting(
         1024 * MIB, "Requests being read or worked on; above it, reading pauses.", minimum=MIB
     )
     inflight_requests_per_connection_max: int = setting(64, "Requests of one connection worked on at once.", minimum=1)
     fetch_bytes_max: int = setting(55 * MIB, "Largest answer to one fetch.", minimum=1024)
     fetch_wait_ms_max: int = setting(300_000, "Longest wait of one fetch.", minimum=0)
+    fetch_sessions_max: int = setting(
+        1_000, "Kafka consumers that fetch incrementally; one more names all its partitions each time.", minimum=0
+    )
     idle_connection_ms: int = setting(600_000, "Connections without a request for this long are closed.", minimum=1000)
     deduplication_ids_max: int = setting(
         1_000_000, "Deduplication ids remembered per topic; one more is refused. Some 250 bytes each.", minimum=1
     )
     unsent_bytes_max: int = setting(
         64 * MIB, "Answers a connection may leave unread before its requests wait.", minimum=MIB
+    )
+    answer_bytes_max: int = setting(
+        256 * MIB,
+        "Answers of all connections, Kafka and HTTP, that clients have not read yet; above it, reads wait.",
+        minimum=MIB,
+    )
+    answer_wait_ms_max: int = setting(
+        5_000, "Longest wait of an HTTP read for memory for its answer; then it is told to retry.", minimum=1
+    )
+    unread_answer_ms_max: int = setting(
+        30_000, "A client that reads nothing of its answer for this long is closed.", minimum=1000
     )
 
 

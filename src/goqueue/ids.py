@@ -20,6 +20,8 @@ GROUP_ID_CHARS_MAX = 255
 TRANSACTIONAL_ID_CHARS_MAX = 255
 INTERNAL_PREFIX = "__"
 DEAD_LETTER_SUFFIX = ".dlq"
+# The queue group that sends dead letters back: what it has settled in a dead-letter topic was sent.
+REDRIVE_GROUP = GroupId("goqueue-redrive")
 
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
@@ -27,6 +29,11 @@ _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 def is_internal(name: str) -> bool:
     """Topics that begin with two underscores belong to the broker."""
     return name.startswith(INTERNAL_PREFIX)
+
+
+def is_internal_group(group: str) -> bool:
+    """Groups in which the broker itself reads. Users' own groups may have any other name, underscores included."""
+    return group == REDRIVE_GROUP
 
 
 def parse_topic_name(name: str) -> TopicName:

@@ -50,8 +50,12 @@ class File(Protocol):
         """Make every byte appended so far survive a power cut (fdatasync)."""
         ...
 
+    def look_again(self) -> None:
+        """Learn the size anew: the file may have grown through another handle. For the one who appends."""
+        ...
+
     def finish(self) -> None:
-        """Give back what is kept for appends on the disk: none is to come soon."""
+        """Give back what is kept for appends on the disk: none is to come soon. For the one who appends."""
         ...
 
     def close(self) -> None:
@@ -61,6 +65,11 @@ class File(Protocol):
 
 class Files(Protocol):
     """A directory tree. Every path is relative to its root, with `/` between parts."""
+
+    # Whether `sync_all` also reports that a file which has been closed since could not be written.
+    sync_all_reports_closed_files: bool
+    # How often `sync_all` has failed. A failure is reported once, to whoever calls next, and may be anybody's.
+    sync_all_failures: int
 
     def open(self, path: str, *, create: bool = False) -> File:
         """Open for reading and appending; FileNotFoundError unless `create`."""

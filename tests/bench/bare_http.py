@@ -9,7 +9,7 @@ import msgspec
 import uvloop
 from aiohttp import web
 
-from goqueue.servers.http.types import Publish, Published, PublishResult
+from goqueue.servers.http.types.common import Publish, Published, PublishResult
 
 _decode = msgspec.json.Decoder(Publish).decode
 _encode = msgspec.json.Encoder().encode

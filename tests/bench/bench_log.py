@@ -38,7 +38,7 @@ from tests.bench.measure import (
 
 from goqueue.codec.frame_walk import walk_frames
 from goqueue.log.partition_log import PartitionLog
-from goqueue.node.os_files import OsFiles
+from goqueue.node.disk.os_files import OsFiles
 
 # --- the log and the bare loops -----------------------------------------------------------
 

@@ -29,8 +29,8 @@ from tests.bench.measure import MIB, Bar, alternate, at_least, at_most, seconds_
 from tests.e2e.spark.command import GOQUEUE
 
 import goqueue.pipeline
+from goqueue.backup.store import BackupStore
 from goqueue.pipeline.backup import job
-from goqueue.pipeline.backup.manifest import BackupStore
 from goqueue.pipeline.examples import example_text
 from goqueue.pipeline.jobs.export import export
 

@@ -58,7 +58,7 @@ async def consume(address: str, topic: str, count: int, _size: int) -> dict[str,
         started = time.perf_counter()
         read = 0
         while read < count:
-            read += len(await consumer.poll(timeout_ms=2000))
+            read += len(await consumer.poll(timeout=2))
         seconds = time.perf_counter() - started
     return {"seconds": seconds, "count": read}
 

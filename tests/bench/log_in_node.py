@@ -17,9 +17,9 @@ from tests.bench.measure import Bar, at_least, at_most, told
 from goqueue.broker.topics import NewTopic
 from goqueue.config import BrokerConfig, Config, DurabilityConfig, ListenersConfig
 from goqueue.node.assemble import assemble
-from goqueue.node.flusher import Flusher
-from goqueue.node.offload import ThreadOffload
-from goqueue.node.os_files import OsFiles
+from goqueue.node.disk.flusher import Flusher
+from goqueue.node.disk.offload import ThreadOffload
+from goqueue.node.disk.os_files import OsFiles
 from goqueue.ports import Files
 from goqueue.records import Acks
 from goqueue.testing.memory_files import MemoryFiles

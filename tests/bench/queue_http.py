@@ -35,10 +35,10 @@ async def drain(address: str, topic: str, count: int) -> dict[str, float]:
 
     async def work(number: int) -> None:
         nonlocal settled
-        queue = client.queue(topic, group=GROUP, client_id=f"bench-{number}", auto_extend=False, visibility_ms=600_000)
+        queue = client.queue(topic, group=GROUP, client_id=f"bench-{number}", auto_extend=False, visibility=600)
         async with queue:
             while len(seen) < count:
-                messages = await queue.receive(limit=BATCH, wait_ms=0)
+                messages = await queue.receive(limit=BATCH, wait=0)
                 seen.update((one.partition, one.offset) for one in messages)
                 if messages:
                     done = await queue.ack(*messages)

@@ -21,11 +21,11 @@ from tests.bench.kafka_load import TOPIC
 from goqueue.client.wire import WireClient
 from goqueue.client.wire.producer import BatchProducer, Identity
 from goqueue.codec.batch_encode import encode_batch
-from goqueue.pipeline.batches import Batches
-from goqueue.pipeline.columns import RECORD_COLUMNS, Bounds, record_batches
-from goqueue.pipeline.rows import RowWriter
-from goqueue.pipeline.sink_options import parse_sink_options
-from goqueue.pipeline.writers import open_sink_client
+from goqueue.pipeline.decoding.batches import Batches
+from goqueue.pipeline.decoding.columns import RECORD_COLUMNS, Bounds, record_batches
+from goqueue.pipeline.sink.rows import RowWriter
+from goqueue.pipeline.sink.sink_options import parse_sink_options
+from goqueue.pipeline.sink.writers import open_sink_client
 from goqueue.ports import Buffer
 from goqueue.records import NewRecord, TopicPartition
 

@@ -57,7 +57,7 @@ class Http:
         return answer.status, answer.body["error"]
 
     def publish(self, topic: str, *values: object, **fields: object) -> list[dict[str, Any]]:
-        """Publish values and check every single result (L03)."""
+        """Publish values and check every single result."""
         reply = self.post(f"/topics/{topic}/messages", {"messages": [{"value": value} for value in values], **fields})
         assert all("offset" in result and "error" not in result for result in reply["results"]), reply
         assert reply["count"] == len(values)

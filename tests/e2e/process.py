@@ -26,6 +26,8 @@ class BrokerProcess:
         self.kafka = "127.0.0.1:0"
         self.http = "127.0.0.1:0"
         self.environment = dict(environment or {})
+        # What the command is started by, such as `prlimit`.
+        self.prefix: tuple[str, ...] = ()
         self._process: subprocess.Popen[bytes] | None = None
         home.mkdir(parents=True, exist_ok=True)
 
@@ -84,6 +86,7 @@ class BrokerProcess:
     def _spawn(self) -> None:
         self.ready_file.unlink(missing_ok=True)
         command = [
+            *self.prefix,
             str(_GOQUEUE),
             "server",
             f"--data-dir={self.data_dir}",

@@ -1,4 +1,4 @@
-"""The comparison with other brokers cannot rot: a little of everything, and a report that adds up (L50)."""
+"""The comparison with other brokers cannot rot: a little of everything, and a report that adds up."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def test_lines_of_standard_input_become_messages(cli):
 
 
 def test_produce_takes_the_value_as_an_argument(cli):
-    cli("produce", "cli-argument", "hello world")
+    cli("produce", "cli-argument", "--create", "hello world")
 
     assert "hello world" in cli("consume", "cli-argument", "--from-beginning").stdout
     twice = cli("produce", "cli-argument", "a", "-m", "b")
@@ -96,13 +96,23 @@ def test_a_file_of_json_lines_is_sent_with_keys_and_headers(cli, tmp_path):
     assert (second["value"], third["value"]) == ('{"x": 1}', "not json at all")
 
 
+def test_what_generate_prints_is_what_produce_takes_from_standard_input(cli):
+    cli("topic", "create", "cli-piped", "-p", "1")
+    printed = cli("pipeline", "generate", "clicks", "--count", "20", "--bad", "0").stdout
+
+    assert "20 sent, 0 failed" in cli("produce", "cli-piped", "-f", "-", stdin=printed).stderr
+
+    rows = [json.loads(line) for line in cli("consume", "cli-piped", "--format", "json").stdout.splitlines()]
+    assert [(row["key"], json.loads(row["value"])["click_id"]) for row in rows] == [(f"c{n}",) * 2 for n in range(20)]
+
+
 def test_a_file_with_an_unknown_field_is_refused_by_line(cli, tmp_path):
     rows = tmp_path / "rows.jsonl"
     rows.write_text('{"value": "a", "colour": "red"}\n')
 
-    finished = cli("produce", "cli-typo", "-f", str(rows))
+    finished = cli("produce", "cli-typo", "--create", "-f", str(rows))
 
-    assert finished.returncode == 2
+    assert finished.returncode == 1
     assert "line 1: unknown field 'colour'" in finished.stderr
 
 
@@ -189,7 +199,7 @@ def test_a_new_group_that_begins_with_what_comes_next_waits_for_it(cli, broker):
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(cli, broker):
-    cli("produce", "cli-pipe", stdin="\n".join(map(str, range(2000))))
+    cli("produce", "cli-pipe", "--create", stdin="\n".join(map(str, range(2000))))
 
     finished = subprocess.run(
         f"GOQUEUE_SERVER=http://{broker.http} {GOQUEUE} consume cli-pipe | head -1",
@@ -292,7 +302,7 @@ def test_commands_that_change_something_answer_in_json(cli):
         "failed": 0,
     }
     later = as_json(cli("produce", "cli-facts", "-m", "later", "--delay", "24h", "-o", "json"))
-    slot = f"{later['partition']}/{later['offset']}"
+    slot = later["slot"]
     moved = as_json(cli("delayed", "reschedule", "cli-facts", slot, "--delay", "48h", "-o", "json"))
     assert moved["deliver_at"] > later["deliver_at"]
     assert as_json(cli("delayed", "cancel", "cli-facts", slot, "-o", "json"))["canceled"] is True

@@ -76,7 +76,10 @@ def test_dead_letters_are_looked_at_sent_back_and_purged(cli):
     assert cli("dlq", "peek", "cli-dead", "--offset", "9").returncode == 1
     assert "3 of 3 would be sent" in cli("dlq", "redrive", "cli-dead", "--dry-run").stdout
     assert "2 sent back, 0 failed" in cli("dlq", "redrive", "cli-dead", "-n", "2", "--set-header", "m=1").stdout
-    assert as_json(cli("dlq", "redrive", "cli-dead", "-o", "json"))["redriven"] == 1
+    assert as_json(cli("dlq", "redrive", "cli-dead", "--all-groups", "-o", "json"))["redriven"] == 1
+    # The group in which the broker reads dead letters is its own.
+    assert "goqueue-redrive" not in cli("group", "list").stdout
+    assert "goqueue-redrive" in cli("group", "list", "--internal").stdout
     values = [json.loads(line) for line in cli("consume", "cli-dead", "--format", "json").stdout.splitlines()]
     assert [one["value"] for one in values] == ["a", "b", "c", "a", "b", "c"]
     assert [one["headers"].get("m") for one in values[3:]] == ["1", "1", None]
@@ -138,7 +141,7 @@ def test_square_brackets_in_messages_and_names_are_shown_as_they_are(cli):
     cli("topic", "create", "cli-brackets", "-p", "1")
     cli("produce", "cli-brackets", "-m", "see [docs] and [/nope]")
     (taken,) = as_json(cli("queue", "receive", "cli-brackets", "-g", "[team]", "--wait", "5s", "-o", "json"))
-    cli("queue", "reject", taken["receipt_handle"], "--reason", "[/bad] request", "--durable")
+    cli("queue", "reject", taken["receipt_handle"], "--error", "[/bad] request", "--durable")
 
     listed = cli("dlq", "list", "cli-brackets")
 

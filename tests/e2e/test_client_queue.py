@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from goqueue.client import Reject, SettleFailed, connect, sync
+from goqueue.client import InvalidArgument, Reject, SettleFailed, connect, sync
 
 numbers = itertools.count()
 
@@ -85,10 +85,14 @@ async def test_a_nack_brings_it_again_and_a_reject_buries_it(client, topic):
     await publish(client, topic, "a")
     async with client.queue(topic, group=topic) as queue:
         (message,) = await queue.receive()
-        (requeued,) = await queue.nack(message, delay_ms=50, reason="busy")
+        (requeued,) = await queue.nack(message, delay="50ms", error="busy")
         (again,) = await queue.receive()
         assert (requeued.action, again.is_redelivered, again.delivery_count) == ("requeued", True, 2)
-        (rejected,) = await queue.reject(again, reason="hopeless")
+        with pytest.raises(InvalidArgument, match="needs an error"):
+            await queue.reject(again)
+        with pytest.raises(InvalidArgument, match="two names"):
+            await queue.nack(again, error="one", reason="another")
+        (rejected,) = await queue.reject(again, error="hopeless")
         assert rejected.dead_letter_topic == f"{topic}.dlq"
 
     async def letters():
@@ -96,16 +100,17 @@ async def test_a_nack_brings_it_again_and_a_reject_buries_it(client, topic):
 
     (letter,) = await until(letters)
     assert letter["message"]["value"] == "a"
+    assert (letter["reason"], letter["error"]) == ("rejected", "hopeless")
 
 
 async def test_what_is_held_is_kept_beyond_its_visibility(client, topic):
     await publish(client, topic, "slow")
-    async with client.queue(topic, group=topic, visibility_ms=600) as queue:
+    async with client.queue(topic, group=topic, visibility="600ms") as queue:
         (message,) = await queue.receive()
         begun = time.monotonic()
         async with client.queue(topic, group=topic) as other:
             while time.monotonic() - begun < 2:
-                assert await other.receive(wait_ms=200) == []
+                assert await other.receive(wait="200ms") == []
         assert [one.action for one in await queue.ack(message)] == ["acked"]
 
 
@@ -117,7 +122,7 @@ async def test_what_was_fetched_and_not_handed_out_is_given_back(client, topic):
             break
 
     async with client.queue(topic, group=topic) as queue:
-        assert [one.text for one in await queue.receive(wait_ms=5000)] == ["b", "c"]
+        assert [one.text for one in await queue.receive(wait=5)] == ["b", "c"]
 
 
 async def test_a_handler_acks_by_returning_nacks_by_raising_and_rejects(client, topic):
@@ -148,8 +153,8 @@ async def test_a_handler_acks_by_returning_nacks_by_raising_and_rejects(client, 
 
 async def test_members_share_a_group_and_hand_over_when_they_leave(client, topic):
     async with (
-        client.queue_consumer(topic, [topic], sharing="shared", wait_ms=500) as first,
-        client.queue_consumer(topic, [topic], sharing="shared", wait_ms=500) as second,
+        client.queue_consumer(topic, [topic], sharing="shared", wait="500ms") as first,
+        client.queue_consumer(topic, [topic], sharing="shared", wait="500ms") as second,
     ):
         await publish(client, topic, *[str(n) for n in range(10)])
         mine = await first.receive(limit=3)
@@ -160,7 +165,7 @@ async def test_members_share_a_group_and_hand_over_when_they_leave(client, topic
         await first.close()
         again = []
         while len(again) < len(mine):
-            again += await second.receive(wait_ms=5000)
+            again += await second.receive(wait=5)
         assert sorted(one.text for one in again) == sorted(one.text for one in mine)
 
 
@@ -189,7 +194,7 @@ def test_the_same_without_await(broker):
                 producer.send_and_wait("sync-queue", str(number))
         with client.queue("sync-queue", group="sync") as queue:
             first, *rest = queue.receive()
-            queue.extend(first, visibility_ms=60_000)
+            queue.extend(first, visibility=60)
             queue.ack(*rest)
             queue.release(first)
             for message in queue:
@@ -205,18 +210,18 @@ def test_the_same_without_await(broker):
 async def test_what_is_no_message_is_refused_with_what_to_write(client, topic):
     async with client.queue(topic, group=topic) as queue:
         for settle in (queue.ack, queue.nack, queue.release):
-            with pytest.raises(TypeError, match=r"str is no message: .*queue\.ack\(message\)"):
+            with pytest.raises(TypeError, match=r"str is not a message: .*queue\.ack\(message\)"):
                 await settle("text")
         with pytest.raises(TypeError, match=r"queue\.ack\(\*messages\)"):
             await queue.ack([])
-        with pytest.raises(TypeError, match="str is no message"):
+        with pytest.raises(TypeError, match="str is not a message"):
             queue.ack_soon("text")
 
 
 @pytest.mark.parametrize("limit", [0, -1])
 async def test_to_receive_nothing_is_refused(client, topic, limit):
     async with client.queue(topic, group=topic) as queue:
-        with pytest.raises(ValueError, match=f"limit is {limit}"):
+        with pytest.raises(ValueError, match=f"limit={limit}"):
             await queue.receive(limit=limit)
 
 
@@ -227,7 +232,7 @@ def test_a_program_that_never_closes_its_queue_ends_quietly(broker):
         "client.create_topic('left-open')\n"
         "queue = client.queue('left-open')\n"
         "member = client.queue_consumer('left-open', ['left-open'])\n"
-        "print(queue.receive(wait_ms=1), member.receive(wait_ms=1))\n"
+        "print(queue.receive(wait=0.001), member.receive(wait=0.001))\n"
     )
 
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

@@ -90,7 +90,7 @@ async def test_reading_working_and_writing_is_exactly_once_through_aborts(client
             try:
                 async with producer.transaction(consumer) as transaction:
                     tries += 1
-                    batch = await consumer.poll(limit=3, timeout_ms=500)
+                    batch = await consumer.poll(limit=3, timeout="500ms")
                     for message in batch:
                         await transaction.send(done, message.value, partition=message.partition)
                     if tries % 3 == 0:
@@ -236,7 +236,7 @@ def test_the_blocking_client_has_transactions_too(broker: BrokerProcess) -> None
             seen = 0
             while seen < 1:
                 with producer.transaction(consumer) as transaction:
-                    for message in consumer.poll(timeout_ms=500):
+                    for message in consumer.poll(timeout="500ms"):
                         transaction.send("sync-out", message.value)
                         seen += 1
             aborted = producer.transaction().__enter__()
@@ -248,7 +248,7 @@ def test_the_blocking_client_has_transactions_too(broker: BrokerProcess) -> None
         consumer.close()
         found: list[bytes | None] = []
         while len(found) < 2:
-            found = [message.value for message in client.read("sync-out", 0, wait_ms=500)[0]]
+            found = [message.value for message in client.read("sync-out", 0, wait="500ms")[0]]
         assert found == [b"1", b"2"]
 
 
@@ -261,7 +261,7 @@ async def test_messages_of_a_queue_are_acked_with_what_was_made_of_them(client: 
     async with client.producer(transactional_id=topic) as producer, client.queue(topic, group=topic) as queue:
         taken = []
         while len(taken) < 6:
-            taken += await queue.receive(wait_ms=500)
+            taken += await queue.receive(wait="500ms")
         good = sorted(taken, key=lambda message: int(message.value or b""))
         async with producer.transaction() as transaction:
             await transaction.send(done, b"made of 0 and 1", partition=0)

@@ -15,7 +15,7 @@ import pytest
 from tests.e2e.http import Http
 from tests.e2e.process import BrokerProcess
 
-from goqueue.client import RequestRefused, connect
+from goqueue.client import InvalidArgument, RequestRefused, connect
 from goqueue.client.sync import connect as connect_sync
 
 
@@ -48,20 +48,26 @@ async def test_the_client_holds_back_lists_moves_and_cancels(broker: BrokerProce
         now = await producer.send_and_wait("from-client", "now", delay="0s")
         assert [one.delayed for one in (soon, later, never, now)] == [True, True, True, False]
         assert soon.deliver_at is not None
-        await client.delayed.cancel("from-client", never.partition, never.offset)
-        shown = await client.delayed.get("from-client", later.partition, later.offset)
+        # A delayed record has no place in its topic yet, so that none can be taken for one.
+        assert [(one.partition, one.offset, "/" in one.slot) for one in (soon, later, never)] == [(-1, -1, True)] * 3
+        assert (now.offset >= 0, now.slot) == (True, "")
+        with pytest.raises(InvalidArgument, match="slot='17' is not a slot"):
+            await client.delayed.cancel("from-client", "17")
+        await client.delayed.cancel("from-client", never.slot)
+        shown = await client.delayed.get("from-client", later.slot)
         assert (shown["value"], shown["priority"]) == ("later", "high")
-        await client.delayed.reschedule("from-client", later.partition, later.offset, delay=7200)
-        [row] = [one for one in await client.delayed.list("from-client") if one["offset"] == later.offset]
-        assert row["time_remaining"].startswith("1h59m")
-        await client.delayed.now("from-client", later.partition, later.offset)
+        await client.delayed.reschedule("from-client", later.slot, delay=7200)
+        [row] = [one for one in await client.delayed.list("from-client") if one["slot"] == later.slot]
+        # The whole two hours are left while the clock still shows the millisecond of the call.
+        assert row["time_remaining"].startswith(("2h0m0s", "1h59m"))
+        await client.delayed.now("from-client", later.slot)
         until_values(broker, "from-client", ["later", "now", "soon"])
         # A reader may see the message before the disk has the mark that its slot is empty.
         async with asyncio.timeout(20):
             while await client.delayed.list("from-client"):  # noqa: ASYNC110 - the slot lies in the broker
                 await asyncio.sleep(0.02)
         with pytest.raises(RequestRefused) as refused:
-            await client.delayed.cancel("from-client", soon.partition, soon.offset)
+            await client.delayed.cancel("from-client", soon.slot)
         assert refused.value.code == "delayed_message_not_found"
         created = await client.schedules.create("nightly", "0 3 * * *", "from-client", "v", timezone="Asia/Tokyo")
         assert created["next_runs"][0].endswith("T18:00:00.000Z")
@@ -71,9 +77,9 @@ async def test_the_client_holds_back_lists_moves_and_cancels(broker: BrokerProce
 
 def test_the_client_without_await_does_the_same(broker: BrokerProcess) -> None:
     with connect_sync(f"http://{broker.http}") as client, client.producer() as producer:
-        slot = producer.send_and_wait("from-sync", "v", delay="1h")
-        assert [one["offset"] for one in client.delayed.list("from-sync")] == [slot.offset]
-        client.delayed.now("from-sync", slot.partition, slot.offset)
+        held = producer.send_and_wait("from-sync", "v", delay="1h")
+        assert [one["slot"] for one in client.delayed.list("from-sync")] == [held.slot]
+        client.delayed.now("from-sync", held.slot)
         until_values(broker, "from-sync", ["v"])
         assert client.delayed.stats()["total_delivered"] >= 1
         client.schedules.create("weekly", "0 0 * * SUN", "from-sync", "v")
@@ -82,12 +88,12 @@ def test_the_client_without_await_does_the_same(broker: BrokerProcess) -> None:
 
 
 def test_the_command_line_holds_back_shows_moves_and_cancels(broker: BrokerProcess) -> None:
-    said = goqueue(broker, "produce", "from-cli", "-m", "one", "--delay", "1h")
+    said = goqueue(broker, "produce", "from-cli", "--create", "-m", "one", "--delay", "1h")
     slot = said.split()[2]
     assert said.startswith(f"from-cli slot {slot} comes at ")
     goqueue(broker, "produce", "from-cli", "-m", "two", "--deliver-at", "2099-01-01T00:00:00Z")
     listed = json.loads(goqueue(broker, "delayed", "list", "from-cli", "-o", "json"))
-    assert next(f"{one['partition']}/{one['offset']}" for one in listed) == slot
+    assert listed[0]["slot"] == slot
     assert json.loads(goqueue(broker, "delayed", "show", "from-cli", slot, "-o", "json"))["value"] == "one"
     assert "comes at 2098" in goqueue(
         broker, "delayed", "reschedule", "from-cli", slot, "--deliver-at", "2098-01-01T00:00:00Z"
@@ -95,7 +101,7 @@ def test_the_command_line_holds_back_shows_moves_and_cancels(broker: BrokerProce
     goqueue(broker, "delayed", "now", "from-cli", slot)
     until_values(broker, "from-cli", ["one"])
     [last] = json.loads(goqueue(broker, "delayed", "list", "from-cli", "-o", "json"))
-    goqueue(broker, "delayed", "cancel", "from-cli", f"{last['partition']}/{last['offset']}")
+    goqueue(broker, "delayed", "cancel", "from-cli", last["slot"])
     assert "nothing to show" in goqueue(broker, "delayed", "list", "from-cli")
     assert "total" in goqueue(broker, "delayed", "stats")
 

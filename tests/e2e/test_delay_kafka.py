@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import Consumer, Producer
+from tests.e2e.conftest import StartBroker
 from tests.e2e.http import Http
 from tests.e2e.kafka_python import KafkaConsumer, KafkaProducer
 from tests.e2e.kafka_python import TopicPartition as PythonPartition
@@ -90,3 +96,81 @@ def test_a_header_that_cannot_be_is_refused(broker: BrokerProcess, topic: str) -
     producer.flush(20)
     assert failed[0] is not None
     assert failed[0].name() == "INVALID_RECORD"
+
+
+def test_what_was_stored_before_a_kill_and_is_sent_again_while_its_shard_is_loading_comes_once(
+    start_broker: StartBroker,
+) -> None:
+    """librdkafka begins a new epoch when some of its batches are refused and later ones are called out of order."""
+    broker = start_broker(GOQUEUE_DELAY_STATE_PARTITIONS=1)
+    config = {"goqueue.delay.headers": "true"}
+    Http(broker.http).post("/topics", {"name": "delayed", "num_partitions": 1, "config": config})
+    producer = Producer(
+        {
+            "bootstrap.servers": broker.kafka,
+            "enable.idempotence": True,
+            "batch.num.messages": 1,
+            "linger.ms": 0,
+            "reconnect.backoff.max.ms": 200,
+        }
+    )
+    sent: list[bytes] = []
+    failed: list[Any] = []
+
+    def send(count: int) -> None:
+        for _ in range(count):
+            sent.append(b"%d" % len(sent))
+            headers = {"goqueue-delay-ms": b"500"}
+            producer.produce(
+                "delayed", sent[-1], headers=headers, on_delivery=lambda error, _: error and failed.append(error)
+            )
+        producer.poll(0)
+
+    send(1)
+    assert producer.flush(20) == 0
+    (log,) = (broker.data_dir / "logs" / "delayed" / "0").glob("*.log")
+    for _ in range(3):
+        size = log.stat().st_size
+        send(6)
+        # Something is written, and most probably not answered yet.
+        poll_until(lambda size=size: log.stat().st_size > size, pause_seconds=0)
+        broker.kill()
+        with closing(locked(broker.data_dir / "delay" / "0.due")):
+            broker.start()
+            send(6)
+            poll_until(lambda: refusals(broker) > 5)
+        assert producer.flush(30) == 0
+    assert failed == []
+    consumer = Consumer({"bootstrap.servers": broker.kafka, "group.id": "all", "auto.offset.reset": "earliest"})
+    consumer.subscribe(["delayed"])
+    found: Counter[bytes] = Counter()
+    producer.produce("delayed", b"end", headers={"goqueue-delay-ms": b"1500"})
+    deadline = time.monotonic() + 30
+    while b"end" not in found and time.monotonic() < deadline:
+        message = consumer.poll(0.2)
+        if message is not None and message.error() is None:
+            found[message.value()] += 1
+    consumer.close()
+    assert found == Counter([*sent, b"end"])
+
+
+def locked(index: Path) -> sqlite3.Connection:
+    """While nobody can write to a shard's index it cannot be loaded."""
+    connection = sqlite3.connect(index)
+    connection.execute("BEGIN EXCLUSIVE")
+    return connection
+
+
+def refusals(broker: BrokerProcess) -> int:
+    """Batches that this life of the broker has refused."""
+    lines = Http(broker.http).get("/metrics").decode().splitlines()
+    return sum(
+        int(float(line.split()[-1])) for line in lines if line.startswith("goqueue_broker_messages_failed_total{")
+    )
+
+
+def poll_until(condition: Callable[[], bool], *, pause_seconds: float = 0.02) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to that"
+        time.sleep(pause_seconds)

@@ -104,5 +104,20 @@ def test_the_page_on_queues_works_from_top_to_bottom(broker):
     outputs = [run(language, code, broker) for language, code in BLOCK.findall(page)]
 
     shown = "\n".join(outputs)
-    expected = ("requeued jobs", '"failed":0', "charged 10 EUR", "delivered 10 parcels", "1 sent back", "stored before")
+    expected = [
+        *("requeued jobs", '"failed":0', "charged 10 EUR", "delivered 10 parcels", "1 sent back", "stored before"),
+        "by priority: [b'vaccine', b'flowers', b'books']",
+    ]
     assert [text for text in expected if text not in shown] == [], shown
+
+
+def test_the_page_on_backups_works_from_top_to_bottom(start_broker, monkeypatch):
+    broker = start_broker()
+    monkeypatch.setenv("DATA", str(broker.data_dir))
+    page = (ROOT / "docs" / "howto" / "backup.md").read_text()
+
+    outputs = [run(language, code, broker) for language, code in BLOCK.findall(page)]
+
+    shown = "\n".join(outputs)
+    assert shown.count("greetings") >= 4
+    assert "mb per second" in shown

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka import (
@@ -13,10 +14,21 @@ from confluent_kafka import (
     KafkaException,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    OffsetSpec,
+    ResourceType,
+)
 from tests.e2e.group_members import Member, create_topic, produce, quick_broker, wait_until
 from tests.e2e.kafka_python import GroupSubscribedToTopicError, KafkaAdminClient, MemberToRemove
 from tests.e2e.kafka_python import TopicPartition as PythonPartition
+from tests.e2e.kafka_raw import RawClient
+
+CONSUMER_BEAT = 68
 
 
 @pytest.fixture(scope="module")
@@ -180,3 +192,50 @@ def test_an_administrator_removes_a_static_member(address: str, admin: AdminClie
             assert state is ConsumerGroupState.EMPTY
     finally:
         python.close()
+
+
+def set_for_group(admin: AdminClient, group: str, settings: dict[str, str]) -> None:
+    entries = [
+        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in settings.items()
+    ]
+    resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=entries)
+    admin.incremental_alter_configs([resource])[resource].result(10)
+
+
+def shown_of_group(admin: AdminClient, group: str) -> dict[str, tuple[str, ConfigSource]]:
+    resource = ConfigResource(ResourceType.GROUP, group)
+    found = admin.describe_configs([resource])[resource].result(10)
+    return {name: (entry.value, ConfigSource(entry.source)) for name, entry in found.items()}
+
+
+def test_a_groups_own_session_is_obeyed_and_survives_a_kill(tmp_path: Path) -> None:
+    """The node's session is a minute: only the group's own can let the second member have all in time."""
+    settings = {
+        "consumer.session.timeout.ms": "1500",
+        "consumer.heartbeat.interval.ms": "300",
+        "share.isolation.level": "read_uncommitted",
+    }
+    with quick_broker(tmp_path, session_timeout_ms=60_000) as broker:
+        admin = AdminClient({"bootstrap.servers": broker.kafka, "log_level": 0})
+        create_topic(broker.kafka, "own", 2)
+        set_for_group(admin, "own", settings)
+        broker.kill()
+        broker.restart()
+
+        shown = shown_of_group(admin, "own")
+        with RawClient(broker.kafka) as raw:
+            silent = raw.call(
+                CONSUMER_BEAT, 1, group_id="own", member_id="silent", member_epoch=0, rebalance_timeout=300_000,
+                subscribed_topic_names=["own"], topic_partitions=[],
+            )  # fmt: skip
+        with Member(broker.kafka, "own", "consumer", "own") as member:
+            wait_until(lambda: len(member.owned) == 2, member)
+        with pytest.raises(KafkaException) as refusal:
+            set_for_group(admin, "own", {"consumer.session.timeout.ms": "200"})
+
+    assert silent["heartbeat_interval"] == 300
+    assert {name: shown[name] for name in settings} == {
+        name: (value, ConfigSource.GROUP_CONFIG) for name, value in settings.items()
+    }
+    assert code_of(refusal) == KafkaError.INVALID_CONFIG
+    assert "1000 to 1800000" in refusal.value.args[0].str()

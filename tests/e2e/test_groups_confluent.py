@@ -130,7 +130,7 @@ def test_new_partitions_are_handed_out(address: str, admin: AdminClient, topic: 
 def test_a_topic_created_anew_is_read_from_its_beginning(
     address: str, admin: AdminClient, topic: str, protocol: str
 ) -> None:
-    """W31: its predecessor's offsets are not its own."""
+    """Its predecessor's offsets are not its own."""
     create_topic(address, topic, 1)
     produce(address, topic, 1, 50)
     with Member(address, topic, protocol, topic) as first:

@@ -32,7 +32,7 @@ def restart(broker: BrokerProcess, how: str) -> None:
 
 @pytest.mark.parametrize("how", ["stop", "kill -9"])
 def test_members_and_offsets_survive(tmp_path_factory: pytest.TempPathFactory, how: str) -> None:
-    """W57: the same members go on, nothing is read twice that was committed, nothing is missed."""
+    """The same members go on, nothing is read twice that was committed, nothing is missed."""
     protocols = ["range", "cooperative-sticky", "consumer"]
     # Sessions that outlast the slowest restart: who is timed out by its own client must join again.
     # Members end before their broker does, whatever happens: one that is left behind waits for it for ever.

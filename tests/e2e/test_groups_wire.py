@@ -167,7 +167,7 @@ def test_sync_in_every_version(wire: Wire, version: int) -> None:
 
 @pytest.mark.parametrize("version", versions(BEAT))
 def test_heartbeat_in_every_version(wire: Wire, version: int) -> None:
-    """L51: the generation is what fences a zombie."""
+    """The generation is what fences a zombie."""
     with stable_group(wire, f"beat-{version}") as member_id:
         beat = {"group_id": f"beat-{version}", "member_id": member_id}
         assert wire.ask(BEAT, version, generation_id=1, **beat)["error_code"] == NONE

@@ -131,6 +131,11 @@ class TestCooperativeMembers:
 
         assert {one["topic"] for one in member["partitions"]} == {topic, f"{topic}-more"}
 
+    @pytest.mark.parametrize("assignor", ["sticky", "uniform", "range", "roundrobin"])
+    def test_every_assignor_is_taken_by_its_name(self, http, group, topic, assignor):
+        joined = http.post(f"/groups/{group}/join/cooperative", {"topics": [topic], "assignor": assignor})
+        assert joined["member_id"]
+
     def test_an_unknown_assignor_is_refused(self, http, group, topic):
         body = {"topics": [topic], "assignor": "by-height", "mode": "stream"}
 
@@ -277,3 +282,19 @@ class TestOffsets:
         assert stats["total_rebalances"] >= 1
         assert stats["rebalances_by_reason"]["member_joined"] >= 1
         assert http.get("/rebalance/stats")["total_rebalances"] >= stats["total_rebalances"]
+
+
+def test_a_commit_to_a_group_that_was_joined_as_a_queue_is_told_which_mode_has_offsets(http):
+    http.post("/topics", {"name": "joined-as-queue", "num_partitions": 1})
+    http.publish("joined-as-queue", "a")
+    member = http.post("/groups/by-default/join", {"topics": ["joined-as-queue"]})
+    status, error = http.refused(
+        "POST",
+        "/groups/by-default/offsets",
+        {
+            "member_id": member["member_id"],
+            "generation": member["generation"],
+            "offsets": {"joined-as-queue": {"0": 1}},
+        },
+    )
+    assert (status, '"mode": "stream"' in error["hint"]) == (409, True)

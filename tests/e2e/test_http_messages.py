@@ -9,6 +9,8 @@ import socket
 import time
 import urllib.request
 from contextlib import ExitStack
+from urllib.parse import urlencode
+from uuid import uuid4
 
 import pytest
 from tests.e2e.http import Http
@@ -23,7 +25,7 @@ def http(broker):
 
 @pytest.fixture
 def topic(http):
-    """A topic with one partition, since order counts within one (L53)."""
+    """A topic with one partition, since order counts within one."""
     name = next(names)
     http.post("/topics", {"name": name, "num_partitions": 1})
     return name
@@ -372,7 +374,7 @@ class TestDeduplication:
             "messages[2].deduplication_id",
         ]
         assert (now["offset"], later["delayed"]) == (0, True)
-        assert [one["offset"] for one in http.get(f"/topics/{watched}/delayed")["messages"]] == [later["offset"]]
+        assert [one["slot"] for one in http.get(f"/topics/{watched}/delayed")["messages"]] == [later["slot"]]
 
     def test_a_message_that_is_due_already_may_have_an_id(self, http, watched):
         body = {"value": "v", "deduplication_id": "a", "delay": "0s"}
@@ -424,3 +426,113 @@ def test_a_body_that_is_nested_too_deeply_is_refused(http, topic):
     )
 
     assert (status, error["message"]) == (400, "the body is nested too deeply")
+
+
+@pytest.mark.parametrize("written", ["2026-04-15T12:30:00.250Z", "2026-04-15T14:30:00.250+02:00", 1776256200250])
+def test_a_message_takes_its_timestamp_as_a_number_or_as_a_time(http, written):
+    topic = f"stamped-{abs(hash(written))}"
+    http.post("/topics", {"name": topic, "num_partitions": 1})
+    http.post(f"/topics/{topic}/messages", {"value": "x", "timestamp": written})
+    assert [one["timestamp"] for one in http.get(f"/topics/{topic}/messages")["messages"]] == [1776256200250]
+
+
+def test_a_timestamp_that_is_no_time_is_refused_by_its_field(http):
+    http.post("/topics", {"name": "badly-stamped", "num_partitions": 1})
+    status, error = http.refused("POST", "/topics/badly-stamped/messages", {"value": "x", "timestamp": "yesterday"})
+    assert (status, error["field"]) == (400, "timestamp")
+
+
+class TestReadingOnByNextOffsets:
+    @pytest.mark.parametrize("write", ["json", "pairs"])
+    def test_a_loop_reads_every_message_of_a_topic_once(self, http, write):
+        """Partitions are of different lengths, and one is empty when the loop begins."""
+        topic = f"read-on-{write}"
+        http.post("/topics", {"name": topic, "num_partitions": 4})
+        sent = [{"value": str(n), "partition": 0 if n % 5 else n % 3} for n in range(50)]
+        http.post(f"/topics/{topic}/messages", {"messages": sent})
+
+        found, query = [], "from=earliest"
+        for turn in range(100):
+            answer = http.get(f"/topics/{topic}/messages?limit=7&{query}")
+            found += [one["value"] for one in answer["messages"]]
+            if not answer["messages"]:
+                break
+            offsets = answer["next_offsets"]
+            written = json.dumps(offsets) if write == "json" else ",".join(f"{p}:{o}" for p, o in offsets.items())
+            query = urlencode({"offsets": written})
+            if turn == 1:
+                late = {"messages": [{"value": "late-3", "partition": 3}, {"value": "late-0", "partition": 0}]}
+                http.post(f"/topics/{topic}/messages", late)
+
+        assert sorted(found) == sorted([*map(str, range(50)), "late-3", "late-0"])
+
+    def test_partitions_that_are_not_named_begin_where_the_rest_of_the_query_says(self, http):
+        http.post("/topics", {"name": "read-on-some", "num_partitions": 2})
+        http.post(
+            "/topics/read-on-some/messages", {"messages": [{"value": f"{n}", "partition": n % 2} for n in range(6)]}
+        )
+
+        def values(query):
+            return sorted(one["value"] for one in http.get(f"/topics/read-on-some/messages?{query}")["messages"])
+
+        assert values("offsets=1:2") == ["0", "2", "4", "5"]
+        assert values("offsets=1:2&from=latest") == ["5"]
+        assert values("offsets=1:2&partition=1") == ["5"]
+
+    @pytest.mark.parametrize(
+        "query",
+        ["offsets=5", "offsets=0:x", "offsets=", "offsets=9:0", "offsets=0:1,0:2", "offsets=0:1&offset=1&partition=0"],
+    )
+    def test_offsets_that_name_no_place_are_refused(self, http, topic, query):
+        status, error = http.refused("GET", f"/topics/{topic}/messages?{query}")
+
+        assert (status, error["field"]) == (400, "offsets")
+
+
+class TestTimesInReads:
+    """2023-11-14T22:13:20Z is 1700000000000."""
+
+    WRITTEN = (
+        "1700000000007",
+        "2023-11-14T22:13:20.007Z",
+        "2023-11-14T23:13:20.007%2B01:00",
+        "2023-11-14T23:13:20.007+01:00",
+    )
+
+    @pytest.fixture
+    def stamped(self, http):
+        http.post("/topics", {"name": (name := f"stamped-{uuid4().hex[:8]}"), "num_partitions": 1})
+        sent = [{"value": str(number), "timestamp": 1_700_000_000_000 + number} for number in range(10)]
+        http.post(f"/topics/{name}/messages", {"messages": sent})
+        return name
+
+    @pytest.mark.parametrize("written", WRITTEN)
+    def test_every_read_takes_a_number_or_a_time(self, http, stamped, written):
+        for path in (f"/topics/{stamped}/messages", f"/topics/{stamped}/partitions/0/messages"):
+            assert [one["offset"] for one in http.get(f"{path}?timestamp={written}")["messages"]] == [7, 8, 9]
+        found = http.get(f"/topics/{stamped}/partitions/0/offset?timestamp={written}")
+        assert found == {"offset": 7, "timestamp": 1_700_000_000_007}
+        address = f"{http.base}/topics/{stamped}/messages/stream?from=earliest&to_timestamp={written}"
+        with urllib.request.urlopen(address, timeout=30) as lines:
+            assert [json.loads(line)["offset"] for line in lines if line.strip()] == list(range(8))
+
+    @pytest.mark.parametrize("written", [1_700_000_000_007, "2023-11-14T22:13:20.007Z"])
+    def test_offsets_are_reset_to_a_number_or_a_time(self, http, stamped, written):
+        http.post(f"/groups/{stamped}/offsets", {"offsets": {stamped: {"0": 1}}})
+
+        answer = http.post(f"/groups/{stamped}/offsets/reset", {"topic": stamped, "to": {"timestamp": written}})
+
+        assert [(one["from"], one["to"]) for one in answer["changes"]] == [(1, 7)]
+
+    @pytest.mark.parametrize("written", ["yesterday", "2023-11-14", "-5", "2023-11-14T22:13:20", "99999999999999999"])
+    def test_what_is_no_time_is_refused_by_its_field(self, http, stamped, written):
+        for path, field in (
+            (f"/topics/{stamped}/messages?timestamp=", "timestamp"),
+            (f"/topics/{stamped}/partitions/0/offset?timestamp=", "timestamp"),
+            (f"/topics/{stamped}/messages/stream?to_timestamp=", "to_timestamp"),
+        ):
+            status, error = http.refused("GET", path + written)
+            assert (status, error["field"]) == (400, field)
+        body = {"topic": stamped, "to": {"timestamp": written}}
+        status, error = http.refused("POST", f"/groups/{stamped}/offsets/reset", body)
+        assert (status, error["field"]) == (400, "to.timestamp")

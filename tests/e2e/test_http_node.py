@@ -12,8 +12,9 @@ from confluent_kafka import Consumer, Producer
 from prometheus_client.parser import text_string_to_metric_families
 from tests.e2e.http import Http
 
-from goqueue.node import metrics, storage_metrics
-from goqueue.node.series import Series
+from goqueue.node.metrics import broker_metrics as metrics
+from goqueue.node.metrics import storage_metrics
+from goqueue.node.metrics.series import Series
 
 
 @pytest.fixture
@@ -112,6 +113,7 @@ def fed(http):
 # Series that stay at nought as long as nothing goes wrong; each has its own test where it does.
 QUIET = {
     "storage_fsync_errors",
+    "storage_write_errors",
     "storage_fsync_whole_disk",
     "storage_segments_deleted",
     "storage_compactions",
@@ -119,6 +121,7 @@ QUIET = {
     "storage_checkpoints",
     "storage_housekeeping_errors",
     "storage_damaged_frames",
+    "storage_unreadable_stretches",
     "consumer_revocation_timeouts",
     "broker_delayed_messages_expired",
     "transactions_timed_out",
@@ -179,7 +182,7 @@ def exercise_delay(http):
         http.post(f"{path}/messages", {"value": "x", "delay": delay})["results"] for delay in ("20ms", "1h", "1h")
     ]
     assert soon["delayed"]
-    http.delete(f"{path}/delayed/{never['partition']}/{never['offset']}")
+    http.delete(f"{path}/delayed/{never['slot']}")
     deadline = time.monotonic() + 20
     while not http.get(f"{path}/messages?from=earliest")["messages"]:
         assert time.monotonic() < deadline
@@ -234,7 +237,7 @@ def test_callers_that_say_nothing_are_cut_off_and_the_others_served(start_broker
     assert Http(broker.http).get("/health")["status"] == "ok"
 
 
-def test_one_connection_too_many_is_closed_at_once(start_broker):
+def test_one_connection_too_many_is_told_so_and_closed_at_once(start_broker):
     broker = start_broker(GOQUEUE_LIMITS_CONNECTIONS_MAX=3)
     host, _, port = broker.http.rpartition(":")
     callers = [socket.create_connection((host, int(port))) for _ in range(3)]
@@ -242,7 +245,32 @@ def test_one_connection_too_many_is_closed_at_once(start_broker):
         with socket.create_connection((host, int(port))) as too_many:
             too_many.settimeout(20)
             with suppress(ConnectionResetError):
-                assert too_many.recv(100) == b""
+                assert too_many.recv(1000).startswith(b"HTTP/1.1 503 ")
+                assert too_many.recv(1000) == b""
     finally:
         for caller in callers:
             caller.close()
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: abc\r\n\r\n",
+        b"POST /topics HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n",
+        b'POST /topics HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{"n\r\nZZ\r\n',
+        b"GET /\x00 HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /a HTTP/1.1\r\nHost: x\r\nBad Header\r\n\r\n",
+        b"POST /topics HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\nabcd",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc",
+    ],
+)
+def test_malformed_http_is_refused_without_a_traceback_in_the_log(start_broker, request_bytes):
+    broker = start_broker()
+    host, port = broker.http.rsplit(":", 1)
+    with socket.create_connection((host, int(port)), timeout=10) as connection:
+        connection.sendall(request_bytes)
+        answer = connection.recv(4096)
+
+    assert answer.split(b" ")[1] == b"400", answer
+    Http(broker.http).get("/livez")
+    assert "Traceback" not in broker.output

@@ -9,6 +9,7 @@ import time
 
 import pytest
 from tests.e2e.http import Http
+from tests.e2e.test_groups_wire import LIST, Wire
 
 numbers = itertools.count()
 
@@ -88,6 +89,25 @@ class TestReceiving:
         assert (status, error["code"]) == (410, "receipt_expired")
 
     @pytest.mark.parametrize(
+        ("action", "fields"),
+        [("ack", {}), ("nack", {}), ("reject", {"reason": "bad"}), ("visibility", {"visibility": "1m"})],
+    )
+    def test_an_answer_that_comes_too_late_is_told_so_though_nobody_else_has_the_message(
+        self, http, topic, group, action, fields
+    ):
+        http.publish(topic, "a")
+        (first,) = take(http, topic, group, visibility="0s")
+
+        receipt = {"receipt_handle": first["receipt_handle"]}
+        status, error = http.refused("POST", f"/messages/{action}", {**receipt, **fields})
+
+        assert (status, error["code"]) == (410, "receipt_expired")
+        (again,) = take(http, topic, group)
+        assert (again["value"], again["delivery_count"]) == ("a", 2)
+        http.post("/messages/ack", {"receipt_handle": again["receipt_handle"]})
+        assert take(http, topic, group, wait="0") == []
+
+    @pytest.mark.parametrize(
         ("fields", "field"),
         [
             ({"limit": 0}, "limit"),
@@ -105,7 +125,7 @@ class TestReceiving:
         assert http.refused("POST", "/topics/nowhere/receive")[0] == 404
 
     def test_a_caller_that_hangs_up_leaves_nothing_leased(self, broker, http, topic, group):
-        """The next message goes to whoever still waits for it, as if the other had never asked (W19)."""
+        """The next message goes to whoever still waits for it, as if the other had never asked."""
         take(http, topic, group, wait="0")
         body = json.dumps({"group": group, "wait": "30s"}).encode()
         head = f"POST /topics/{topic}/receive HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
@@ -171,10 +191,11 @@ class TestSettling:
         (message,) = take(http, topic, group)
 
         answer = http.post(
-            "/messages/nack", {"receipt_handle": message["receipt_handle"], "delay": "200ms", "reason": "busy"}
+            "/messages/nack", {"receipt_handle": message["receipt_handle"], "delay": "200ms", "error": "busy"}
         )
 
-        assert (answer["action"], answer["reason"], answer["delivery_count"]) == ("requeued", "busy", 1)
+        assert (answer["action"], answer["delivery_count"]) == ("requeued", 1)
+        assert "reason" not in answer
         (again,) = take(http, topic, group)
         assert time.time() * 1000 >= answer["next_visible_at"]
         assert again["delivery_count"] == 2
@@ -200,15 +221,33 @@ class TestDeadLetters:
         http.post(f"/topics/{topic}/messages", {"key": "k", "value": "poison", "headers": {"trace": "7"}})
         (message,) = take(http, topic, group, client_id="worker-1")
 
-        answer = http.post("/messages/reject", {"receipt_handle": message["receipt_handle"], "reason": "no such user"})
+        answer = http.post("/messages/reject", {"receipt_handle": message["receipt_handle"], "error": "no such user"})
 
         assert (answer["action"], answer["dlq_topic"]) == ("rejected", f"{topic}.dlq")
         (letter,) = until(lambda: letters(http, topic))
         assert (letter["topic"], letter["partition"], letter["offset"]) == (topic, 0, 0)
         assert (letter["group"], letter["consumer"], letter["delivery_count"]) == (group, "worker-1", 1)
-        assert "no such user" in (letter["error"], letter["reason"])
+        assert (letter["reason"], letter["error"]) == ("rejected", "no such user")
+        assert answer["reason"] == "rejected"
         assert (letter["message"]["key"], letter["message"]["value"]) == ("k", "poison")
         assert letter["message"]["headers"]["trace"] == "7"
+
+    def test_error_and_reason_are_two_names_for_one_text(self, http, topic, group):
+        http.publish(topic, "a")
+        (message,) = take(http, topic, group)
+        receipt = {"receipt_handle": message["receipt_handle"]}
+
+        for route, body, field in (
+            ("reject", {}, "error"),
+            ("reject", {"error": "one", "reason": "another"}, "reason"),
+            ("nack", {"error": "one", "reason": "another"}, "reason"),
+        ):
+            status, refusal = http.refused("POST", f"/messages/{route}", {**receipt, **body})
+            assert (status, refusal["field"]) == (400, field)
+
+        http.post("/messages/reject", {**receipt, "reason": "by the other name"})
+        (letter,) = until(lambda: letters(http, topic))
+        assert (letter["reason"], letter["error"]) == ("rejected", "by the other name")
 
     def test_a_message_that_keeps_failing_dies_after_its_retries(self, http, topic, group):
         take(http, topic, group, wait="0")
@@ -226,7 +265,8 @@ class TestDeadLetters:
         assert (requeued["action"], last["action"], last["dlq_topic"]) == ("requeued", "dlq", f"{topic}.dlq")
         (letter,) = until(lambda: letters(http, topic))
         assert letter["delivery_count"] == 3
-        assert "the last time" in (letter["reason"], letter["error"])
+        assert (letter["reason"], letter["error"]) == ("retries_exhausted", "the last time")
+        assert last["reason"] == "retries_exhausted"
         assert take(http, topic, group, wait="0") == []
 
     def test_letters_are_filtered_by_what_they_are(self, http, topic, group):
@@ -251,7 +291,7 @@ class TestDeadLetters:
         assert [one["message"]["key"] for one in [*page["letters"], *rest["letters"]]] == ["0", "1", "2", "3"]
         assert "cursor" not in rest
 
-    def test_a_redrive_sends_back_what_is_meant_once(self, http, topic, group):
+    def test_a_redrive_sends_back_what_is_meant_once(self, broker, http, topic, group):
         self._kill(http, topic, group, 6)
 
         def redrive(**fields):
@@ -263,9 +303,15 @@ class TestDeadLetters:
         some = redrive(header="half=1", headers={"mended": "yes", "half": None})
         assert (some["matched"], some["redriven"], some["failed"]) == (3, 3, 0)
         assert redrive(header="half=1")["matched"] == 0
-        rest = redrive()
+        rest = redrive(all_groups=True)
         assert (rest["scanned"], rest["redriven"]) == (3, 3)
         assert redrive()["redriven"] == 0
+        # The group in which the broker itself reads dead letters is shown to those who ask for it.
+        assert "goqueue-redrive" not in [one["id"] for one in http.get("/groups")["groups"]]
+        assert "goqueue-redrive" in [one["id"] for one in http.get("/groups?internal=true")["groups"]]
+        with Wire(broker.kafka) as wire:
+            listed = [one["group_id"] for one in wire.ask(LIST, 5, states_filter=[], types_filter=[])["groups"]]
+        assert (group in listed, "goqueue-redrive" in listed) == (True, False)
 
         back = http.get(f"/topics/{topic}/messages?from=earliest")["messages"][6:]
         assert sorted(int(one["value"]) for one in back) == list(range(6))
@@ -274,6 +320,28 @@ class TestDeadLetters:
         assert all("half" not in one["headers"] for one in mended)
         assert all(one["headers"]["goqueue-dlq-topic"] == topic for one in back)
         assert [one["value"] for one in take(http, topic, group)] == [one["value"] for one in back]
+
+    def test_a_redrive_reaches_only_the_group_in_which_a_message_died_unless_asked(self, http, topic, group):
+        self._kill(http, topic, group, 4)
+        other = f"{group}-other"
+        received = take(http, topic, other, limit=10)
+        assert len(received) == 4
+        http.post("/messages/ack", {"receipts": [one["receipt_handle"] for one in received]})
+
+        def redrive(**fields):
+            http.post(f"/topics/{topic}/dlq/redrive", fields)
+            return until(lambda: (one := http.get(f"/topics/{topic}/dlq/redrive"))["state"] != "running" and one)
+
+        assert redrive(limit=2)["redriven"] == 2
+        assert take(http, topic, other) == []
+        assert [one["delivery_count"] for one in take(http, topic, group, limit=10)] == [1, 1]
+        assert len(http.get(f"/topics/{topic}/messages?from=earliest")["messages"]) == 4, "nothing was appended"
+        assert redrive(limit=1, headers={"mended": "yes"})["redriven"] == 1
+        assert take(http, topic, other) == []
+        assert len(take(http, topic, group, limit=10)) == 1
+        assert redrive(all_groups=True)["redriven"] == 1
+        assert len(take(http, topic, other)) == 1
+        assert len(take(http, topic, group, limit=10)) == 1
 
     def test_letters_are_sent_elsewhere_when_their_topic_is_gone(self, http, topic, group):
         self._kill(http, topic, group, 2)

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
+from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, ResourceType
 from tests.e2e.http import Http
 
 
@@ -122,3 +128,47 @@ def test_an_empty_body_is_called_that(http):
     status, error = http.refused("POST", "/topics")
 
     assert (status, error["message"]) == (400, "the request has no body")
+
+
+def test_settings_of_kafka_that_have_no_effect_are_taken_with_a_warning(http: Http) -> None:
+    config = {"compression.type": "zstd", "remote.storage.enable": "false", "segment.index.bytes": "10485760"}
+    made = http.post("/topics", {"name": "as-on-kafka", "num_partitions": 1, "config": config})
+    assert [one.split(" is ")[0] for one in made["warnings"]] == ["setting 'compression.type'"]
+    changed = http.patch("/topics/as-on-kafka", {"config": {"file.delete.delay.ms": "1", "cleanup.policy": ""}})
+    assert any("'file.delete.delay.ms' is '1' and has no effect" in one for one in changed["warnings"])
+    assert changed["config"]["compression.type"] == "zstd"
+    assert changed["config"]["cleanup.policy"] == ""
+    assert "warnings" not in http.patch(
+        "/topics/as-on-kafka", {"config": {"compression.type": None, "file.delete.delay.ms": None}}
+    )
+
+
+def test_delivery_settings_show_the_numbers_in_force(start_broker):
+    """Kafka's clients and the command line read the same numbers; "node" is a way to write them, not an answer."""
+    broker = start_broker(GOQUEUE_DELIVERY_RETRIES_MAX=9)
+    http = Http(broker.http)
+    http.post(
+        "/topics", {"name": "retried", "config": {"delivery.backoff.ms": "250", "delivery.backoff.max.ms": "node"}}
+    )
+
+    config = http.get("/topics/retried")["config"]
+    assert {name: config[name] for name in config if name.startswith("delivery.")} == {
+        "delivery.backoff.max.ms": "60000",
+        "delivery.backoff.ms": "250",
+        "delivery.backoff.multiplier": "2.0",
+        "delivery.dead.letters": "true",
+        "delivery.max.retries": "9",
+        "delivery.visibility.timeout.ms": "30000",
+    }
+
+    admin = AdminClient({"bootstrap.servers": broker.kafka})
+    [asked] = admin.describe_configs([ConfigResource(ResourceType.TOPIC, "retried")]).values()
+    entries = asked.result(timeout=30)
+    shown = {name: (entries[name].value, ConfigSource(entries[name].source).name) for name in config}
+    assert shown["delivery.max.retries"] == ("9", "STATIC_BROKER_CONFIG")
+    assert shown["delivery.visibility.timeout.ms"] == ("30000", "DEFAULT_CONFIG")
+    assert shown["delivery.backoff.ms"] == ("250", "DYNAMIC_TOPIC_CONFIG")
+
+    command = [Path(sys.executable).parent / "goqueue", "topic", "describe", "retried", "-o", "json"]
+    told = subprocess.run([*command, "--server", f"http://{broker.http}"], capture_output=True, timeout=60, check=True)
+    assert json.loads(told.stdout)["config"]["delivery.max.retries"] == "9"

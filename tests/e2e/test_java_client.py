@@ -17,10 +17,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_the_java_client_does_all_that_programs_do_every_day(tmp_path: Path) -> None:
-    if which("javac") is None:
-        pytest.skip("needs a JDK of version 17: apt-get install openjdk-17-jdk-headless")
-    if not list(JARS.glob("kafka-clients-*.jar")):
-        pytest.skip("needs Kafka's jars: make peers-install")
+    _skip_without_java()
     broker = BrokerProcess(tmp_path).start()
     try:
         command = ["java", "-cp", f"{JARS}/*", str(PROGRAM), broker.kafka]
@@ -44,3 +41,27 @@ def test_the_java_client_does_all_that_programs_do_every_day(tmp_path: Path) -> 
         "epochs of four transactions": "4",
         "topics left": "0",
     }
+
+
+def test_the_java_client_meets_idle_partitions_ordered_requests_and_expired_locks(tmp_path: Path) -> None:
+    _skip_without_java()
+    broker = BrokerProcess(tmp_path).start()
+    try:
+        command = ["java", "-cp", f"{JARS}/*", str(PROGRAM.with_name("EdgeCases.java")), broker.kafka]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
+    finally:
+        broker.stop()
+
+    assert done.returncode == 0, done.stderr
+    assert dict(line.split(": ", 1) for line in done.stdout.splitlines()) == {
+        "idle partitions": "[137@0, 3@0, 137@1, 199@0]",
+        "records left after DeleteRecords": "3",
+        "expired lock": "[InvalidRecordStateException], counts rise",
+    }
+
+
+def _skip_without_java() -> None:
+    if which("javac") is None:
+        pytest.skip("needs a JDK of version 17: apt-get install openjdk-17-jdk-headless")
+    if not list(JARS.glob("kafka-clients-*.jar")):
+        pytest.skip("needs Kafka's jars: make peers-install")

@@ -1,4 +1,4 @@
-"""The benchmark itself works: a little of everything, against both brokers (L50)."""
+"""The benchmark itself works: a little of everything, against both brokers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was acknowledged is what can be read: with many producers, over restarts and kill -9 (L01)."""
+"""What was acknowledged is what can be read: with many producers, over restarts and kill -9."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Idempotent producers, with batches made by hand: each is stored once, or refused as Kafka refuses it.
 
-W34: a new epoch starts again at sequence 0. W35: a retry is told its true offset. W36: an
-old epoch writes nothing. W40: sequences wrap, epochs end.
+A new epoch starts again at sequence 0; a retry is told its true offset; an old epoch writes
+nothing; sequences wrap, epochs end.
 """
 
 from __future__ import annotations

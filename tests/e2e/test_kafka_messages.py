@@ -166,3 +166,21 @@ def _take(consumer: Consumer, count: int) -> list[tuple[int, int, bytes]]:
             assert message.error() is None, message.error()
             got.append((message.partition(), message.offset(), message.value()))
     return got
+
+
+def test_a_producer_hears_which_of_its_records_was_the_reason(broker: BrokerProcess) -> None:
+    with RawClient(broker.kafka) as client:
+        client.create_topic("keyed", cleanup_policy="compact")
+    outcomes: dict[bytes, str] = {}
+    producer = Producer({"bootstrap.servers": broker.kafka, "linger.ms": 500})
+    for at in range(6):
+        producer.produce(
+            "keyed",
+            b"%d" % at,
+            # librdkafka tells records apart only where more than one is named.
+            key=None if at in {1, 4} else b"k",
+            on_delivery=lambda error, message: outcomes.update({message.value(): error.name()}),
+        )
+    producer.flush()
+    innocent = dict.fromkeys([b"0", b"2", b"3", b"5"], "_INVALID_DIFFERENT_RECORD")
+    assert outcomes == {b"1": "INVALID_RECORD", b"4": "INVALID_RECORD", **innocent}

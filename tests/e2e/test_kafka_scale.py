@@ -57,7 +57,7 @@ def test_a_hundred_partitions_are_written_and_read(broker: BrokerProcess, client
 
 
 def test_a_topic_that_is_made_again_starts_clean_for_clients_that_knew_the_old_one(broker: BrokerProcess) -> None:
-    """W31; the client's metadata names the old topic id until it asks again."""
+    """The client's metadata names the old topic id until it asks again."""
     producer = Producer(
         {"bootstrap.servers": broker.kafka, "topic.metadata.refresh.interval.ms": 200, "log_level": 0, "acks": "all"}
     )

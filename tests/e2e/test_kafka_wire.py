@@ -134,7 +134,7 @@ def test_a_length_that_lies_costs_no_memory(broker: BrokerProcess, key: int) -> 
 
 def test_clients_that_read_nothing_cannot_fill_the_memory(start_broker: StartBroker) -> None:
     """Slow consumers: each asks for megabytes again and again and takes none of them."""
-    broker = start_broker(GOQUEUE_LIMITS_INFLIGHT_BYTES_MAX=32 * MIB, GOQUEUE_LIMITS_UNSENT_BYTES_MAX=4 * MIB)
+    broker = start_broker(GOQUEUE_LIMITS_ANSWER_BYTES_MAX=32 * MIB, GOQUEUE_LIMITS_UNSENT_BYTES_MAX=4 * MIB)
     with RawClient(broker.kafka) as writer:
         writer.create_topic("big")
         for _ in range(20):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -12,12 +13,22 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
+from random import Random
+from uuid import UUID
 
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
 from tests.e2e.conftest import StartBroker
 from tests.e2e.process import BrokerProcess
+
+from goqueue.build_info import build_info
+from goqueue.metadata.events import Assignment, Topic, TopicCreated
+from goqueue.metadata.local import LocalMetadata
+from goqueue.node.disk.os_files import OsFiles
+from goqueue.node.system_clock import SystemClock
 
 GOQUEUE = Path(sys.executable).parent / "goqueue"
 README = Path(__file__).parents[2] / "README.md"
@@ -70,7 +81,9 @@ def test_readiness_names_what_it_checked(broker: BrokerProcess) -> None:
 def test_the_version_route_says_what_runs(broker: BrokerProcess) -> None:
     status, body = get(broker, "/version")
     assert status == 200
-    assert body["version"] == version("goqueue")
+    build = build_info()
+    assert (body["version"], body["commit"], body["built"]) == (version("goqueue"), build.commit, build.built)
+    assert build.built
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -83,7 +96,7 @@ def test_an_idle_broker_stops_cleanly(start_broker: StartBroker, number: int) ->
 
 
 def test_what_is_deleted_after_the_stop_stays_deleted(start_broker: StartBroker) -> None:
-    """L20: tasks that outlived the stop wrote their files again."""
+    """Tasks that outlived the stop wrote their files again."""
     broker = start_broker()
     group = broker.pid  # it leads a session of its own
     broker.stop()
@@ -94,7 +107,7 @@ def test_what_is_deleted_after_the_stop_stays_deleted(start_broker: StartBroker)
 
 
 def test_after_a_kill_it_starts_again_on_the_same_ports(start_broker: StartBroker) -> None:
-    """W33: a PID file kept the broker from starting after any unclean exit."""
+    """A PID file kept the broker from starting after any unclean exit."""
     broker = start_broker()
     addresses = broker.kafka, broker.http
     for _ in range(3):
@@ -113,7 +126,7 @@ def test_a_directory_in_use_is_refused_and_its_holder_is_not_disturbed(broker: B
 
 
 def test_an_address_in_use_is_refused_and_nothing_is_touched(broker: BrokerProcess, tmp_path: Path) -> None:
-    """W66: a listener that failed was only logged, and the broker became ready."""
+    """A listener that failed was only logged, and the broker became ready."""
     message = refused(f"--data-dir={tmp_path}/data", f"--kafka={broker.kafka}", f"--http={broker.http}")
     assert f"cannot listen on {broker.kafka}: the address is in use" in message
     assert f"cannot listen on {broker.http}: the address is in use" in message
@@ -164,7 +177,7 @@ def test_a_second_signal_does_not_wait_for_the_clean_stop(start_broker: StartBro
 
 
 def test_a_client_that_says_nothing_does_not_hold_up_the_stop(start_broker: StartBroker) -> None:
-    """W67: the stop waited for what could not come any more."""
+    """The stop waited for what could not come any more."""
     broker = start_broker()
     host, port = broker.http.split(":")
     with socket.create_connection((host, int(port))):
@@ -194,3 +207,75 @@ def test_the_readmes_kcat_lines_work(broker: BrokerProcess) -> None:
     lines = block.replace("127.0.0.1:9092", broker.kafka).replace("-t first", "-t first-kcat")
     result = subprocess.run(["bash", "-ec", lines], capture_output=True, text=True, timeout=60, check=False)
     assert result.stdout == "hello\n", result.stderr
+
+
+@pytest.fixture
+def stopped_broker(start_broker: StartBroker) -> BrokerProcess:
+    """Node 1, stopped, with one message in topic `orders`."""
+    broker = start_broker()
+    producer = Producer({"bootstrap.servers": broker.kafka, "log_level": 0})
+    producer.produce("orders", b"one", partition=0)
+    assert producer.flush(15) == 0
+    broker.stop()
+    return broker
+
+
+@pytest.mark.parametrize("form", ["flag", "environment", "file"])
+def test_data_of_another_node_is_refused_with_both_ids_the_directory_and_the_fix(
+    stopped_broker: BrokerProcess, tmp_path: Path, form: str
+) -> None:
+    settings = tmp_path / "goqueue.toml"
+    settings.write_text("[broker]\nnode_id = 2\n")
+    arguments = {"flag": ["--node-id=2"], "environment": [], "file": [f"--config={settings}"]}[form]
+    environment = {"GOQUEUE_BROKER_NODEID": "2"} if form == "environment" else {}
+    listeners = ("--kafka=127.0.0.1:0", "--http=127.0.0.1:0")
+    message = refused(f"--data-dir={stopped_broker.data_dir}", *listeners, *arguments, **environment)
+    assert f"broker.node_id is 2, but the data in {stopped_broker.data_dir} belongs to node 1" in message
+    assert "--node-id 1" in message
+    # Nothing was changed: its own node finds all as it was.
+    stopped_broker.start()
+    assert read_values(stopped_broker, "orders") == [b"one"]
+
+
+def test_a_node_takes_over_topics_that_an_earlier_version_left_to_another_node_id(
+    stopped_broker: BrokerProcess,
+) -> None:
+    """Earlier versions started with any id on any data, and topics made then are led by that id."""
+    other = Assignment(leader=7, leader_epoch=0, replicas=(7,), isr=(7,))
+    asyncio.run(create_topic(stopped_broker.data_dir, TopicCreated(Topic("left", UUID(int=9), 1), (other,))))
+    stopped_broker.start()
+    assert "node 1 takes over 1 topics of another node id: left" in stopped_broker.output
+    producer = Producer({"bootstrap.servers": stopped_broker.kafka, "log_level": 0})
+    producer.produce("left", b"two", partition=0)
+    assert producer.flush(15) == 0
+    assert read_values(stopped_broker, "left") == [b"two"]
+    assert read_values(stopped_broker, "orders") == [b"one"]
+
+
+def read_values(broker: BrokerProcess, topic: str) -> list[bytes]:
+    """What confluent-kafka reads of partition 0 up to its end; it hangs where the leader does not exist."""
+    consumer = Consumer(
+        {"bootstrap.servers": broker.kafka, "group.id": "g", "enable.partition.eof": True, "log_level": 0}
+    )
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    values = []
+    try:
+        while (message := consumer.poll(15)) is not None and message.error() is None:
+            values.append(message.value())
+        assert message is not None, "nothing came, and no end"
+    finally:
+        consumer.close()
+    return values
+
+
+async def create_topic(data_dir: Path, created: TopicCreated) -> None:
+    async def at_once(work: Callable[[], None]) -> None:
+        work()
+
+    files = OsFiles(data_dir)
+    try:
+        metadata = LocalMetadata.open(files, clock=SystemClock(), rng=Random(1), offload=at_once)
+        await metadata.commit([created])
+        await metadata.close()
+    finally:
+        files.close()

@@ -163,7 +163,7 @@ def position_of(broker: BrokerProcess, place: TopicPartition) -> int:
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
 def test_what_was_open_decided_or_aborted_is_so_after_a_restart(start_broker: StartBroker, end: str) -> None:
-    """L10: aborted records stay hidden; W38, W39: open ones too, and committed ones are shown."""
+    """Aborted records stay hidden, open ones too, and committed ones are shown."""
     broker = start_broker()
     (place,) = topic(broker, "survivor", 1)
     for name, commit in (("committed", True), ("aborted", False)):

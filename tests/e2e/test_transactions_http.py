@@ -130,8 +130,26 @@ def test_an_abandoned_transaction_is_aborted_when_its_time_is_up(http: Http) -> 
     http.post("/transactions/publish", message(ids, "http-slow", "x", 0))
     wait_for(lambda: http.get("/transactions/http-slow")["state"], "CompleteAbort")
     assert time.monotonic() - started < 10
-    assert http.refused("POST", "/transactions/commit", ids)[0] == 409
+    status, error = http.refused("POST", "/transactions/commit", ids)
+    assert (status, "open for longer than its timeout of 300 ms" in error["message"]) == (409, True)
     assert values(http, "http-slow") == []
+
+
+def test_a_producer_whose_id_was_taken_over_is_told_so_and_not_that_it_was_slow(http: Http) -> None:
+    ids = producer(http, "http-zombie")
+    http.post("/transactions/begin", ids)
+    producer(http, "http-zombie")
+    status, error = http.refused("POST", "/transactions/commit", ids)
+    assert (status, "another producer has taken the transactional id over" in error["message"]) == (409, True)
+
+
+def test_a_publish_names_its_transaction_as_the_other_requests_do(http: Http) -> None:
+    http.post("/topics", {"name": "http-named", "num_partitions": 1})
+    ids = producer(http, "http-named")
+    http.post("/transactions/begin", ids)
+    http.post("/transactions/publish", {**message(ids, "http-named", "x", 0), "transactional_id": "http-named"})
+    http.post("/transactions/commit", ids)
+    assert values(http, "http-named") == ["x"]
 
 
 def goqueue(broker: BrokerProcess, *arguments: str) -> str:

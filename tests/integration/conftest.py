@@ -10,8 +10,8 @@ import pytest
 from tests.unit.broker.stack import Stack
 
 from goqueue.config import Config
-from goqueue.node.offload import ThreadOffload
-from goqueue.node.os_files import OsFiles
+from goqueue.node.disk.offload import ThreadOffload
+from goqueue.node.disk.os_files import OsFiles
 from goqueue.node.system_clock import SystemClock
 
 OpenStack = Callable[..., Awaitable[Stack]]

@@ -1,4 +1,4 @@
-"""Many producers at once: what was acknowledged is what can be read (L01)."""
+"""Many producers at once: what was acknowledged is what can be read."""
 
 from __future__ import annotations
 
@@ -74,14 +74,14 @@ def merged(parts: Iterable[dict[Place, bytes]]) -> dict[Place, bytes]:
 
 
 def differences(acknowledged: dict[Place, bytes], found: dict[Place, bytes]) -> str:
-    """L02: a mismatch names the offsets, so that nobody explains it away as lag."""
+    """A mismatch names the offsets, so that nobody explains it away as lag."""
     return (
         f"missing {sorted(acknowledged.keys() - found.keys())}, invented {sorted(found.keys() - acknowledged.keys())}"
     )
 
 
 async def test_the_set_acknowledged_is_the_set_readable(open_stack: OpenStack, data_dir: Path, tmp_path: Path) -> None:
-    """L01: 74 of 500 offsets could not be reached with 8 producers."""
+    """74 of 500 offsets could not be reached with 8 producers."""
     stack = await open_stack()
     await stack.topic("t", PARTITIONS, segment_bytes="20000", index_interval_bytes="512")
     acknowledged = merged(await asyncio.gather(*(produce(stack, number, 40) for number in range(16))))

@@ -39,7 +39,7 @@ def values(broker: EmbeddedBroker, topic: str = "orders") -> list[bytes | None]:
 
 @pytest.fixture
 def queue(broker: EmbeddedBroker) -> Any:
-    return broker.client().queue("orders", group="work", auto_extend=False, wait_ms=0)
+    return broker.client().queue("orders", group="work", auto_extend=False, wait=0)
 
 
 def test_a_delayed_message_comes_when_its_time_has_come(broker):

@@ -119,6 +119,23 @@ def test_a_batch_whose_time_has_come_when_it_is_sent_again_is_not_stored_twice()
     assert SimNode(4, CONFIG).live(story)
 
 
+def test_a_batch_that_is_sent_again_is_taken_apart_by_the_time_at_which_it_was_first():
+    """A record that came due between that decision and the writing of its slot was stored as well as delivered."""
+
+    async def story(services: Services) -> None:
+        await prepare(services)
+        await services.delay.shard_of("t")
+        now_ms = services.clock.now_ms()
+        late = (("goqueue-deliver-at", b"%d" % now_ms),)
+        place = services.publish._partitions.get("t", 0)
+        assert services.publish.hold_back(place, batch(services, 0, late=late), now_ms - 1, None) is not None
+        assert await send(services, 0, late) is False
+        await asyncio.sleep(1)
+        assert sorted(await values(services)) == [b"late 0", b"now 0"]
+
+    assert SimNode(9, CONFIG).live(story)
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_every_message_comes_once_though_its_batch_was_sent_again_after_a_power_cut(seed: int):
     node = SimNode(seed, CONFIG)
@@ -146,6 +163,61 @@ def test_every_message_comes_once_though_its_batch_was_sent_again_after_a_power_
         assert sorted(found) == sorted([b"now %d" % n for n in range(6)] + [b"late %d" % n for n in range(6)])
 
     assert node.live(check)
+
+
+@pytest.mark.parametrize("late", [LATE, ()], ids=["all of them with delayed records", "the third one plain"])
+def test_no_batch_is_called_out_of_order_because_those_before_it_came_while_the_shard_was_loading(late: Headers):
+    """A client that is told so begins a new epoch, under which what is stored already is not recognised."""
+    node = SimNode(8, CONFIG)
+
+    async def before(services: Services) -> None:
+        await prepare(services)
+        await send(services, 0)
+
+    async def after(services: Services) -> None:
+        third = batch(services, 2, late=late)
+        assert services.delay.shard_at_work("t") is None
+        for one in (batch(services, 0), batch(services, 1), third):
+            with pytest.raises(NotLeader):
+                services.publish.append("t", 0, one, acks=Acks.ALL)
+        await services.delay.shard_of("t")
+        for _ in range(2):
+            with pytest.raises(NotLeader):
+                services.publish.append("t", 0, third, acks=Acks.ALL)
+        assert await send(services, 0) is True
+        with pytest.raises(NotLeader):
+            services.publish.append("t", 0, third, acks=Acks.ALL)
+        assert await send(services, 1) is False
+        assert await send_batch(services, third) is False
+        with pytest.raises(OutOfOrderSequence):
+            services.publish.append("t", 0, batch(services, 5), acks=Acks.ALL)
+        await asyncio.sleep(2)
+        assert sorted(await values(services)) == sorted(b"%s %d" % (w, n) for w in (b"now", b"late") for n in range(3))
+
+    assert node.live(before, is_killed=True)
+    assert node.live(after)
+
+
+@pytest.mark.parametrize("late", [LATE, ()], ids=["the third one with a delayed record", "the third one plain"])
+def test_no_batch_is_called_out_of_order_because_the_one_before_it_could_be_stored_by_half_only(late: Headers):
+    """The disk took the slots and refused the rest: the client must send that batch again as it was."""
+
+    async def story(services: Services) -> None:
+        await prepare(services)
+        await send(services, 0)
+        place = services.publish._partitions.get("t", 0)
+        assert services.publish.hold_back(place, batch(services, 1), services.clock.now_ms(), None) is not None
+        third = batch(services, 2, late=late)
+        with pytest.raises(NotLeader, match="earlier batch"):
+            services.publish.append("t", 0, third, acks=Acks.ALL)
+        assert await send(services, 1) is False
+        assert await send_batch(services, third) is False
+        with pytest.raises(OutOfOrderSequence):
+            services.publish.append("t", 0, batch(services, 5, late=late), acks=Acks.ALL)
+        await asyncio.sleep(2)
+        assert sorted(await values(services)) == sorted(b"%s %d" % (w, n) for w in (b"now", b"late") for n in range(3))
+
+    assert SimNode(10, CONFIG).live(story)
 
 
 def test_a_record_for_later_with_a_deduplication_id_refuses_its_batch():

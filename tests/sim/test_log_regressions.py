@@ -11,9 +11,9 @@ from goqueue.codec.batch_decode import decode_records
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.codec.markers import encode_marker
 from goqueue.errors import CorruptFrame, DiskFull
-from goqueue.log.checkpoint import stored_topic_id
 from goqueue.log.partition_log import PartitionLog
 from goqueue.log.settings import LogSettings
+from goqueue.log.state.checkpoint import stored_topic_id
 from goqueue.records import Appended, NewRecord
 from goqueue.testing.clock import ManualClock
 from goqueue.testing.disk import Survival
@@ -109,7 +109,7 @@ def test_a_transaction_that_ended_before_the_crash_holds_nobody_back_after_it() 
 
 
 def test_a_lost_batch_that_the_checkpoint_remembers_is_not_taken_for_stored_once_another_has_its_offset() -> None:
-    """W35, by way of the disk: what remembers producers survived, what they wrote did not."""
+    """By way of the disk: what remembers producers survived, what they wrote did not."""
     lost = 0
     for seed in range(100):
         disk = Disk(seed)
@@ -253,7 +253,7 @@ def test_pages_written_back_out_of_order_take_no_synced_frame_and_invent_none() 
                 assert bytes([65 + written[base]]) * 3000 in bytes(batch)
                 readable.add(base)
         assert readable >= {0, 1, 2, 3}
-        # Whatever is unsound is either cut or said to be damaged, never silently skipped (L08).
+        # Whatever is unsound is either cut or said to be damaged, never silently skipped.
         assert readable == set(range(log.end_offset)) or log.damage
         appended = disk.append(b"onwards")
         read = log.read_batches(appended.base_offset, max_bytes=1, upper=log.end_offset)

@@ -1,4 +1,4 @@
-"""Any sequence of operations on a partition log, with crashes anywhere, against a model (L01, L08, W21-W29, W35).
+"""Any sequence of operations on a partition log, with crashes anywhere, against a model.
 
 After every crash the log must be a moment of its own history since the last sync: every
 acknowledged-and-synced frame readable with the right bytes, nothing invented, no holes that
@@ -37,7 +37,7 @@ from goqueue.errors import (
     OutOfOrderSequence,
     ProducerFenced,
 )
-from goqueue.log.compaction import Compaction
+from goqueue.log.compaction.compaction_pass import Compaction
 from goqueue.log.partition_log import PartitionLog
 from goqueue.log.settings import LogSettings
 from goqueue.records import Appended, NewRecord
@@ -142,7 +142,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(producer=st.sampled_from(PRODUCERS), records=RECORDS, back=st.integers(0, 6))
     def send_again(self, producer: int, records: list[tuple[bytes | None, bytes | None]], back: int) -> None:
-        """A retry is never stored twice; the last batch is answered with its first offsets (W35)."""
+        """A retry is never stored twice; the last batch is answered with its first offsets."""
         known = self.model.producers().get(producer)
         if known is None or back >= len(known.frames) or not self.remembers(producer):
             return
@@ -293,7 +293,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(max_bytes=st.integers(1, 1500))
     def replicate(self, max_bytes: int) -> None:
-        """A follower that copies the frames knows everything that the leader does (W35, W41)."""
+        """A follower that copies the frames knows everything that the leader does."""
         files = MemoryFiles()
         follower = PartitionLog.open(
             files, DIRECTORY, settings=self.settings, topic_id=TOPIC_ID, now_ms=self.clock.now_ms()

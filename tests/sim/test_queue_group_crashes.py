@@ -14,7 +14,7 @@ from tests.unit.groups.fake_delivery import FakeDelivery
 from goqueue.broker.topics import NewTopic
 from goqueue.config import BrokerConfig, Config, DurabilityConfig, GroupsConfig, LogConfig
 from goqueue.errors import GroupModeMismatch, GroupNotFound
-from goqueue.groups.queue_settings import Mode, Sharing
+from goqueue.groups.queue.settings import Mode, Sharing
 from goqueue.groups.service import NewOffset
 from goqueue.records import TopicPartition
 from goqueue.servers.services import Services

@@ -11,7 +11,7 @@ import pytest
 from goqueue.broker.topics import NewTopic
 from goqueue.config import Config, DurabilityConfig
 from goqueue.errors import GoQueueError
-from goqueue.log.checkpoint import stored_topic_id
+from goqueue.log.state.checkpoint import stored_topic_id
 from goqueue.node.assemble import assemble
 from goqueue.records import Acks, NewRecord
 from goqueue.testing.clock import ManualClock, seeded_rng

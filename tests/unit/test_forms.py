@@ -9,7 +9,7 @@ import pytest
 
 from goqueue.errors import InvalidRequest
 from goqueue.forms import form_problem
-from goqueue.servers.http.types import CreateTopic, Publish, Truncate
+from goqueue.servers.http.types.common import CreateTopic, Publish, Truncate
 
 
 def problem(kind: Any, body: str) -> InvalidRequest:

@@ -15,7 +15,7 @@ from goqueue.partitioner import RoundRobin, murmur2, partition_for_key
 
 @pytest.mark.parametrize("partitions", [1, 2, 3, 6, 7])
 def test_records_without_a_key_are_spread_evenly(partitions: int) -> None:
-    """W15: a counter bumped twice per record left half of the partitions empty."""
+    """A counter bumped twice per record left half of the partitions empty."""
     turns = RoundRobin()
     taken = Counter(turns.take(partitions) for _ in range(600 * partitions))
     assert taken == dict.fromkeys(range(partitions), 600)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from goqueue.codec.batch import check_batch
 from goqueue.codec.batch_decode import decode_records
 from goqueue.codec.frame import Flags
-from goqueue.log.lanes import record_lane
+from goqueue.log.index.batch_lanes import record_lane
 from goqueue.ports import Buffer
 from goqueue.records import NewRecord, Priority, Record
 

@@ -18,8 +18,8 @@ from goqueue.codec.batch import BatchHeader, parse_batch_header
 from goqueue.codec.batch_decode import decode_records
 from goqueue.codec.batch_encode import encode_sparse_batch
 from goqueue.codec.frame import HEADER_BYTES, parse_frame_header
-from goqueue.errors import CorruptFrame, TooBusy
-from goqueue.metadata.image import Event, TopicDeleted
+from goqueue.errors import CorruptFrame, InvalidRequest, TooBusy
+from goqueue.metadata.events import Delta, TopicDeleted
 from goqueue.ports import Buffer
 from goqueue.records import Header, NewRecord, Record
 
@@ -113,7 +113,7 @@ class Deduplication:
             if not window_ms:
                 continue
             found: list[tuple[bytes, Remembered]] = []
-            for number in range(len(topic.partitions)):
+            for number in range(topic.partition_count):
                 place = partitions.get(topic.name, number)
                 found += await offload(partial(read_ids, place.log, place.id, now_ms - window_ms))
             window = self._window(topic.topic_id)
@@ -163,10 +163,11 @@ class Deduplication:
         if digest is not None:
             self._window(topic_id).add(digest, place)
 
-    def on_event(self, event: Event) -> None:
-        """Forget the ids of a topic that is gone."""
-        if isinstance(event, TopicDeleted):
-            self._windows.pop(event.topic_id, None)
+    def on_delta(self, delta: Delta) -> None:
+        """Forget the ids of topics that are gone."""
+        for event in delta.events:
+            if isinstance(event, TopicDeleted):
+                self._windows.pop(event.topic_id, None)
 
     def _window(self, topic_id: UUID) -> Window:
         window = self._windows.get(topic_id)
@@ -186,18 +187,21 @@ def digest_of(headers: Iterable[Header]) -> bytes | None:
 def read_ids(log: PartitionLog, partition: int, since_ms: int) -> list[tuple[bytes, Remembered]]:
     """The ids that a partition took since then, oldest first."""
     found: list[tuple[bytes, Remembered]] = []
-    try:
-        offset = _first_since(log, since_ms)
-        while offset < log.end_offset:
+    offset = _first_since(log, since_ms)
+    while offset < log.end_offset:
+        try:
             read = log.read_frames(offset, max_bytes=_READ_BYTES, upper=log.end_offset)
-            if not read.batches:
-                break
-            for frame in read.batches:
-                found += _ids_in(frame, partition)
-            offset = read.next_offset
-    except CorruptFrame:
-        # Readers are told of the damage; the ids behind it are what a repeat may slip past.
-        return found
+        except CorruptFrame as damage:
+            # Readers are told of it; only the ids in the damaged frame are what a repeat may slip past.
+            if damage.next_offset is None or damage.next_offset <= offset:
+                return found
+            offset = damage.next_offset
+            continue
+        if not read.batches:
+            break
+        for frame in read.batches:
+            found += _ids_in(frame, partition)
+        offset = read.next_offset
     return found
 
 
@@ -206,7 +210,12 @@ def _first_since(log: PartitionLog, since_ms: int) -> int:
     low, high = log.start_offset, log.end_offset
     while low < high:
         middle = (low + high) // 2
-        read = log.read_frames(middle, max_bytes=1, upper=log.end_offset)
+        try:
+            read = log.read_frames(middle, max_bytes=1, upper=log.end_offset)
+        except CorruptFrame:
+            # Nobody knows when that one was taken: begin before it rather than behind it.
+            high = middle
+            continue
         if not read.batches:
             high = middle
             continue
@@ -225,8 +234,13 @@ def _ids_in(frame: memoryview, partition: int) -> list[tuple[bytes, Remembered]]
     if described.is_control or described.is_transactional or not described.count:
         return []
     taken_ms = header.timestamp_ns // _NS_PER_MS
+    try:
+        records = decode_records(batch)
+    except InvalidRequest:
+        # Its checksums hold, so this is what its producer sent: nobody can read an id in it.
+        return []
     return [
         (digest, Remembered(partition, record.offset, record.timestamp_ms, taken_ms))
-        for record in decode_records(batch)
+        for record in records
         if record.headers and (digest := digest_of(record.headers)) is not None
     ]

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
+from goqueue.broker.answer_budget import AnswerBudget
 from goqueue.broker.partitions import Partition, Partitions
 from goqueue.broker.traffic import TopicTraffic
 from goqueue.broker.waiters import Waiter, Waiters
@@ -48,6 +50,8 @@ class FetchQuery:
     min_bytes: int = 1
     max_wait_ms: int = 0
     isolation: Isolation = Isolation.READ_UNCOMMITTED
+    # Whoever gives only some of the records on counts those, by `count_given`.
+    is_counted: bool = True
 
 
 class FetchedPartition(NamedTuple):
@@ -66,10 +70,19 @@ class FetchedPartition(NamedTuple):
 class FetchService:
     """Reads partitions for everyone who wants closed batches."""
 
-    def __init__(self, partitions: Partitions, *, offload: Offload, limits: LimitsConfig) -> None:
+    def __init__(
+        self, partitions: Partitions, *, offload: Offload, limits: LimitsConfig, answers: AnswerBudget
+    ) -> None:
         self._partitions = partitions
         self._offload = offload
         self._limits = limits
+        self._answers = answers
+
+    def count_given(self, topic: str, partition: int, messages: int, size_bytes: int) -> None:
+        """Records were given to a reader, out of a query that does not count by itself."""
+        traffic = self._partitions.get(topic, partition).traffic
+        traffic.messages_out += messages
+        traffic.bytes_out += size_bytes
 
     def fetch_now(self, query: FetchQuery) -> list[FetchedPartition] | None:
         """The answer, if it is there without waiting for records or for the disk."""
@@ -82,22 +95,36 @@ class FetchService:
         return answer.given() if query.max_wait_ms <= 0 or answer.is_enough() else None
 
     async def fetch(self, query: FetchQuery) -> list[FetchedPartition]:
-        """The answer, once there is enough of it or the time is up."""
+        """The answer, once there is enough of it or the time is up; smaller where memory for answers is short."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + min(query.max_wait_ms, self._limits.fetch_wait_ms_max) / 1000
         while True:
-            answer = _Answer(query, self._limits.fetch_bytes_max)
-            for read in query.reads:
-                try:
-                    self._read(read, answer)
-                except ColdRead:
-                    await self._read_cold(read, answer)
+            # Many who waited for the same records wake at once: they are read for as many as there is memory for.
+            has_room = await self._answers.has_room(max(deadline - loop.time(), 0))
+            answer = _Answer(query, self._limits.fetch_bytes_max if has_room else 0)
+            await self._read_all(query, answer)
             seconds_left = deadline - loop.time()
             if seconds_left <= 0 or answer.is_enough():
+                self._answers.pass_on(answer.size)
                 return answer.given()
             # A cold read lets others write meanwhile; what came then must not be slept over.
             if answer.is_current():
                 await Waiter(answer.missing_bytes()).wait(answer.places(), seconds_left)
+
+    async def _read_all(self, query: FetchQuery, answer: _Answer) -> None:
+        """Read every partition, from the disk where it must be; then what was read so far is counted as it grows."""
+        with ExitStack() as counted:
+            counted_bytes = 0
+            for read in query.reads:
+                try:
+                    self._read(read, answer)
+                except ColdRead:
+                    if answer.size > counted_bytes:
+                        counted.enter_context(self._answers.held(answer.size - counted_bytes))
+                        counted_bytes = answer.size
+                    if self._answers.is_full:
+                        answer.end_here()
+                    await self._read_cold(read, answer)
 
     def _read(self, read: PartitionRead, answer: _Answer) -> None:
         step = self._begin(read, answer)
@@ -152,22 +179,38 @@ class _Step(NamedTuple):
 class _Answer:
     """An answer as it grows, and the rules for its size."""
 
-    __slots__ = ("_committed", "_failed", "_limit", "_min_bytes", "_partitions", "_seen", "_size", "_taken")
+    __slots__ = (
+        "_committed",
+        "_failed",
+        "_is_counted",
+        "_limit",
+        "_min_bytes",
+        "_partitions",
+        "_seen",
+        "_size",
+        "_taken",
+    )
 
     def __init__(self, query: FetchQuery, bytes_max: int) -> None:
         self._partitions: list[FetchedPartition] = []
         self._committed = query.isolation == Isolation.READ_COMMITTED
         self._limit = min(query.max_bytes, bytes_max)
         self._min_bytes = query.min_bytes if query.reads else 0
+        self._is_counted = query.is_counted
         self._size = 0
         self._failed = False
         # Which partitions are behind the answer, and how far they could be read at that moment.
         self._seen: list[tuple[Partition, int]] = []
         self._taken: list[tuple[TopicTraffic, int, int]] = []
 
+    @property
+    def size(self) -> int:
+        """Bytes of batches in it."""
+        return self._size
+
     def given(self) -> list[FetchedPartition]:
         """The answer, counted: what was read for an answer that is not given went to nobody."""
-        for traffic, size, messages in self._taken:
+        for traffic, size, messages in self._taken if self._is_counted else ():
             traffic.bytes_out += size
             traffic.messages_out += messages
         return self._partitions
@@ -211,6 +254,10 @@ class _Answer:
     def is_enough(self) -> bool:
         """Whether there is a reason to answer before the time is up."""
         return self._failed or self._size >= self._min_bytes or self._size >= self._limit
+
+    def end_here(self) -> None:
+        """Take no more than there is, except for the first batch."""
+        self._limit = self._size
 
     def missing_bytes(self) -> int:
         """How much more it takes to answer."""

@@ -21,6 +21,10 @@ class Syncer(Protocol):
         """The log has bytes to sync, within the flush interval."""
         ...
 
+    def flush_soon(self) -> None:
+        """Sync what is marked as dirty without waiting for the flush interval."""
+        ...
+
     def synced(self, log: PartitionLog, end_offset: int) -> Awaitable[None]:
         """Wait until everything below `end_offset` is on the disk; raises if that fails."""
         ...

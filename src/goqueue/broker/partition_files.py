@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from goqueue.ids import parse_topic_name
-from goqueue.log.checkpoint import stored_topic_id
+from goqueue.log.state.checkpoint import stored_topic_id
 from goqueue.ports import Files
 
 LOGS = "logs"

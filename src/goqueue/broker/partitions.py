@@ -1,7 +1,7 @@
 """The partitions this node holds: opened when first used, closed at stop, never mixed up.
 
 A directory belongs to the topic whose id is in its checkpoint. One that belongs to
-another topic is set aside, and the partition starts clean (W31).
+another topic is set aside, and the partition starts clean.
 """
 
 from __future__ import annotations
@@ -9,16 +9,20 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from goqueue.broker.lane_rates import LaneRates
 from goqueue.broker.local_writer import LocalWriter, Syncer
 from goqueue.broker.partition_files import PartitionFiles
 from goqueue.broker.traffic import TopicTraffic, Traffic
+from goqueue.broker.unreadable import UnreadableStretches
 from goqueue.broker.waiters import Waiters
 from goqueue.clock import Clock
+from goqueue.codec.batch_decode import RECORDS_BYTES_MAX
 from goqueue.config import LogConfig
 from goqueue.errors import GoQueueError, PartitionNotFound, ShuttingDown, TopicNotFound
+from goqueue.log.durability.write_failures import WriteObserver, lacks_handles, storage_error
 from goqueue.log.partition_log import PartitionLog
-from goqueue.log.segment_cache import SegmentCache
-from goqueue.metadata.image import DeletionFinished, Event, Topic, TopicConfigChanged, TopicDeleted
+from goqueue.log.segment.handle_cache import SegmentCache
+from goqueue.metadata.events import Assignment, DeletionFinished, Delta, Topic, TopicConfigChanged, TopicDeleted
 from goqueue.metadata.topic_config import TopicConfig, log_settings, parse_topic_config
 from goqueue.partitioner import RoundRobin
 from goqueue.ports import Files, Offload
@@ -27,7 +31,14 @@ from goqueue.records import TopicPartition
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from goqueue.metadata.local import LocalMetadata
+    from goqueue.metadata.store import MetadataStore
+
+
+# Files of segments that a node keeps open which was not told how many handles its process has.
+OPEN_FILES_DEFAULT = 512
+
+# Files with unsynced bytes that may be open however few are wanted: one burst of small segments has so many.
+_KEPT_FILES_MIN = 160
 
 
 class Partition:
@@ -35,6 +46,7 @@ class Partition:
 
     __slots__ = (
         "config",
+        "enqueued",
         "id",
         "in_sync_replicas",
         "internal",
@@ -45,6 +57,7 @@ class Partition:
         "topic_id",
         "topic_name",
         "traffic",
+        "unreadable",
         "waiters",
         "writer",
     )
@@ -53,12 +66,13 @@ class Partition:
         self,
         topic: Topic,
         partition: int,
+        assignment: Assignment,
         log: PartitionLog,
         config: TopicConfig,
         syncer: Syncer,
         traffic: TopicTraffic,
+        unpacked_bytes_max: int,
     ) -> None:
-        assignment = topic.partitions[partition]
         self.topic_name = topic.name
         self.topic_id = topic.topic_id
         self.id = partition
@@ -71,6 +85,8 @@ class Partition:
         self.leader_epoch = assignment.leader_epoch
         self.in_sync_replicas = len(assignment.isr)
         self.traffic = traffic
+        self.enqueued = LaneRates()
+        self.unreadable = UnreadableStretches(unpacked_bytes_max)
         self.waiters = Waiters()
         self.writer = LocalWriter(
             log,
@@ -99,11 +115,13 @@ class Partitions:
         self,
         *,
         files: Files,
-        metadata: LocalMetadata,
+        metadata: MetadataStore,
         syncer: Syncer,
         offload: Offload,
         clock: Clock,
         log_config: LogConfig,
+        unpacked_bytes_max: int = RECORDS_BYTES_MAX,
+        observer: WriteObserver | None = None,
     ) -> None:
         self._files = PartitionFiles(files)
         self._metadata = metadata
@@ -111,15 +129,23 @@ class Partitions:
         self._offload = offload
         self._clock = clock
         self._log_config = log_config
+        self._unpacked_bytes_max = unpacked_bytes_max
         self._open: dict[tuple[str, int], Partition] = {}
         self._configs: dict[UUID, tuple[Topic, TopicConfig]] = {}
         self._turns: dict[UUID, RoundRobin] = {}
         self._removals: set[asyncio.Task[None]] = set()
         self.traffic = Traffic()
         # One bound on open segments for all partitions together.
-        self._segments = SegmentCache(log_config.open_segments_max)
+        open_files_max = log_config.open_files_max or OPEN_FILES_DEFAULT
+        self.open_segments = SegmentCache(
+            open_files_max,
+            kept_files_max=max(open_files_max * 3 // 2, _KEPT_FILES_MIN),
+            on_crowded=syncer.flush_soon,
+            may_close_unsynced=files.sync_all_reports_closed_files,
+        )
+        self._observer = observer
         self._closed = False
-        metadata.subscribe(self._on_event)
+        metadata.subscribe(self._on_delta)
 
     def get(self, topic: str, partition: int) -> Partition:
         """The partition, opened if need be; raises TopicNotFound or PartitionNotFound."""
@@ -135,7 +161,7 @@ class Partitions:
         return [
             TopicPartition(topic.name, partition)
             for topic in self._metadata.image.topics()
-            for partition in range(len(topic.partitions))
+            for partition in range(topic.partition_count)
             if self._files.exists(topic.name, partition)
         ]
 
@@ -195,35 +221,47 @@ class Partitions:
         if self._closed:
             raise ShuttingDown("the node is stopping")
         topic = self.topic(name)
-        if not 0 <= partition < len(topic.partitions):
+        if not 0 <= partition < topic.partition_count:
             raise PartitionNotFound(name, partition)
         config = self.config(topic)
-        self._files.set_aside_stranger(name, partition, topic.topic_id)
-        log = PartitionLog.open(
-            self._files.files,
-            self._files.directory(name, partition),
-            settings=log_settings(config, self._log_config),
-            topic_id=topic.topic_id,
-            now_ms=self._clock.now_ms(),
-            cache=self._segments,
-        )
+        directory = self._files.directory(name, partition)
+        try:
+            self._files.set_aside_stranger(name, partition, topic.topic_id)
+            log = PartitionLog.open(
+                self._files.files,
+                directory,
+                settings=log_settings(config, self._log_config),
+                topic_id=topic.topic_id,
+                now_ms=self._clock.now_ms(),
+                cache=self.open_segments,
+                observer=self._observer,
+            )
+        except OSError as error:
+            if self._observer is not None and lacks_handles(error):
+                # Writes are refused for it. What else keeps a log from being opened is told to whoever asks for it.
+                self._observer.failed(directory, error)
+            raise storage_error(directory, error, failed="opened") from error
         # There is no other copy to wait for: what was recovered may be read.
         log.high_watermark = log.end_offset
         if log.is_dirty:
             # Written in a former life and perhaps never synced: what can be read must not wait for the next append.
             self._syncer.mark_dirty(log)
-        opened = Partition(topic, partition, log, config, self._syncer, self.traffic.of(name))
+        assignment = self._metadata.image.assignments(topic.topic_id)[partition]
+        opened = Partition(
+            topic, partition, assignment, log, config, self._syncer, self.traffic.of(name), self._unpacked_bytes_max
+        )
         self._open[name, partition] = opened
         return opened
 
-    def _on_event(self, event: Event) -> None:
-        if isinstance(event, TopicDeleted):
-            self._drop(event.name, event.topic_id)
-        elif isinstance(event, TopicConfigChanged):
-            topic = self._metadata.image.topic(event.name)
-            for partition in self._of_topic(event.name):
-                if topic is not None:
-                    partition.reconfigure(self.config(topic), self._log_config)
+    def _on_delta(self, delta: Delta) -> None:
+        for event in delta.events:
+            if isinstance(event, TopicDeleted):
+                self._drop(event.name, event.topic_id)
+            elif isinstance(event, TopicConfigChanged):
+                topic = self._metadata.image.topic_by_id(event.topic_id)
+                for partition in self._of_topic(event.name):
+                    if topic is not None:
+                        partition.reconfigure(self.config(topic), self._log_config)
 
     def _drop(self, name: str, topic_id: UUID) -> None:
         for partition in self._of_topic(name):

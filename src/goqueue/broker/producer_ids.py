@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from goqueue.metadata.image import ProducerIdsReserved
-from goqueue.metadata.local import LocalMetadata
+from goqueue.errors import GuardFailed
+from goqueue.metadata.events import ProducerIdsReserved
+from goqueue.metadata.keys import PRODUCER_IDS
+from goqueue.metadata.store import Guard, MetadataStore
 
 BLOCK_SIZE = 1000
 
@@ -13,7 +15,7 @@ BLOCK_SIZE = 1000
 class ProducerIds:
     """Hands out ids; a block that a stop leaves half used is lost, never used again."""
 
-    def __init__(self, metadata: LocalMetadata, *, block_size: int = BLOCK_SIZE) -> None:
+    def __init__(self, metadata: MetadataStore, *, block_size: int = BLOCK_SIZE) -> None:
         self._metadata = metadata
         self._block_size = block_size
         self._next = 0
@@ -32,7 +34,12 @@ class ProducerIds:
         async with self._reserving:
             if self._next < self._end:
                 return
-            first = self._metadata.image.next_producer_id
+            image = self._metadata.image
+            first, guard = image.next_producer_id, Guard(PRODUCER_IDS, image.revision_of(PRODUCER_IDS))
             end = first + self._block_size
-            await self._metadata.commit([ProducerIdsReserved(end)])
+            try:
+                await self._metadata.commit([ProducerIdsReserved(end)], [guard])
+            except GuardFailed:
+                # Another node took this block. The image shows by now where the next one begins.
+                return
             self._next, self._end = first, end

@@ -19,6 +19,7 @@ from goqueue.broker.stages import AfterAppend, HeldAt, HoldBack, PublishStage, R
 from goqueue.clock import Clock
 from goqueue.codec.batch import TRANSACTIONAL, BatchHeader, check_batch
 from goqueue.codec.batch_encode import stamped
+from goqueue.codec.frame import Flags
 from goqueue.errors import (
     GoQueueError,
     InternalTopic,
@@ -107,7 +108,7 @@ class PublishService:
             check_acks(acks, place.in_sync_replicas, place.config.min_insync_replicas)
         now_ms = self._clock.now_ms()
         header = header_of(batch)
-        check_limits(place.config, header, now_ms)
+        check_limits(place.config, header, batch, now_ms)
         if header[5] & TRANSACTIONAL:
             self._check_transactional(header)
         for stage in self._stages:
@@ -126,7 +127,9 @@ class PublishService:
         if not appended.duplicate:
             traffic = place.traffic
             traffic.bytes_in += len(batch)
-            traffic.messages_in += appended.last_offset - appended.base_offset + 1
+            count = appended.last_offset - appended.base_offset + 1
+            traffic.messages_in += count
+            _count_lanes(place, lane or NORMAL, appended, count, now_ms)
             for hook in self._after_append:
                 hook(place.topic_name, place.id, appended.base_offset, appended.last_offset)
         return Pending(appended, writer.reached(appended.last_offset + 1, acks) if acks else None)
@@ -181,6 +184,7 @@ class PublishService:
         if not appended.duplicate:
             place.traffic.bytes_in += len(rest.batch)
             place.traffic.messages_in += len(rest.records)
+            _count_lanes(place, lane, appended, len(rest.records), now_ms)
             for hook in self._after_append:
                 hook(place.topic_name, place.id, appended.base_offset, appended.last_offset)
         written = writer.reached(appended.last_offset + 1, acks) if acks else None
@@ -208,3 +212,15 @@ def _opened(place: Partition, batch: Buffer, now_ms: int) -> Buffer:
         check_batch(batch)
         return stamped(batch, now_ms)
     return batch
+
+
+def _count_lanes(place: Partition, lane: BatchLane, appended: Appended, count: int, now_ms: int) -> None:
+    """Count a batch by lane. One of several lanes was opened for the lane index, which says how many are of each."""
+    if not lane.flags & Flags.MIXED_LANES:
+        place.traffic.lanes_in[lane.priority] += count
+        place.enqueued.add(lane.priority, count, now_ms)
+        return
+    end = appended.last_offset + 1
+    for run in place.log.lane_runs(None, appended.base_offset, upper=end, runs_max=end - appended.base_offset).runs:
+        place.traffic.lanes_in[run.lane] += run.count
+        place.enqueued.add(run.lane, run.count, now_ms)

@@ -10,14 +10,14 @@ import msgspec
 from goqueue.broker.fetch import epoch_refusal
 from goqueue.broker.partitions import Partition, Partitions
 from goqueue.errors import InternalTopic, InvalidRequest, OffsetOutOfRange
-from goqueue.log.segment_names import LOG, file_name
+from goqueue.log.state.log_end import LogEnd, log_ends
 from goqueue.log.timestamps import TimestampOffset
 from goqueue.ports import Files
 from goqueue.records import Isolation
 
 if TYPE_CHECKING:
-    from goqueue.log.producer_state import ProducerInfo
-    from goqueue.metadata.local import LocalMetadata
+    from goqueue.log.state.producer_state import ProducerInfo
+    from goqueue.metadata.store import MetadataStore
 
 # A point in a log: a timestamp in milliseconds, or one of these. Values are Kafka's.
 OffsetSpec = int
@@ -65,18 +65,10 @@ class LogDir(msgspec.Struct, frozen=True):
         return self.usable_bytes + sum(one.size_bytes for one in self.partitions)
 
 
-class LogEnd(msgspec.Struct, frozen=True):
-    """Where an open log ends: so many bytes into its newest segment."""
-
-    directory: str
-    segment: str
-    size_bytes: int
-
-
 class PartitionQueries:
     """Answers about single partitions, and about the disk they lie on."""
 
-    def __init__(self, partitions: Partitions, metadata: LocalMetadata, *, files: Files, data_dir: str) -> None:
+    def __init__(self, partitions: Partitions, metadata: MetadataStore, *, files: Files, data_dir: str) -> None:
         self._partitions = partitions
         self._metadata = metadata
         self._files = files
@@ -115,6 +107,10 @@ class PartitionQueries:
         if spec < 0:
             raise InvalidRequest(f"{spec} is no timestamp and no known point in a log", field="timestamp")
         return log.offset_for_timestamp(spec, upper=upper)
+
+    def append_time_ms(self, topic: str, partition: int, offset: int) -> int:
+        """When the record at `offset` was stored; -1 if there is none."""
+        return self._partitions.get(topic, partition).log.append_time_ms(offset)
 
     async def delete_records(self, topic: str, partition: int, offset: int) -> int:
         """Forget all records below `offset` (-1: below the high watermark); returns the new log start."""
@@ -156,7 +152,7 @@ class PartitionQueries:
         sizes = tuple(
             PartitionSize(topic.name, topic.topic_id, partition, self._partitions.size_bytes(topic.name, partition))
             for topic in self._metadata.image.topics()
-            for partition in range(len(topic.partitions))
+            for partition in range(topic.partition_count)
         )
         return [LogDir(self._data_dir, self._files.free_bytes(), sizes)]
 
@@ -166,12 +162,7 @@ class PartitionQueries:
         Nothing is awaited in here, so no write comes in between: files cut there are what a kill at
         this instant would have left, which every start can cope with.
         """
-        logs = [self._metadata.log, *(place.log for place in self._partitions.all_open())]
-        return [
-            LogEnd(log.directory, file_name(log.segments[-1].base_offset, LOG), log.segments[-1].size_bytes)
-            for log in logs
-            if log.segments
-        ]
+        return self._metadata.log_ends() + log_ends(place.log for place in self._partitions.all_open())
 
     def _place(self, topic: str, partition: int, leader_epoch: int) -> Partition:
         place = self._partitions.get(topic, partition)

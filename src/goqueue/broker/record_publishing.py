@@ -177,7 +177,7 @@ class RecordPublishing:
             shares = [Share(partition, taken)]
         else:
             topic = self._partitions.topic(place.topic_name)
-            if sender.is_idempotent and len(topic.partitions) > 1 and any(records[at].key is None for at in taken):
+            if sender.is_idempotent and topic.partition_count > 1 and any(records[at].key is None for at in taken):
                 raise InvalidRequest(
                     "a producer with sequences must say which partition its records without a key go to: "
                     "a retry might go elsewhere",
@@ -186,7 +186,7 @@ class RecordPublishing:
             shares = place_records(
                 records,
                 taken,
-                partitions=len(topic.partitions),
+                partitions=topic.partition_count,
                 algorithm=place.config.partitioner,
                 turns=self._partitions.turns(topic),
             )

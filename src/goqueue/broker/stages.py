@@ -7,9 +7,11 @@ sees the batch closed. Stages run in the order in which the node lists them.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping, Sequence
+from errno import ENOSPC
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from goqueue.errors import DiskFull
+from goqueue.log.durability.write_failures import WriteObserver
 from goqueue.ports import Buffer, Files
 from goqueue.records import Record
 
@@ -79,10 +81,18 @@ class AfterAppend(Protocol):
 class DiskGuard:
     """Refuses writes while the disk is nearly full, so that there is room to clean up."""
 
-    def __init__(self, files: Files, *, free_bytes_min: int, check_interval_ms: int = 1000) -> None:
+    def __init__(
+        self,
+        files: Files,
+        *,
+        free_bytes_min: int,
+        check_interval_ms: int = 1000,
+        observer: WriteObserver | None = None,
+    ) -> None:
         self._files = files
         self._free_bytes_min = free_bytes_min
         self._check_interval_ms = check_interval_ms
+        self._observer = observer
         self._free_bytes = 0
         self._check_at_ms = 0
 
@@ -93,4 +103,7 @@ class DiskGuard:
             self._free_bytes = self._files.free_bytes()
             self._check_at_ms = now_ms + self._check_interval_ms
             if self._free_bytes < self._free_bytes_min:
+                if self._observer is not None:
+                    reason = f"{self._free_bytes} bytes are left, fewer than {self._free_bytes_min}"
+                    self._observer.failed(partition.log.directory, OSError(ENOSPC, reason))
                 raise DiskFull(partition.log.directory)

@@ -3,34 +3,39 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
 from goqueue.broker.partitions import Partitions
 from goqueue.clock import Clock, Rng
-from goqueue.config import BrokerConfig, LogConfig
+from goqueue.config import BrokerConfig, DeliveryConfig, LogConfig
 from goqueue.errors import (
+    GuardFailed,
     InternalTopic,
     InvalidPartitions,
     InvalidReplicaAssignment,
     InvalidReplicationFactor,
     InvalidRequest,
     InvalidTopicName,
+    TooBusy,
     TopicExists,
     TopicIdNotFound,
     TopicNotFound,
 )
 from goqueue.ids import is_internal, parse_new_topic_name, parse_topic_name, parse_user_topic_name
-from goqueue.metadata.image import (
-    PartitionAssignment,
+from goqueue.metadata.events import (
+    Assignment,
+    Event,
     PartitionsAdded,
     Topic,
     TopicConfigChanged,
     TopicCreated,
     TopicDeleted,
 )
-from goqueue.metadata.local import LocalMetadata
+from goqueue.metadata.keys import settings_key, topic_key
+from goqueue.metadata.store import Guard, MetadataStore
 from goqueue.metadata.topic_config import (
     ConfigEntry,
     TopicConfig,
@@ -38,7 +43,10 @@ from goqueue.metadata.topic_config import (
     canonical_name,
     describe,
     parse_topic_config,
+    warnings_of,
 )
+
+_log = logging.getLogger(__name__)
 
 # Named here because inside the service `list` is its method.
 Topics = list[Topic]
@@ -48,6 +56,9 @@ PARTITIONS_MAX = 10_000
 
 # Kafka's way to say "the broker's default".
 BROKER_DEFAULT = -1
+
+# Whoever is refused by a guard was overtaken by a change that succeeded, so this many had to come in between.
+ATTEMPTS_MAX = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +75,30 @@ class NewTopic:
     assignments: Mapping[int, Sequence[int]] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """What is to become of a topic (None: it is so already), worked out from what is under `key`.
+
+    `warn_about` holds settings that were given: those without an effect are told in the log.
+    """
+
+    topic: Topic
+    event: Event | None
+    key: str
+    warn_about: Mapping[str, str | None] = field(default_factory=dict)
+
+
 class TopicService:
     """The topics of the node, for everyone who asks."""
 
     def __init__(
         self,
-        metadata: LocalMetadata,
+        metadata: MetadataStore,
         partitions: Partitions,
         *,
         broker: BrokerConfig,
         log: LogConfig,
+        delivery: DeliveryConfig,
         clock: Clock,
         rng: Rng,
     ) -> None:
@@ -81,11 +106,10 @@ class TopicService:
         self._partitions = partitions
         self._broker = broker
         self._log = log
+        self._delivery = delivery
         self._clock = clock
         self._rng = rng
         self._creating: dict[str, asyncio.Task[Topic]] = {}
-        # A change is worked out from the topic as it is, so changes go one at a time.
-        self._changes = asyncio.Lock()
 
     def get(self, name: str) -> Topic:
         """The topic of that name, or TopicNotFound."""
@@ -109,26 +133,31 @@ class TopicService:
         """All topics by name, the broker's own included."""
         return self._metadata.image.topics()
 
+    def assignments(self, topic: Topic) -> tuple[Assignment, ...]:
+        """Where its partitions live, by number; empty once it is deleted."""
+        return self._metadata.image.assignments(topic.topic_id)
+
     def config(self, name: str) -> TopicConfig:
         """What the topic obeys."""
         return self._partitions.config(self.get(name))
 
     def describe_config(self, name: str) -> ConfigEntries:
         """Every setting of the topic, and where its value comes from."""
-        return describe(self.get(name).config, self._log)
+        return describe(self.get(name).config, self._log, self._delivery)
 
     async def create(self, new: NewTopic, *, validate_only: bool = False, internal: bool = False) -> Topic:
         """Make a topic, durably. With `validate_only`, only say what would become of it."""
         topic = self._planned(new, internal=internal)
         if not validate_only:
-            await self._metadata.commit([TopicCreated(topic)])
+            await self._metadata.commit([TopicCreated(topic, self._assignments(topic.partition_count))])
+            _tell_warnings(topic.name, topic.config)
         return self.find(topic.name) or topic
 
     async def delete(self, name: str) -> Topic:
         """Remove a topic and all its records; the name is free again at once. Returns what it was."""
-        async with self._changes:
-            topic = self._changeable(name)
-            await self._metadata.commit([TopicDeleted(name, topic.topic_id)])
+        topic = self._changeable(name)
+        # The event names the topic's id, so it never deletes a topic that was created under the name since.
+        await self._metadata.commit([TopicDeleted(name, topic.topic_id)])
         return topic
 
     async def add_partitions(
@@ -140,9 +169,10 @@ class TopicService:
         assignments: Sequence[Sequence[int]] | None = None,
     ) -> Topic:
         """Raise the number of partitions to `total`; `assignments` names the replicas of the new ones."""
-        async with self._changes:
+
+        def plan() -> _Change:
             topic = self._changeable(name)
-            first = len(topic.partitions)
+            first = topic.partition_count
             _check_growth(name, first, total)
             if assignments is not None:
                 if len(assignments) != total - first:
@@ -151,11 +181,10 @@ class TopicService:
                         field="assignments",
                     )
                 self._check_assignments(dict(enumerate(assignments)))
-            if not validate_only:
-                added = self._assignments(total - first)
-                await self._metadata.commit([PartitionsAdded(name, topic.topic_id, first, added)])
-                return self.get(name)
-            return topic
+            added = PartitionsAdded(name, topic.topic_id, first, self._assignments(total - first))
+            return _Change(topic, added, topic_key(name))
+
+        return await self._changed(plan, validate_only=validate_only)
 
     async def alter_config(
         self,
@@ -167,17 +196,18 @@ class TopicService:
         validate_only: bool = False,
     ) -> Topic:
         """Set settings, or with None put them back to the default; `replace` drops all that is not named."""
-        async with self._changes:
+
+        def plan() -> _Change:
             topic = self._changeable(name)
             config = {} if replace else dict(topic.config)
             for setting in [one for one, text in changes.items() if text is None]:
                 config.pop(canonical_name(setting), None)
             config |= canonical_config({one: text for one, text in changes.items() if text is not None})
             parse_topic_config(config, self._log)
-            if not validate_only and config != topic.config:
-                await self._metadata.commit([TopicConfigChanged(name, topic.topic_id, config)])
-                return self.get(name)
-            return topic
+            changed = TopicConfigChanged(name, topic.topic_id, config) if config != topic.config else None
+            return _Change(topic, changed, settings_key(topic.topic_id), warn_about=changes)
+
+        return await self._changed(plan, validate_only=validate_only)
 
     async def ensure(self, name: str) -> Topic:
         """The topic of that name, made with defaults if a client may do so by naming it."""
@@ -220,9 +250,24 @@ class TopicService:
         try:
             return await create()
         except TopicExists:
-            # Somebody's explicit create is written but not yet durable.
-            await self._metadata.settled()
+            # Somebody else was faster, and the store refuses only by what its image shows.
             return self.get(name)
+
+    async def _changed(self, plan: Callable[[], _Change], *, validate_only: bool) -> Topic:
+        """Commit a change under the guard that it was worked out from, anew each time that another came first."""
+        for _ in range(ATTEMPTS_MAX):
+            change = plan()
+            if validate_only or change.event is None:
+                return change.topic
+            guard = Guard(change.key, self._metadata.image.revision_of(change.key))
+            try:
+                await self._metadata.commit([change.event], [guard])
+            except GuardFailed:
+                continue
+            _tell_warnings(change.topic.name, change.warn_about)
+            # It may be deleted again by now; then this is what it was.
+            return self.find(change.topic.name) or change.topic
+        raise TooBusy(f"metadata changed {ATTEMPTS_MAX} times while the change was being made; nothing was changed")
 
     def _planned(self, new: NewTopic, *, internal: bool) -> Topic:
         name = parse_topic_name(new.name) if internal else parse_new_topic_name(new.name)
@@ -234,7 +279,7 @@ class TopicService:
         return Topic(
             name=name,
             topic_id=UUID(int=self._rng.getrandbits(128), version=4),
-            partitions=self._assignments(count),
+            partition_count=count,
             replication_factor=1,
             config=config,
             internal=internal,
@@ -276,15 +321,20 @@ class TopicService:
                     field="assignments",
                 )
 
-    def _assignments(self, count: int) -> tuple[PartitionAssignment, ...]:
+    def _assignments(self, count: int) -> tuple[Assignment, ...]:
         node = self._broker.node_id
-        return (PartitionAssignment(leader=node, leader_epoch=0, replicas=(node,), isr=(node,)),) * count
+        return (Assignment(leader=node, leader_epoch=0, replicas=(node,), isr=(node,)),) * count
 
     def _changeable(self, name: str) -> Topic:
         topic = self.get(name)
         if topic.internal or is_internal(name):
             raise InternalTopic(name)
         return topic
+
+
+def _tell_warnings(topic: str, given: Mapping[str, str | None]) -> None:
+    for warning in warnings_of(given):
+        _log.warning("topic %s: %s", topic, warning)
 
 
 def _check_growth(name: str, current: int, total: int) -> None:

@@ -7,14 +7,18 @@ from __future__ import annotations
 
 from collections import Counter
 
+from goqueue.records import Priority
+
 
 class TopicTraffic:
     """The counters of one topic."""
 
-    __slots__ = ("bytes_in", "bytes_out", "failures", "messages_in", "messages_out")
+    __slots__ = ("bytes_in", "bytes_out", "failures", "lanes_in", "messages_in", "messages_out")
 
     def __init__(self) -> None:
         self.messages_in = 0
+        # Of these, by lane.
+        self.lanes_in = [0] * len(Priority)
         self.bytes_in = 0
         self.messages_out = 0
         self.bytes_out = 0

@@ -21,6 +21,7 @@ import goqueue
 from goqueue.cli.output import Format, show
 from goqueue.cli.session import REFUSED, ContextName, Output, Server, fail, with_client
 from goqueue.client import Client
+from goqueue.client.options import AcksName
 from goqueue.client.producer import Producer
 
 _TOPIC = "goqueue-bench"
@@ -36,7 +37,7 @@ def bench(
     messages: Annotated[int, typer.Option("--messages", "-n", help="Messages to send and read back.", min=1)] = 100_000,
     size: Annotated[int, typer.Option("--size", help="Bytes of each value.", min=8)] = 100,
     partitions: Annotated[int, typer.Option("--partitions", "-p", help="Partitions of the topic.", min=1)] = 3,
-    acks: Annotated[str, typer.Option("--acks", help="none, leader or all.")] = "leader",
+    acks: Annotated[AcksName, typer.Option("--acks", help="none, leader or all.")] = "leader",
     keep: Annotated[bool, typer.Option("--keep", help="Leave the topic there afterwards.")] = False,
     output: Output = Format.table,
     server: Server = None,
@@ -82,7 +83,9 @@ def peers(call: typer.Context) -> None:
     raise typer.Exit(done.returncode)
 
 
-async def _measure(client: Client, topic: str, messages: int, size: int, partitions: int, acks: str) -> dict[str, Any]:
+async def _measure(
+    client: Client, topic: str, messages: int, size: int, partitions: int, acks: AcksName
+) -> dict[str, Any]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, disable=not sys.stderr.isatty(), transient=True) as bar:
         task = bar.add_task("produce", total=messages)

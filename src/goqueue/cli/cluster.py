@@ -52,6 +52,8 @@ def health(output: Output = Format.table, server: Server = None, context: Contex
         try:
             return await client.get("/readyz")
         except RequestRefused as refused:
+            if isinstance(refused.answer, dict) and "status" in refused.answer:
+                return refused.answer
             return {"status": "unavailable", "checks": [{"name": "readyz", "ok": False, "problem": str(refused)}]}
 
     found = with_client(look, server, context)

@@ -7,13 +7,14 @@ import sys
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
-from goqueue.cli.session import REFUSED, USAGE, ContextName, Server, fail, with_client
+from goqueue.cli.session import REFUSED, USAGE, ContextName, Server, TopicName, fail, with_client
 from goqueue.cli.times import time_ms
 from goqueue.client import Client, Message
+from goqueue.client.options import OffsetReset
 from goqueue.client.transport import quoted
 
 _READ = 1000
@@ -27,8 +28,16 @@ class Shape(StrEnum):
     full = "full"
 
 
+class Order(StrEnum):
+    """In which order the messages of a partition come."""
+
+    offset = "offset"
+    priority = "priority"
+    fair = "fair"
+
+
 def consume(
-    topic: str,
+    topic: TopicName,
     partition: Annotated[int | None, typer.Option("--partition", "-p", help="One partition; all without it.")] = None,
     offset: Annotated[int | None, typer.Option("--offset", help="Begin at this offset of --partition.")] = None,
     limit: Annotated[int | None, typer.Option("--limit", "-n", help="Stop after so many messages.")] = None,
@@ -47,6 +56,9 @@ def consume(
     group: Annotated[
         str | None, typer.Option("--group", "-g", help="Read as a member of this group and commit.")
     ] = None,
+    order: Annotated[
+        Order, typer.Option("--order", help="Of --partition: by offset, by priority, or fair (rounds by lane weights).")
+    ] = Order.offset,
     shape: Annotated[Shape, typer.Option("--format", help="value, json (one object a line) or full.")] = Shape.value,
     server: Server = None,
     context: ContextName = None,
@@ -59,6 +71,12 @@ def consume(
         raise fail("--offset counts within one partition: give --partition too", USAGE)
     if group is not None and (partition is not None or offset is not None or from_time or to_time):
         raise fail("a group has positions of its own: use 'goqueue group reset-offsets' to move them", USAGE)
+    if order is not Order.offset and (partition is None or group is not None or follow or from_latest or to_time):
+        raise fail(
+            f"--order {order} reads what one partition holds now: give --partition, and no --group, "
+            "--follow, --from-latest or --to-time",
+            USAGE,
+        )
     start_ms = time_ms(from_time, "--from-time")
     end_ms = time_ms(to_time, "--to-time")
 
@@ -67,6 +85,8 @@ def consume(
             messages = _as_member(client, topic, group, latest=from_latest, follow=follow or from_latest, limit=limit)
         elif follow or from_latest:
             messages = _tail(client, topic, partition, offset, start_ms, end_ms, latest=from_latest, limit=limit)
+        elif partition is not None and order is not Order.offset:
+            messages = _by_lane(client, topic, partition, order, offset, start_ms, limit)
         else:
             messages = _once(client, topic, partition, offset, start_ms, end_ms, limit)
         async for message in messages:
@@ -100,6 +120,34 @@ async def _once(
                 break
             left -= 1
             yield message
+
+
+async def _by_lane(
+    client: Client,
+    topic: str,
+    partition: int,
+    order: Order,
+    offset: int | None,
+    start_ms: int | None,
+    limit: int | None,
+) -> AsyncIterator[Message]:
+    """What the partition holds, lane by lane or in rounds, until a read moves no lane on."""
+    if start_ms is not None:
+        offset = await client.offset_at(topic, partition, start_ms)
+    way: Literal["priority", "fair"] = "fair" if order is Order.fair else "priority"
+    left = limit if limit is not None else sys.maxsize
+    offsets: dict[str, int] | None = None
+    start: int | Literal["earliest"] = "earliest" if offset is None else offset
+    while left > 0:
+        messages, following = await client.read_lanes(
+            topic, partition, order=way, offset=start, offsets=offsets, limit=min(left, _READ)
+        )
+        for message in messages:
+            yield message
+        left -= len(messages)
+        if following == offsets:
+            return
+        offsets = following
 
 
 def _check_place(topic: str, rows: list[dict[str, Any]], partition: int, offset: int | None) -> None:
@@ -153,11 +201,15 @@ async def _as_member(
     client: Client, topic: str, group: str, *, latest: bool, follow: bool, limit: int | None
 ) -> AsyncIterator[Message]:
     """As a member: what the group has not read yet. Without --follow, until a poll brings nothing."""
-    reset = "latest" if latest else "earliest"
+    reset: OffsetReset = "latest" if latest else "earliest"
     left = limit if limit is not None else sys.maxsize
-    async with client.consumer(group, [topic], client_id="goqueue-cli", auto_offset_reset=reset) as consumer:
+    # To follow is to wait for a broker that is restarted; whoever does not follow wants an answer.
+    patience = None if follow else 0
+    async with client.consumer(
+        group, [topic], client_id="goqueue-cli", auto_offset_reset=reset, reconnect_max=patience
+    ) as consumer:
         while left > 0:
-            messages = await consumer.poll(limit=min(left, _READ), timeout_ms=2_000)
+            messages = await consumer.poll(limit=min(left, _READ), timeout=2)
             if not messages and not follow and consumer.assignment:
                 return
             for message in messages:

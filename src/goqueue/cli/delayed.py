@@ -11,8 +11,8 @@ from goqueue.cli.session import USAGE, ContextName, Output, Server, fail, with_c
 
 app = typer.Typer(help="Look at delayed messages, cancel them, or let them come at another time.", no_args_is_help=True)
 
-_COLUMNS = ["partition", "offset", "deliver_at", "time_remaining", "state"]
-Slot = Annotated[str, typer.Argument(help="The slot as produce and list show it: partition/offset.")]
+_COLUMNS = ["slot", "deliver_at", "time_remaining", "state"]
+Slot = Annotated[str, typer.Argument(help="The slot as produce and list show it, such as 2/17.")]
 
 
 @app.command("list")
@@ -39,8 +39,8 @@ def show_one(
     topic: str, slot: Slot, output: Output = Format.table, server: Server = None, context: ContextName = None
 ) -> None:
     """Show a delayed message with its value."""
-    partition, offset = _slot(slot)
-    show(with_client(lambda client: client.delayed.get(topic, partition, offset), server, context), output)
+    _check_slot(slot)
+    show(with_client(lambda client: client.delayed.get(topic, slot), server, context), output)
 
 
 @app.command()
@@ -48,8 +48,8 @@ def cancel(
     topic: str, slot: Slot, output: Output = Format.table, server: Server = None, context: ContextName = None
 ) -> None:
     """Cancel a delayed message: it never comes."""
-    partition, offset = _slot(slot)
-    done = with_client(lambda client: client.delayed.cancel(topic, partition, offset), server, context)
+    _check_slot(slot)
+    done = with_client(lambda client: client.delayed.cancel(topic, slot), server, context)
     tell(f"cancelled {topic} slot {slot}", done, output)
 
 
@@ -64,11 +64,11 @@ def reschedule(
     context: ContextName = None,
 ) -> None:
     """Deliver a message at another time."""
-    partition, offset = _slot(slot)
+    _check_slot(slot)
     if (delay is None) == (deliver_at is None):
         raise fail("say either --delay or --deliver-at", USAGE)
     moved = with_client(
-        lambda client: client.delayed.reschedule(topic, partition, offset, delay=delay, deliver_at=deliver_at),
+        lambda client: client.delayed.reschedule(topic, slot, delay=delay, deliver_at=deliver_at),
         server,
         context,
     )
@@ -80,8 +80,8 @@ def now(
     topic: str, slot: Slot, output: Output = Format.table, server: Server = None, context: ContextName = None
 ) -> None:
     """Deliver a message without waiting any longer."""
-    partition, offset = _slot(slot)
-    done = with_client(lambda client: client.delayed.now(topic, partition, offset), server, context)
+    _check_slot(slot)
+    done = with_client(lambda client: client.delayed.now(topic, slot), server, context)
     tell(f"{topic} slot {slot} comes now", done, output)
 
 
@@ -91,8 +91,7 @@ def stats(output: Output = Format.table, server: Server = None, context: Context
     show(with_client(lambda client: client.delayed.stats(), server, context), output)
 
 
-def _slot(text: str) -> tuple[int, int]:
+def _check_slot(text: str) -> None:
     partition, slash, offset = text.partition("/")
     if not (slash and partition.isdigit() and offset.isdigit()):
-        raise fail(f"{text!r} is not a slot: write it as partition/offset, such as 2/17", USAGE)
-    return int(partition), int(offset)
+        raise fail(f"{text!r} is not a slot: write it as produce and list show it, such as 2/17", USAGE)

@@ -94,8 +94,8 @@ async def _look(tour: Tour, client: Client) -> None:
 async def _share(tour: Tour, client: Client) -> None:
     await tour.step("Share the work between two members of a group", f"goqueue consume {TOPIC} --group billing")
     async with (
-        client.consumer("billing", [TOPIC], client_id="first", poll_wait_ms=200) as first,
-        client.consumer("billing", [TOPIC], client_id="second", poll_wait_ms=200) as second,
+        client.consumer("billing", [TOPIC], client_id="first", poll_wait="200ms") as first,
+        client.consumer("billing", [TOPIC], client_id="second", poll_wait="200ms") as second,
     ):
         await _until_shared(first, second)
         for name, consumer in (("first", first), ("second", second)):
@@ -104,7 +104,7 @@ async def _share(tour: Tour, client: Client) -> None:
         seen = 0
         while seen < len(CUSTOMERS):
             for name, consumer in (("first", first), ("second", second)):
-                for message in await consumer.poll(timeout_ms=200):
+                for message in await consumer.poll(timeout="200ms"):
                     seen += 1
                     tour.line(f"{name} member got {message.text}")
     offsets = await client.group_offsets("billing")
@@ -124,10 +124,10 @@ async def _replay(tour: Tour, client: Client) -> None:
     )
     for change in (await client.reset_offsets("billing", topic=TOPIC, to="earliest"))["changes"]:
         tour.line(f"partition {change['partition']}: {change['from']} -> {change['to']}")
-    async with client.consumer("billing", [TOPIC], poll_wait_ms=200) as consumer:
+    async with client.consumer("billing", [TOPIC], poll_wait="200ms") as consumer:
         again: list[Message] = []
         while len(again) < len(CUSTOMERS):
-            again += await consumer.poll(timeout_ms=500)
+            again += await consumer.poll(timeout="500ms")
     tour.line(f"{len(again)} messages came a second time: nothing is gone just because it was read")
 
 
@@ -143,7 +143,7 @@ async def _queue(tour: Tour, client: Client) -> None:
             for message in await queue.receive(limit=1):
                 done += 1
                 if message.priority == "critical":
-                    await queue.reject(message, reason="no such customer")
+                    await queue.reject(message, error="no such customer")
                     tour.line(f"{message.text} is critical, so it came early; it can never succeed: rejected")
                 else:
                     await queue.ack(message)
@@ -153,8 +153,5 @@ async def _queue(tour: Tour, client: Client) -> None:
         while not (letters := (await client.dead_letters(TOPIC))["letters"]):  # noqa: ASYNC110 - it moves by itself
             await asyncio.sleep(0.05)
         tour.line(f"{letters[0]['message']['value']} lies in {TOPIC}.dlq: {letters[0].get('error')}")
-        job = await client.redrive(TOPIC)
-        while job["state"] == "running":
-            await asyncio.sleep(0.05)
-            job = await client.get(f"/topics/{TOPIC}/dlq/redrive")
-    tour.line(f"{job['redriven']} sent back, with its history as headers")
+        redriven = await (await client.redrive(TOPIC)).wait()
+    tour.line(f"{redriven.redriven} sent back, with its history as headers")

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from goqueue.cli.output import Format, show
-from goqueue.cli.session import REFUSED, USAGE, ContextName, Output, Server, confirmed, fail, with_client
+from goqueue.cli.session import REFUSED, USAGE, ContextName, Output, Server, TopicName, confirmed, fail, with_client
 from goqueue.cli.times import time_ms
 from goqueue.client import Client
 from goqueue.client.transport import quoted
@@ -20,7 +20,14 @@ app = typer.Typer(help="Look at dead letters, send them back, delete them.", no_
 _COLUMNS = ["partition", "offset", "died", "reason", "error", "group", "deliveries", "from", "key", "value"]
 _SHOWN_CHARS = 60
 
-Reason = Annotated[str | None, typer.Option("--reason", help="Only those that died for this.", show_default=False)]
+Reason = Annotated[
+    str | None,
+    typer.Option(
+        "--reason",
+        help="Only those with this code: rejected, retries_exhausted, visibility_timeout or unreadable.",
+        show_default=False,
+    ),
+]
 Group = Annotated[str | None, typer.Option("--group", "-g", help="Only those of this group.", show_default=False)]
 Key = Annotated[str | None, typer.Option("--key", "-k", help="Only those with this key.", show_default=False)]
 HeaderOption = Annotated[
@@ -32,7 +39,7 @@ Until = Annotated[str | None, typer.Option("--until", help="Only those that died
 
 @app.command("list")
 def list_letters(
-    topic: str,
+    topic: TopicName,
     reason: Reason = None,
     group: Group = None,
     key: Key = None,
@@ -55,7 +62,7 @@ def list_letters(
 
 @app.command()
 def peek(
-    topic: str,
+    topic: TopicName,
     partition: Annotated[int, typer.Option("--partition", "-p", help="The partition it lies in.")] = 0,
     offset: Annotated[int | None, typer.Option("--offset", help="Its offset there; the oldest without it.")] = None,
     output: Output = Format.table,
@@ -83,7 +90,7 @@ def peek(
 
 @app.command()
 def redrive(
-    topic: str,
+    topic: TopicName,
     reason: Reason = None,
     group: Group = None,
     key: Key = None,
@@ -91,6 +98,9 @@ def redrive(
     since: Since = None,
     until: Until = None,
     to: Annotated[str | None, typer.Option("--to", help="Another topic to send them to.", show_default=False)] = None,
+    all_groups: Annotated[
+        bool, typer.Option("--all-groups", help="To every group of the topic, not only the one each died in.")
+    ] = False,
     set_header: Annotated[
         list[str] | None, typer.Option("--set-header", help="Set a header as name=value; may be repeated.")
     ] = None,
@@ -104,11 +114,11 @@ def redrive(
     server: Server = None,
     context: ContextName = None,
 ) -> None:
-    """Send dead letters back to their topic; what was sent once is not sent again."""
+    """Send dead letters back to the group they died in; what was sent once is not sent again."""
     request: dict[str, Any] = _filters(reason, group, key, header, since, until)
     if headers := {**_headers(set_header), **dict.fromkeys(drop_header or ())}:
         request["headers"] = headers
-    chosen = {"to": to, "limit": limit, "per_second": rate}
+    chosen = {"to": to, "all_groups": all_groups or None, "limit": limit, "per_second": rate}
     request |= {name: value for name, value in chosen.items() if value is not None}
     done = with_client(lambda client: _redrive(client, topic, {**request, "dry_run": dry_run}), server, context)
     if output is not Format.table:
@@ -123,7 +133,7 @@ def redrive(
 
 @app.command()
 def purge(
-    topic: str,
+    topic: TopicName,
     force: Annotated[bool, typer.Option("--force", "-f", help="Do not ask.")] = False,
     output: Output = Format.table,
     server: Server = None,
@@ -156,7 +166,7 @@ async def _redrive(client: Client, topic: str, request: dict[str, Any]) -> dict[
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    begun = await client.redrive(topic, **request)
+    begun: dict[str, Any] = await client.redrive(topic, **request)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, disable=not sys.stderr.isatty(), transient=True, console=Console(stderr=True)) as bar:
         task = bar.add_task(f"dead letters of {topic}", total=begun["total"])

@@ -1,4 +1,4 @@
-"""The commands `goqueue group list|describe|offsets|reset-offsets|delete`."""
+"""The commands `goqueue group list|describe|offsets|reset-offsets|evict|delete`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,14 @@ _OFFSET_COLUMNS = ["topic", "partition", "committed", "end", "lag", "lag_seconds
 
 
 @app.command("list")
-def list_groups(output: Output = Format.table, server: Server = None, context: ContextName = None) -> None:
+def list_groups(
+    internal: Annotated[bool, typer.Option("--internal", help="Show the broker's own groups too.")] = False,
+    output: Output = Format.table,
+    server: Server = None,
+    context: ContextName = None,
+) -> None:
     """List groups."""
-    rows = with_client(lambda client: client.groups(), server, context)
+    rows = with_client(lambda client: client.groups(internal=internal), server, context)
     show(rows, output, ["id", "mode", "state", "protocol", "members", "generation", "topics"])
 
 
@@ -37,7 +42,9 @@ def describe(group: str, output: Output = Format.table, server: Server = None, c
         {
             "id": member["id"],
             "client_id": member.get("client_id"),
-            "host": member.get("host"),
+            "host": member.get("tags", {}).get("host") or member.get("host"),
+            "process": member.get("tags", {}).get("pid"),
+            "client": member.get("tags", {}).get("client"),
             "partitions": [f"{p['topic']}-{p['partition']}" for p in member.get("assigned_partitions", ())],
         }
         for member in found["members"]
@@ -105,6 +112,19 @@ def reset_offsets(
     show(reply["changes"] if output is Format.table else reply, output)
     if dry_run and output is Format.table:
         typer.echo("nothing was changed: this was a dry run")
+
+
+@app.command()
+def evict(
+    group: str,
+    member: Annotated[str, typer.Argument(help="The member's id, as `group describe` shows it.")],
+    output: Output = Format.table,
+    server: Server = None,
+    context: ContextName = None,
+) -> None:
+    """Take a member out of its group at once; one that still runs joins again."""
+    with_client(lambda client: client.evict(group, member), server, context)
+    tell(f"evicted {member} from group {group}", {"evicted": True, "group": group, "member": member}, output)
 
 
 @app.command()

@@ -53,8 +53,8 @@ def verify(
     output: Output = Format.table,
 ) -> None:
     """Read a backup whole and compute every checksum and hash again."""
+    from goqueue.backup.store import BackupStore
     from goqueue.pipeline.backup import job
-    from goqueue.pipeline.backup.manifest import BackupStore
 
     def work(spark: Any, progress: ShowProgress) -> Report:
         return job.verify(spark, backups, name, show=progress)

@@ -36,7 +36,11 @@ def run_job(
 
     `check` comes first: what can be refused is refused before Spark starts.
     """
+    from goqueue.pipeline.places import local_path
+
     try:
+        if report_to is not None:
+            local_path(report_to, "--report")
         check()
         if without_spark:
             report = work(None, lambda _done, _total: None)

@@ -33,12 +33,12 @@ from goqueue.cli.log_rows import (
 from goqueue.cli.output import Format, show
 from goqueue.cli.session import REFUSED, USAGE, Output, fail
 from goqueue.errors import GoQueueError
-from goqueue.log.repair import Repair, repair_partition
-from goqueue.log.segment_names import LOG, file_name
-from goqueue.log.verify import PartitionReport, segment_bases, verify_partition, walk_segment
+from goqueue.log.inspection.repair import Repair, repair_partition
+from goqueue.log.inspection.verify import PartitionReport, segment_bases, verify_partition, walk_segment
+from goqueue.log.segment.file_names import LOG, file_name
 
 if TYPE_CHECKING:
-    from goqueue.node.os_files import OsFiles
+    from goqueue.node.disk.os_files import OsFiles
 
 app = typer.Typer(help="Look at, check and mend the files of a stopped broker.", no_args_is_help=True)
 
@@ -79,6 +79,8 @@ def inspect(
             if output is Format.table:
                 rows = [row | {"damage": len(row["damage"]) or None} for row in rows]
             show(rows, output, SEGMENT_COLUMNS)
+            for missing in (one for _, report in reports for one in report.missing):
+                typer.echo(f"damaged: {damage_line(missing)}", err=True)
 
 
 @app.command()
@@ -165,7 +167,7 @@ def _stopped_broker(given: Path | None, named: Path | None) -> Iterator[OsFiles]
     from goqueue.broker.partition_files import LOGS
     from goqueue.metadata.local import DIRECTORY as METADATA
     from goqueue.node.claims import LOCK_FILE
-    from goqueue.node.os_files import OsFiles
+    from goqueue.node.disk.os_files import OsFiles
 
     data_dir = given or named
     if data_dir is None or (named is not None and named != data_dir):

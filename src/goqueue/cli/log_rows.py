@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from goqueue.codec.compression import Codec
 from goqueue.codec.frame import Flags
-from goqueue.log.repair import Cut, Repair
-from goqueue.log.verify import Damage, PartitionReport, SegmentReport, SoundFrame
+from goqueue.log.inspection.repair import Cut, Repair
+from goqueue.log.inspection.verify import Damage, PartitionReport, SegmentReport, SoundFrame
 from goqueue.records import Priority
 
 SEGMENT_COLUMNS = [
@@ -134,6 +134,8 @@ def damage_row(damage: Damage) -> dict[str, Any]:
 
 def damage_line(damage: Damage) -> str:
     """The same in one line."""
+    if not damage.size_bytes:
+        return f"{damage.file}, at byte {damage.position}: {damage.reason}; {damage.offsets}"
     end = damage.position + damage.size_bytes
     return f"{damage.file}, bytes {damage.position} to {end} ({damage.size_bytes:,}): {damage.reason}; {damage.offsets}"
 

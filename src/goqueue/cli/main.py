@@ -6,6 +6,7 @@ and `--help` is written from the table alone.
 
 from __future__ import annotations
 
+import io
 import sys
 from importlib import import_module
 from typing import Annotated, Any
@@ -23,10 +24,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "queue": ("goqueue.cli.queue:app", "Take messages with receipts, and settle them."),
     "dlq": ("goqueue.cli.dlq:app", "Look at dead letters, send them back, delete them."),
     "delayed": ("goqueue.cli.delayed:app", "Look at delayed messages, cancel or move them."),
+    "worker": ("goqueue.cli.worker:worker", "Run the tasks of an application."),
     "schedule": ("goqueue.cli.schedule:app", "Messages that come again and again."),
     "transactions": ("goqueue.cli.transactions:app", "Look at transactions, and abort those that hang."),
     "prepared": ("goqueue.cli.prepared:app", "Look at prepared transactions, and abort an epoch."),
     "pipeline": ("goqueue.cli.pipeline:app", "Declare, check, test and run pipelines on Spark."),
+    "backup": ("goqueue.cli.backup:app", "Take, verify, list and restore backups; needs no Spark."),
     "jobs": ("goqueue.cli.jobs:app", "Bulk work on Spark: backup, restore and more."),
     "cluster": ("goqueue.cli.cluster:app", "Look at the nodes."),
     "health": ("goqueue.cli.cluster:health", "Ask a broker whether it can serve."),
@@ -34,7 +37,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "log": ("goqueue.cli.log:app", "Look at, check and mend the files of a stopped broker."),
     "demo": ("goqueue.cli.demo:demo", "A one-minute tour on a temporary broker."),
     "bench": ("goqueue.cli.bench:app", "Measure a broker, and verify every message; compare it with others."),
-    "version": ("goqueue.cli.version:version", "Show the version."),
+    "version": ("goqueue.cli.version:version", "Show the versions of this program and of the broker."),
 }
 
 _COMPLETION = {"install_completion", "show_completion"}
@@ -95,9 +98,9 @@ app = typer.Typer(
 
 def _show_version(is_wanted: bool) -> None:
     if is_wanted:
-        from goqueue.cli.version import version
+        from goqueue.cli.version import client_line
 
-        version()
+        typer.echo(client_line())
         raise typer.Exit
 
 
@@ -110,14 +113,18 @@ def goqueue(
     """GoQueue: one log, read as a Kafka stream or as a queue."""
 
 
-# Packages of extras, each with the extra that brings it.
-EXTRAS = dict.fromkeys(("pyspark", "pyarrow", "numpy", "pandas", "sqlglot", "xxhash"), "spark")
+# Packages of extras as they are imported (protobuf is `google`), each with the extra that brings it.
+EXTRAS = dict.fromkeys(("pyspark", "pyarrow", "numpy", "pandas", "sqlglot", "google"), "spark")
 
 
 def main() -> None:
     """Run the command line; what we refuse is one message and exit code 2."""
     from goqueue.errors import ConfigError, GoQueueError
 
+    for stream in (sys.stdout, sys.stderr):
+        # What is shown is other people's bytes: those that are not text are escaped, and never a traceback.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         app()
     except GoQueueError as error:

@@ -38,7 +38,8 @@ def show(data: Any, output: Format, columns: Sequence[str] | None = None, *, tit
     if output is Format.json:
         print(json.dumps(data, indent=2, ensure_ascii=False))
     elif output is Format.yaml:
-        print(yaml.safe_dump(data, sort_keys=False, allow_unicode=True), end="")
+        # By way of JSON, because the dumper takes plain mappings only.
+        print(yaml.safe_dump(json.loads(json.dumps(data)), sort_keys=False, allow_unicode=True), end="")
     elif isinstance(data, list):
         _rows(data, columns, title)
     else:
@@ -60,6 +61,8 @@ def _rows(rows: list[dict[str, Any]], columns: Sequence[str] | None, title: str 
         return
     table = Table(*[name.replace("_", " ").upper() for name in names], title=title, box=None, pad_edge=False)
     for column, name in zip(table.columns, names, strict=True):
+        # A name that is cut off cannot be used.
+        column.overflow = "fold"
         if all(isinstance(row.get(name), int | float) for row in rows):
             column.justify = "right"
     for row in rows:
@@ -69,6 +72,8 @@ def _rows(rows: list[dict[str, Any]], columns: Sequence[str] | None, title: str 
 
 def _pairs(data: dict[str, Any]) -> None:
     table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(overflow="fold")
+    table.add_column(overflow="fold")
     for name, value in data.items():
         table.add_row(name.replace("_", " "), _cell(value))
     console().print(table)

@@ -87,8 +87,13 @@ def graph(
 ) -> None:
     """Draw a pipeline as SVG."""
     from goqueue.pipeline.declared.graph import draw
+    from goqueue.pipeline.places import local_path
 
     svg = draw(_loaded(file))
+    try:
+        to = None if to is None else local_path(to, "--to")
+    except GoQueueError as refused:
+        raise refuse(refused) from None
     if to is None:
         typer.echo(svg)
         return
@@ -172,6 +177,8 @@ def status(file: File, output: Output = Format.table) -> None:
         return
     sinks = found.pop("sinks", [])
     show(found, output)
+    if found["state"] == "crashed":
+        typer.echo("It was killed before it could end. Run it again: it goes on from its checkpoint.", err=True)
     show(sinks, output, ["sink", "active", "batch", "rows_written", "rows_per_second", "batch_ms", "lag", "restarts"])
 
 
@@ -232,7 +239,7 @@ def _refused(invalid: ConfigError) -> typer.Exit:
 
 def _submit_line(pipeline: Pipeline, file: Path, master: str) -> str:
     from goqueue.pipeline.declared import main
-    from goqueue.pipeline.session import SETTINGS
+    from goqueue.pipeline.spark.session import SETTINGS
 
     settings = {**SETTINGS, **pipeline.settings}
     options = " \\\n  ".join(f"--conf '{name}={value}'" for name, value in settings.items())

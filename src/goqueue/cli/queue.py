@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from goqueue.cli.consume import row_of
 from goqueue.cli.output import Format, show
-from goqueue.cli.session import REFUSED, USAGE, ContextName, Output, Server, fail, with_client
+from goqueue.cli.session import REFUSED, USAGE, ContextName, Output, Server, TopicName, fail, with_client
 from goqueue.client import Client, QueueMessage, Settled
 
 app = typer.Typer(help="Take messages with receipts, and settle them.", no_args_is_help=True)
@@ -20,7 +20,7 @@ Group = Annotated[str, typer.Option("--group", "-g", help="The group that is to 
 
 @app.command()
 def receive(
-    topic: str,
+    topic: TopicName,
     group: Group = "default",
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many messages.")] = 1,
     wait: Annotated[str, typer.Option("--wait", help="Wait so long for the first, such as 20s.")] = "0s",
@@ -38,10 +38,15 @@ def receive(
 
     async def work(client: Client) -> list[QueueMessage]:
         queue = client.queue(
-            topic, group=group, client_id="goqueue-cli", visibility_ms=visibility_ms, auto_extend=False
+            topic,
+            group=group,
+            client_id="goqueue-cli",
+            visibility=None if visibility_ms is None else visibility_ms / 1000,
+            auto_extend=False,
+            reconnect_max=0,
         )
         async with queue:
-            messages = await queue.receive(limit=limit, wait_ms=wait_ms)
+            messages = await queue.receive(limit=limit, wait=wait_ms / 1000)
             if ack and messages:
                 await queue.ack(*messages)
         return messages
@@ -81,14 +86,16 @@ def nack(
     delay: Annotated[
         str | None, typer.Option("--delay", "-d", help="Come again after this, such as 30s.", show_default=False)
     ] = None,
-    reason: Annotated[str, typer.Option("--reason", "-r", help="Why it failed.")] = "",
+    error: Annotated[
+        str, typer.Option("--error", "--reason", "-r", help="What went wrong; a dead letter shows it.")
+    ] = "",
     durable: Durable = False,
     output: Output = Format.table,
     server: Server = None,
     context: ContextName = None,
 ) -> None:
     """Messages failed and are to come again."""
-    fields: dict[str, Any] = {"durable": durable, "reason": reason}
+    fields: dict[str, Any] = {"durable": durable, "error": error}
     if delay is not None:
         fields["delay"] = delay
     _settle("nack", receipts, fields, output, server, context)
@@ -97,14 +104,14 @@ def nack(
 @app.command()
 def reject(
     receipts: Receipts,
-    reason: Annotated[str, typer.Option("--reason", "-r", help="Why it can never succeed.")],
+    error: Annotated[str, typer.Option("--error", "--reason", "-r", help="What is wrong; the dead letter shows it.")],
     durable: Durable = False,
     output: Output = Format.table,
     server: Server = None,
     context: ContextName = None,
 ) -> None:
     """Messages can never succeed: they go to the dead letters."""
-    _settle("reject", receipts, {"durable": durable, "reason": reason}, output, server, context)
+    _settle("reject", receipts, {"durable": durable, "error": error}, output, server, context)
 
 
 @app.command()
@@ -184,7 +191,7 @@ def policy(
 
 
 def _settle(
-    action: str,
+    action: Literal["ack", "nack", "reject", "visibility"],
     receipts: list[str],
     fields: dict[str, Any],
     output: Format,
@@ -192,7 +199,7 @@ def _settle(
     context: str | None,
 ) -> None:
     """Settle, show every receipt's fate, and end with exit code 1 if one was refused."""
-    results = with_client(lambda client: client.settle(action, receipts, **fields), server, context)
+    results = with_client(lambda client: client.settle(action, receipts, fields), server, context)
     if output is not Format.table:
         show([_result(one) for one in results], output)
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -27,7 +27,8 @@ def create(
     ] = None,
     partition: Annotated[int | None, typer.Option("--partition", "-p", help="The partition.")] = None,
     missed: Annotated[
-        str, typer.Option("--missed", help="Runs while the broker was down: once (one for all), all, or skip.")
+        Literal["once", "all", "skip"],
+        typer.Option("--missed", help="Runs while the broker was down: once (one for all), all, or skip."),
     ] = "once",
     output: Output = Format.table,
     server: Server = None,

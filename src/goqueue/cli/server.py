@@ -42,8 +42,8 @@ def server(
     # All that a start makes stays, so the collector would look through it for nothing. It is
     # switched on again when the broker serves.
     gc.disable()
+    from goqueue.node.config.load_config import load
     from goqueue.node.lifecycle import run
-    from goqueue.node.load_config import load
 
     named = {
         "broker.data_dir": data_dir,

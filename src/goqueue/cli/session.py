@@ -36,6 +36,33 @@ Output = Annotated[Format, typer.Option("--output", "-o", help="table, json or y
 REFUSED, USAGE, UNREACHABLE, INTERRUPTED = 1, 2, 3, 130
 
 
+# Shells ask for names while somebody waits for the tab key.
+_COMPLETION_S_MAX = 1
+
+
+def complete_topics(incomplete: str) -> list[str]:
+    """Topic names that begin so, for a shell; none where no broker answers."""
+    from goqueue.client import RetryPolicy, connect
+
+    async def names() -> list[str]:
+        chosen = contexts.resolve()
+        async with connect(
+            chosen.server,
+            timeout=_COMPLETION_S_MAX,
+            api_key=chosen.api_key,
+            retry=RetryPolicy(attempts_max=1),
+        ) as client:
+            return [one.name for one in await client.topics() if one.name.startswith(incomplete)]
+
+    try:
+        return asyncio.run(names())
+    except (GoQueueError, OSError):
+        return []
+
+
+TopicName = Annotated[str, typer.Argument(help="The topic's name.", autocompletion=complete_topics)]
+
+
 def with_client(work: Callable[[Client], Awaitable[T]], server: str | None, context: str | None) -> T:
     """Run `work` with a client for the broker that the options mean; errors become one line and an exit code."""
     # Not above: many commands talk to nobody, and the client's imports take longer than they do.
@@ -43,7 +70,7 @@ def with_client(work: Callable[[Client], Awaitable[T]], server: str | None, cont
 
     async def run() -> T:
         chosen = contexts.resolve(server, context)
-        async with connect(chosen.server, timeout_ms=chosen.timeout_s * 1000, api_key=chosen.api_key) as client:
+        async with connect(chosen.server, timeout=chosen.timeout_s, api_key=chosen.api_key) as client:
             return await work(client)
 
     try:
@@ -60,11 +87,11 @@ def with_client(work: Callable[[Client], Awaitable[T]], server: str | None, cont
 
 def refuse(error: GoQueueError) -> typer.Exit:
     """Say what went wrong; raise what this returns, which has the exit code of that kind of error."""
-    from goqueue.client import BrokerUnreachable
+    from goqueue.client import BrokerUnreachable, InvalidArgument
 
     if isinstance(error, BrokerUnreachable):
         return fail(error, UNREACHABLE)
-    return fail(error, USAGE if isinstance(error, ConfigError) else REFUSED)
+    return fail(error, USAGE if isinstance(error, ConfigError | InvalidArgument) else REFUSED)
 
 
 def fail(error: GoQueueError | str, code: int) -> typer.Exit:

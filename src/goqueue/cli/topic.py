@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from goqueue.cli.output import Format, show, tell
-from goqueue.cli.session import USAGE, ContextName, Output, Server, confirmed, fail, with_client
+from goqueue.cli.session import USAGE, ContextName, Output, Server, TopicName, confirmed, fail, with_client
 from goqueue.client import Client
 from goqueue.client.transport import quoted
 
@@ -56,7 +56,9 @@ def create(
 
 
 @app.command()
-def describe(name: str, output: Output = Format.table, server: Server = None, context: ContextName = None) -> None:
+def describe(
+    name: TopicName, output: Output = Format.table, server: Server = None, context: ContextName = None
+) -> None:
     """Show a topic's settings, sizes and offsets."""
 
     async def look(client: Client) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -89,7 +91,7 @@ def describe(name: str, output: Output = Format.table, server: Server = None, co
 
 @app.command()
 def alter(
-    name: str,
+    name: TopicName,
     partitions: Annotated[
         int | None, typer.Option("--partitions", "-p", help="New number of partitions; it can only rise.")
     ] = None,
@@ -112,7 +114,7 @@ def alter(
 
 @app.command()
 def delete(
-    name: str,
+    name: TopicName,
     force: Annotated[bool, typer.Option("--force", "-f", help="Do not ask.")] = False,
     output: Output = Format.table,
     server: Server = None,

@@ -2,27 +2,86 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self, Unpack
+from weakref import WeakSet
 
 import msgspec
 
-from goqueue.client.consumer import Consumer, ConsumerOptions
+from goqueue.client.connecting import open_transport
+from goqueue.client.consumer import Consumer
 from goqueue.client.delayed import DelayedMessages, Schedules
-from goqueue.client.producer import Producer, ProducerOptions
-from goqueue.client.queue_consumer import QueueConsumer, QueueOptions
+from goqueue.client.durations import Duration, ms_of, or_ms, without_ms
+from goqueue.client.errors import ClientError, SendFailed, TopicExists, TopicNotFound
+from goqueue.client.options import (
+    CONSUMER_SYNONYMS,
+    PRODUCER_SYNONYMS,
+    QUEUE_SYNONYMS,
+    ConsumerFields,
+    ConsumerOptions,
+    ProducerFields,
+    ProducerOptions,
+    QueueFields,
+    QueueOptions,
+)
+from goqueue.client.producer import Producer
+from goqueue.client.queue_consumer import QueueConsumer
 from goqueue.client.queue_source import GroupSource, TopicSource
+from goqueue.client.replies import (
+    DeadLetters,
+    Group,
+    GroupOffsets,
+    GroupPolicy,
+    GroupSummary,
+    Purged,
+    Redrive,
+    RedriveState,
+    Reset,
+    Topic,
+    TopicSummary,
+)
+from goqueue.client.requests import LetterFields, PolicyFields, RedriveFields, ResetFields, TailFields, text_params
 from goqueue.client.retry import RetryPolicy
 from goqueue.client.transport import Transport, quoted
-from goqueue.client.types import Message, ReadReply, Settled, SettleReply, WireMessage, decode_message
+from goqueue.client.types import LaneReadReply, Message, ReadReply, Settled, SettleReply, WireMessage, decode_message
 
 Row = dict[str, Any]
+_REDRIVE_POLL_S = 0.2
+_CREATED_POLL_S, _CREATED_POLLS_MAX = 0.05, 100
+_log = logging.getLogger("goqueue.client")
 
 
-def connect(server: str = "http://127.0.0.1:8080", **options: Any) -> Client:
-    """A client for the broker at `server`. Nothing is sent before the first call."""
-    return Client(Transport(server, **options))
+def connect(
+    server: str | Sequence[str] | None = None,
+    *,
+    context: str | None = None,
+    timeout: Duration | None = None,
+    api_key: str | None = None,
+    retry: RetryPolicy | None = None,
+    connections_max: int = 100,
+    timeout_ms: int | None = None,
+) -> Client:
+    """A client for the broker at `server`, or at the first of several addresses that answers.
+
+        async with connect("http://127.0.0.1:8080") as client:
+            print(await client.topics())
+
+    Without an address the environment (GOQUEUE_SERVER, GOQUEUE_API_KEY, GOQUEUE_TIMEOUT) and the contexts of the
+    command line decide. Nothing is sent before the first call.
+    """
+    return Client(
+        open_transport(
+            server,
+            context=context,
+            timeout=or_ms(timeout, timeout_ms, "timeout", "timeout_ms"),
+            api_key=api_key,
+            retry=retry,
+            connections_max=connections_max,
+        )
+    )
 
 
 class Client:
@@ -30,48 +89,115 @@ class Client:
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
+        self._producers: WeakSet[Producer] = WeakSet()
+        self._consumers: WeakSet[Consumer | QueueConsumer] = WeakSet()
         self.delayed = DelayedMessages(transport)
         self.schedules = Schedules(transport)
 
     # --- producing and consuming -------------------------------------------------------
 
-    def producer(self, **options: Any) -> Producer:
-        """A producer; options are those of `ProducerOptions`."""
-        return Producer(self._transport, ProducerOptions(**options))
+    def producer(self, **options: Unpack[ProducerFields]) -> Producer:
+        """A producer; options are those of `ProducerOptions`.
 
-    def consumer(self, group: str, topics: Iterable[str], **options: Any) -> Consumer:
-        """A member of `group`; options are those of `ConsumerOptions`."""
-        return Consumer(self._transport, group, topics, ConsumerOptions(**options))
+        async with client.producer(acks="all", linger="20ms") as producer:
+            await producer.send("orders", "hello")
+        """
+        self._transport.check_open()
+        producer = Producer(self._transport, ProducerOptions(**without_ms(options, **PRODUCER_SYNONYMS)))
+        self._producers.add(producer)
+        return producer
 
-    def queue(self, topic: str, *, group: str = "default", **options: Any) -> QueueConsumer:
-        """A queue over one topic, without joining anything; options are those of `QueueOptions`."""
-        chosen = QueueOptions(**options)
+    def consumer(self, group: str, topics: Iterable[str], **options: Unpack[ConsumerFields]) -> Consumer:
+        """A member of `group`; options are those of `ConsumerOptions`.
+
+        async with client.consumer("billing", ["orders"]) as consumer:
+            async for message in consumer:
+                print(message.text)
+        """
+        self._transport.check_open()
+        chosen = ConsumerOptions(**without_ms(options, **CONSUMER_SYNONYMS))
+        consumer = Consumer(self._transport, group, topics, chosen)
+        self._consumers.add(consumer)
+        return consumer
+
+    def queue(self, topic: str, *, group: str = "default", **options: Unpack[QueueFields]) -> QueueConsumer:
+        """A queue over one topic, without joining anything; options are those of `QueueOptions`.
+
+        async with client.queue("orders", group="workers", visibility="1m") as queue:
+            async for message in queue:
+                await queue.ack(message)
+        """
+        self._transport.check_open()
+        chosen = QueueOptions(**without_ms(options, **QUEUE_SYNONYMS))
         source = TopicSource(self._transport, topic, group, chosen.client_id)
-        return QueueConsumer(self._transport, source, chosen)
+        queue = QueueConsumer(self._transport, source, chosen)
+        self._consumers.add(queue)
+        return queue
 
-    def queue_consumer(self, group: str, topics: Iterable[str], **options: Any) -> QueueConsumer:
-        """A member of the queue group `group`; options are those of `QueueOptions`."""
+    def queue_consumer(self, group: str, topics: Iterable[str], **options: Unpack[QueueFields]) -> QueueConsumer:
+        """A member of the queue group `group`; options are those of `QueueOptions`.
+
+        async with client.queue_consumer("workers", ["orders", "refunds"]) as queue:
+            await queue.run(handle)
+        """
+        self._transport.check_open()
         if isinstance(topics, str):
             raise TypeError(f"topics is the string {topics!r}: give a list of names, such as [{topics!r}]")
-        chosen = QueueOptions(**options)
+        chosen = QueueOptions(**without_ms(options, **QUEUE_SYNONYMS))
         given = {"sharing": chosen.sharing, "key_ordered": chosen.key_ordered}
         kind = {name: one for name, one in given.items() if one is not None}
         source = GroupSource(self._transport, group, list(topics), chosen.client_id, kind)
-        return QueueConsumer(self._transport, source, chosen)
+        queue = QueueConsumer(self._transport, source, chosen)
+        self._consumers.add(queue)
+        return queue
 
     async def read(
-        self, topic: str, partition: int, *, offset: int | str = "earliest", limit: int = 100, wait_ms: int = 0
+        self,
+        topic: str,
+        partition: int,
+        *,
+        offset: int | Literal["earliest", "latest"] = "earliest",
+        limit: int = 100,
+        wait: Duration | None = None,
+        wait_ms: int | None = None,
     ) -> tuple[list[Message], int]:
-        """Read without a group or state: messages, and the offset to read on from."""
+        """Read without a group or state: messages, and the offset to read on from.
+
+        messages, following = await client.read("orders", 0, offset=100, wait="1s")
+        """
+        wait = or_ms(wait, wait_ms, "wait", "wait_ms")
+        held_ms = 0 if wait is None else ms_of(wait, "wait")
         start = {"offset": str(offset)} if isinstance(offset, int) else {"from": offset}
         reply = await self._transport.call(
             "GET",
             f"/topics/{quoted(topic)}/partitions/{partition}/messages",
             ReadReply,
-            params={**start, "limit": str(limit), "wait": f"{wait_ms}ms"},
-            wait_ms=wait_ms,
+            params={**start, "limit": str(limit), "wait": f"{held_ms}ms"},
+            wait_ms=held_ms,
         )
         return [decode_message(wire) for wire in reply.messages], reply.next_offset
+
+    async def read_lanes(
+        self,
+        topic: str,
+        partition: int,
+        *,
+        order: Literal["priority", "fair"] = "priority",
+        offset: int | Literal["earliest", "latest"] = "earliest",
+        offsets: Mapping[str, int] | None = None,
+        limit: int = 100,
+    ) -> tuple[list[Message], dict[str, int]]:
+        """Read by priority, without a group or state: messages, and by lane the offsets to read on from.
+
+        messages, following = await client.read_lanes("orders", 0, order="fair")
+        more, following = await client.read_lanes("orders", 0, order="fair", offsets=following)
+        """
+        start = {"offset": str(offset)} if isinstance(offset, int) else {"from": offset}
+        if offsets:
+            start = {"offsets": ",".join(f"{lane}:{at}" for lane, at in offsets.items())}
+        path = f"/topics/{quoted(topic)}/partitions/{partition}/messages/{order}"
+        reply = await self._transport.call("GET", path, LaneReadReply, params={**start, "limit": str(limit)})
+        return [decode_message(wire) for wire in reply.messages], reply.next_offsets
 
     async def offset_at(self, topic: str, partition: int, timestamp_ms: int) -> int:
         """The offset of the first message at or after a time; the end when there is none."""
@@ -83,41 +209,56 @@ class Client:
         )
         return int(reply["offset"])
 
-    async def tail(self, topic: str, **params: str) -> AsyncIterator[Message]:
+    async def tail(self, topic: str, **params: Unpack[TailFields]) -> AsyncIterator[Message]:
         """Follow a topic as it grows; `params` are the streaming route's."""
-        async for line in self._transport.lines(
-            f"/topics/{quoted(topic)}/messages/stream", {"format": "ndjson", **params}
-        ):
+        given = {"format": "ndjson", **text_params(params)}
+        async for line in self._transport.lines(f"/topics/{quoted(topic)}/messages/stream", given):
             yield decode_message(msgspec.json.decode(line, type=WireMessage))
 
     # --- topics ------------------------------------------------------------------------
 
     async def create_topic(
-        self, name: str, *, partitions: int | None = None, config: Mapping[str, str] | None = None
-    ) -> Row:
-        """Create a topic."""
+        self,
+        name: str,
+        *,
+        partitions: int | None = None,
+        config: Mapping[str, str] | None = None,
+        exist_ok: bool = False,
+    ) -> Topic:
+        """Create a topic. Where it exists, that is `TopicExists`, or what it is now with `exist_ok`.
+
+        topic = await client.create_topic("orders", partitions=3, exist_ok=True)
+        """
         body: Row = {"name": name, "config": dict(config or {})}
         if partitions is not None:
             body["num_partitions"] = partitions
-        return await self._call("POST", "/topics", body)
+        try:
+            return Topic(await self._call("POST", "/topics", body))
+        except TopicExists:
+            if not exist_ok:
+                raise
+        return await self._topic_soon(name)
 
-    async def topics(self, *, internal: bool = False) -> list[Row]:
+    async def topics(self, *, internal: bool = False) -> list[TopicSummary]:
         """Name, partitions and kind of every topic."""
         reply = await self._call("GET", "/topics", params={"internal": str(internal).lower()})
-        return list(reply["details"])
+        return [TopicSummary(one) for one in reply["details"]]
 
-    async def topic(self, name: str) -> Row:
-        """One topic: its settings, sizes and offsets."""
-        return await self._call("GET", f"/topics/{quoted(name)}")
+    async def topic(self, name: str) -> Topic:
+        """One topic: its settings, sizes and offsets.
+
+        print((await client.topic("orders")).partitions)
+        """
+        return Topic(await self._call("GET", f"/topics/{quoted(name)}"))
 
     async def alter_topic(
         self, name: str, *, partitions: int | None = None, config: Mapping[str, str | None] | None = None
-    ) -> Row:
+    ) -> Topic:
         """Change settings (None takes an override away) or add partitions."""
         body: Row = {"config": dict(config or {})}
         if partitions is not None:
             body["num_partitions"] = partitions
-        return await self._call("PATCH", f"/topics/{quoted(name)}", body)
+        return Topic(await self._call("PATCH", f"/topics/{quoted(name)}", body))
 
     async def delete_topic(self, name: str) -> None:
         """Delete a topic and all in it."""
@@ -125,21 +266,29 @@ class Client:
 
     # --- groups ------------------------------------------------------------------------
 
-    async def groups(self) -> list[Row]:
-        """Every group with its state."""
-        return list((await self._call("GET", "/groups"))["groups"])
+    async def groups(self, *, internal: bool = False) -> list[GroupSummary]:
+        """Every group with its state; with `internal`, the broker's own too."""
+        reply = await self._call("GET", "/groups", params={"internal": str(internal).lower()})
+        return [GroupSummary(one) for one in reply["groups"]]
 
-    async def group(self, group: str) -> Row:
+    async def group(self, group: str) -> Group:
         """One group: members, assignments, offsets, lag."""
-        return await self._call("GET", f"/groups/{quoted(group)}")
+        return Group(await self._call("GET", f"/groups/{quoted(group)}"))
 
-    async def group_offsets(self, group: str) -> Row:
+    async def group_offsets(self, group: str) -> GroupOffsets:
         """Committed offsets and lag by topic and partition."""
-        return await self._call("GET", f"/groups/{quoted(group)}/offsets")
+        return GroupOffsets(await self._call("GET", f"/groups/{quoted(group)}/offsets"))
 
-    async def reset_offsets(self, group: str, **request: Any) -> Row:
-        """Move an inactive group's offsets; fields are the reset route's (`topic`, `to`, `dry_run`, ...)."""
-        return await self._call("POST", f"/groups/{quoted(group)}/offsets/reset", request)
+    async def reset_offsets(self, group: str, **request: Unpack[ResetFields]) -> Reset:
+        """Move an inactive group's offsets.
+
+        await client.reset_offsets("billing", topic="orders", to="earliest", dry_run=True)
+        """
+        return Reset(await self._call("POST", f"/groups/{quoted(group)}/offsets/reset", dict(request)))
+
+    async def evict(self, group: str, member_id: str) -> None:
+        """Take a member out of its group at once; its partitions and messages go to the others."""
+        await self._call("DELETE", f"/groups/{quoted(group)}/members/{quoted(member_id)}")
 
     async def delete_group(self, group: str) -> None:
         """Forget a group that has no members."""
@@ -147,43 +296,68 @@ class Client:
 
     # --- queues ------------------------------------------------------------------------
 
-    async def settle(self, action: str, receipts: Sequence[str], **fields: Any) -> list[Settled]:
-        """Settle receipts by their text: `action` is ack, nack, reject or visibility, `fields` are the route's."""
-        body = {"receipts": list(receipts), **fields}
+    async def settle(
+        self,
+        action: Literal["ack", "nack", "reject", "visibility"],
+        receipts: Sequence[str],
+        fields: Mapping[str, Any] | None = None,
+    ) -> list[Settled]:
+        """Settle receipts by their text; `fields` are those of the action's route, such as `error`."""
+        body = {"receipts": list(receipts), **(fields or {})}
         reply = await self._transport.call("POST", f"/messages/{action}", SettleReply, body=body, repeatable=True)
         return reply.results
 
-    async def policy(self, group: str, *, topic: str | None = None) -> Row:
+    async def policy(self, group: str, *, topic: str | None = None) -> GroupPolicy:
         """How a queue group's messages are delivered, of one topic or of any."""
-        return await self._call("GET", f"/groups/{quoted(group)}/policy", params={"topic": topic} if topic else None)
+        params = {"topic": topic} if topic else None
+        return GroupPolicy(await self._call("GET", f"/groups/{quoted(group)}/policy", params=params))
 
-    async def alter_policy(self, group: str, **changes: Any) -> Row:
-        """Change a queue group's policy; None takes an override away."""
-        return await self._call("PATCH", f"/groups/{quoted(group)}/policy", changes)
+    async def alter_policy(self, group: str, **changes: Unpack[PolicyFields]) -> GroupPolicy:
+        """Change a queue group's policy; None takes an override away.
+
+        await client.alter_policy("workers", visibility_ms=60_000, retries_max=5)
+        """
+        return GroupPolicy(await self._call("PATCH", f"/groups/{quoted(group)}/policy", dict(changes)))
 
     async def reliability_stats(self, topic: str | None = None) -> Row:
         """Leases, settlements, retries and dead letters since the broker was started, of one topic or of all."""
-        return await self._call("GET", "/reliability/stats", params=_text_params({"topic": topic}))
+        return await self._call("GET", "/reliability/stats", params=text_params({"topic": topic}))
 
     async def priority_stats(self, topic: str | None = None) -> Row:
         """What waits in the lanes, of one topic or of all, and how they are served."""
-        return await self._call("GET", "/priority/stats", params=_text_params({"topic": topic}))
+        return await self._call("GET", "/priority/stats", params=text_params({"topic": topic}))
 
-    async def dead_letters(self, topic: str, **params: Any) -> Row:
-        """Dead letters of a topic; `params` are the route's filters, `limit` and `cursor`."""
-        return await self._call("GET", f"/topics/{quoted(topic)}/dlq", params=_text_params(params))
+    async def dead_letters(self, topic: str, **params: Unpack[LetterFields]) -> DeadLetters:
+        """Dead letters of a topic, filtered; with `cursor`, the page after.
 
-    async def redrive(self, topic: str, **request: Any) -> Row:
-        """Send dead letters back to their topic; fields are the redrive route's (`reason`, `limit`, `dry_run`, ...)."""
-        return await self._call("POST", f"/topics/{quoted(topic)}/dlq/redrive", request)
+        for letter in (await client.dead_letters("orders", group="billing")).letters:
+            print(letter.reason, letter.error)
+        """
+        return DeadLetters(await self._call("GET", f"/topics/{quoted(topic)}/dlq", params=text_params(params)))
 
-    async def cancel_redrive(self, topic: str) -> Row:
+    async def redrive(self, topic: str, **request: Unpack[RedriveFields]) -> Redrive:
+        """Send dead letters back, each to the group in which it died; `wait()` on what this returns waits for the end.
+
+        `all_groups=True` sends them to every group of their topic, `to="topic"` to every group of another one.
+
+        done = await (await client.redrive("orders", reason="visibility_timeout")).wait()
+        """
+        path = f"/topics/{quoted(topic)}/dlq/redrive"
+
+        async def wait() -> RedriveState:
+            while not (state := RedriveState(await self._call("GET", path))).is_over:  # noqa: ASYNC110 - it is elsewhere
+                await asyncio.sleep(_REDRIVE_POLL_S)
+            return state
+
+        return Redrive(await self._call("POST", path, dict(request)), wait)
+
+    async def cancel_redrive(self, topic: str) -> RedriveState:
         """Stop a redrive; what it has sent stays sent."""
-        return await self._call("DELETE", f"/topics/{quoted(topic)}/dlq/redrive")
+        return RedriveState(await self._call("DELETE", f"/topics/{quoted(topic)}/dlq/redrive"))
 
-    async def purge_dead_letters(self, topic: str) -> Row:
+    async def purge_dead_letters(self, topic: str) -> Purged:
         """Delete all dead letters of a topic."""
-        return await self._call("DELETE", f"/topics/{quoted(topic)}/dlq")
+        return Purged(await self._call("DELETE", f"/topics/{quoted(topic)}/dlq"))
 
     # --- the broker itself -------------------------------------------------------------
 
@@ -216,8 +390,21 @@ class Client:
         return await self._call("GET", path, params=params)
 
     async def close(self) -> None:
-        """Close the pooled connections. A second close does no harm."""
+        """Close producers, consumers and connections; raises `SendFailed` as a producer's `close` does."""
+        failed: SendFailed | None = None
+        for producer in list(self._producers):
+            try:
+                await producer.close()
+            except SendFailed as problem:
+                failed = failed or problem
+        for consumer in list(self._consumers):
+            try:
+                await consumer.close()
+            except ClientError as problem:
+                _log.warning("%s was not closed properly: %s", consumer, problem)
         await self._transport.close()
+        if failed is not None:
+            raise failed
 
     async def __aenter__(self) -> Self:
         return self
@@ -225,18 +412,23 @@ class Client:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.close()
+        try:
+            await self.close()
+        except SendFailed as failed:
+            if error is None:
+                raise
+            error.add_note(f"while the client was closed: {failed}")
+
+    async def _topic_soon(self, name: str) -> Topic:
+        """A topic that another client may be creating at this moment: its name is taken before it can be read."""
+        for _ in range(_CREATED_POLLS_MAX):
+            try:
+                return await self.topic(name)
+            except TopicNotFound:
+                await asyncio.sleep(_CREATED_POLL_S)
+        return await self.topic(name)
 
     async def _call(
         self, method: str, path: str, body: Row | None = None, params: Mapping[str, str] | None = None
     ) -> Row:
         return await self._transport.call(method, path, dict[str, Any], body=body, params=params)
-
-
-def _text_params(params: Mapping[str, Any]) -> dict[str, str]:
-    return {
-        name: str(one).lower() if isinstance(one, bool) else str(one) for name, one in params.items() if one is not None
-    }
-
-
-__all__ = ["Client", "Message", "RetryPolicy", "connect"]

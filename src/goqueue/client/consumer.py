@@ -1,42 +1,36 @@
 """A consumer: a member of a group that reads its partitions and remembers how far it came.
 
-The consumer owns its positions. A message counts as processed when the next one is asked
+    async with client.consumer("billing", ["orders"]) as consumer:
+        async for message in consumer:
+            print(message.text)
+
+It goes on when the broker is restarted, for as long as it runs. The consumer
+owns its positions. A message counts as processed when the next one is asked
 for, and only processed messages are committed, so a crash repeats and never skips.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+import logging
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
 from goqueue.client.background import end_task
+from goqueue.client.durations import Duration, ms_of, or_ms, seconds_of
 from goqueue.client.errors import ClientError, ConsumerClosed, RequestRefused
 from goqueue.client.heart import Heart
 from goqueue.client.membership import Changes, Membership
+from goqueue.client.options import ConsumerOptions, RebalanceCallback
 from goqueue.client.positions import Positions
+from goqueue.client.reconnect import PASSING, Reconnect
 from goqueue.client.transport import Transport, quoted
 from goqueue.client.types import Message, PollReply, decode_message
 from goqueue.records import TopicPartition
 
-RebalanceCallback = Callable[[frozenset[TopicPartition]], Awaitable[None] | None]
-
-
-@dataclass(frozen=True, slots=True)
-class ConsumerOptions:
-    """How a consumer reads and commits."""
-
-    client_id: str = "python"
-    auto_commit: bool = True
-    auto_commit_interval_ms: int = 5_000
-    auto_offset_reset: str = "earliest"
-    poll_records_max: int = 1_000
-    poll_wait_ms: int = 1_000
-    on_assigned: RebalanceCallback | None = None
-    on_revoked: RebalanceCallback | None = None
+_log = logging.getLogger("goqueue.client")
 
 
 class Consumer:
@@ -53,7 +47,16 @@ class Consumer:
         self._member = Membership(transport, group, self._options.client_id, list(topics), kind={"mode": "stream"})
         self._positions = Positions()
         self._paused: set[TopicPartition] = set()
-        self._heart = Heart(self._member, joined=self._joined, changed=self._apply)
+        self._poll_wait_ms = ms_of(self._options.poll_wait, "poll_wait")
+        self._heart = Heart(
+            self._member,
+            joined=self._joined,
+            changed=self._apply,
+            poll_interval_s=seconds_of(self._options.poll_interval_max, "poll_interval_max"),
+        )
+        limit = self._options.reconnect_max
+        limit_s = None if limit is None else seconds_of(limit, "reconnect_max")
+        self._reconnect = Reconnect(str(self._member), limit_s)
         self._committer: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -80,6 +83,14 @@ class Consumer:
         with suppress(RequestRefused):
             await self._member.leave()
 
+    @property
+    def closed(self) -> bool:
+        """Whether the consumer has left its group."""
+        return self._closed
+
+    def __str__(self) -> str:
+        return str(self._member)
+
     async def __aenter__(self) -> Self:
         await self.start()
         return self
@@ -94,24 +105,45 @@ class Consumer:
     def __aiter__(self) -> AsyncIterator[Message]:
         return self._iterate()
 
-    async def poll(self, *, limit: int | None = None, timeout_ms: int | None = None) -> list[Message]:
-        """Up to `limit` messages; empty when none came in time. What was returned before counts as processed."""
+    async def poll(
+        self,
+        *,
+        limit: int | None = None,
+        timeout: Duration | None = None,  # noqa: ASYNC109 - the broker waits, and we for it
+        timeout_ms: int | None = None,
+    ) -> list[Message]:
+        """Up to `limit` messages; empty when none came in time. What was returned before counts as processed.
+
+        for message in await consumer.poll(limit=10, timeout="500ms"):
+            print(message.text)
+        """
+        timeout = or_ms(timeout, timeout_ms, "timeout", "timeout_ms")
         self._positions.settle()
         if not self._positions:
-            await self._fill(self._options.poll_wait_ms if timeout_ms is None else timeout_ms)
+            await self._fill(self._poll_wait_ms if timeout is None else ms_of(timeout, "timeout"))
         return self._positions.hand_out(limit or self._options.poll_records_max)
 
     async def _iterate(self) -> AsyncIterator[Message]:
         while not self._closed:
             if not self._positions:
                 self._positions.settle()
-                await self._fill(self._options.poll_wait_ms)
+                await self._fill(self._poll_wait_ms)
             for message in self._positions.hand_out(1):
                 yield message
 
     async def _fill(self, timeout_ms: int) -> None:
         if self._closed:
-            raise ConsumerClosed("the consumer is closed")
+            raise ConsumerClosed("the consumer is closed: open another one with client.consumer()")
+        self._transport.check_open()
+        with self._heart.polling():
+            try:
+                await self._heart.come_back()
+                await self._fetch(timeout_ms)
+                self._reconnect.works()
+            except PASSING as problem:
+                await self._reconnect.lost(problem)
+
+    async def _fetch(self, timeout_ms: int) -> None:
         wanted = self._member.owned - self._paused
         if not wanted:
             # Nothing is ours yet: the next heartbeat will tell.
@@ -130,6 +162,8 @@ class Consumer:
             reply = await self._transport.call(
                 "POST", f"/groups/{quoted(self._group)}/poll", PollReply, body=body, repeatable=True, wait_ms=timeout_ms
             )
+        except PASSING:
+            raise
         except RequestRefused as refused:
             await self._heart.recover(refused)
             return
@@ -148,6 +182,7 @@ class Consumer:
 
     async def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
         """Store how far we are: what was processed, or the offsets given (of the next message to read)."""
+        self._transport.check_open()
         if offsets is None:
             offsets = self._positions.to_commit()
         if not offsets:
@@ -205,6 +240,11 @@ class Consumer:
         self._paused.difference_update(partitions)
 
     @property
+    def missing_topics(self) -> tuple[str, ...]:
+        """Topics that we subscribed to and that did not exist when we joined; they are read once they exist."""
+        return self._member.missing_topics
+
+    @property
     def assignment(self) -> frozenset[TopicPartition]:
         """The partitions that are ours now."""
         return self._member.owned
@@ -227,6 +267,10 @@ class Consumer:
         await _call(self._options.on_assigned, changes.assigned)
 
     async def _apply(self, changes: Changes) -> None:
+        if changes.deleted:
+            # Nothing can be committed there, and in a topic made again under the name we begin anew.
+            self._positions.forget(changes.deleted)
+            await _call(self._options.on_revoked, changes.deleted)
         if changes.revoked:
             # The next owner begins at our commit, so commit before letting go.
             if self._options.auto_commit:
@@ -239,10 +283,16 @@ class Consumer:
             await _call(self._options.on_assigned, changes.assigned)
 
     async def _commit_now_and_then(self) -> None:
+        interval_s = seconds_of(self._options.auto_commit_interval, "auto_commit_interval")
         while True:
-            await asyncio.sleep(self._options.auto_commit_interval_ms / 1000)
-            with suppress(ClientError):
+            await asyncio.sleep(interval_s)
+            try:
                 await self.commit()
+            except PASSING:
+                # What was processed is committed when the broker is back.
+                continue
+            except ClientError as problem:
+                _log.warning("%s could not commit: %s", self._member, problem)
 
 
 async def _call(callback: RebalanceCallback | None, partitions: frozenset[TopicPartition]) -> None:

@@ -33,9 +33,14 @@ class HeldMessages:
         for message in messages:
             self._held[message.receipt] = _Held(message, now_ms, now_ms + visibility_ms)
 
-    def settled(self, receipt: str) -> None:
-        """This one needs nothing more from us."""
-        self._held.pop(receipt, None)
+    def settled(self, receipt: str) -> int | None:
+        """This one needs nothing more from us; returns when its time ends, if it was held."""
+        held = self._held.pop(receipt, None)
+        return None if held is None else held.deadline_ms
+
+    def lost(self, now_ms: int) -> list[QueueMessage]:
+        """Those whose time has run out."""
+        return [held.message for held in self._held.values() if held.deadline_ms <= now_ms]
 
     def due(self, now_ms: int, *, ahead_ms: int) -> list[QueueMessage]:
         """Those whose time ends within `ahead_ms`; one that was held too long is left to its fate."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from goqueue.client.identity import tags
 from goqueue.client.transport import Transport, quoted
 from goqueue.records import TopicPartition
 
@@ -20,6 +21,11 @@ class Changes:
 
     revoked: frozenset[TopicPartition] = frozenset()
     assigned: frozenset[TopicPartition] = frozenset()
+    # Gone or begun anew with their topics: positions reached in them mean nothing now.
+    deleted: frozenset[TopicPartition] = frozenset()
+
+    def __bool__(self) -> bool:
+        return bool(self.revoked or self.assigned or self.deleted)
 
 
 class Membership:
@@ -32,6 +38,7 @@ class Membership:
         self, transport: Transport, group: str, client_id: str, topics: list[str], *, kind: Mapping[str, Any]
     ) -> None:
         self._transport = transport
+        self._group = group
         self._path = f"/groups/{quoted(group)}"
         self._client_id = client_id
         self._topics = topics
@@ -40,6 +47,12 @@ class Membership:
         self.generation = -1
         self.heartbeat_ms = 3_000
         self.owned: frozenset[TopicPartition] = frozenset()
+        # Topics that we named and that do not exist.
+        self.missing_topics: tuple[str, ...] = ()
+        self._topic_ids: dict[str, str] = {}
+
+    def __str__(self) -> str:
+        return f"consumer {self._client_id} of group {self._group!r}"
 
     async def join(self) -> Changes:
         """Enter the group, again if need be. What we owned before is no longer ours."""
@@ -47,27 +60,31 @@ class Membership:
             "POST",
             f"{self._path}/join/cooperative",
             dict[str, Any],
-            body={"client_id": self._client_id, "topics": self._topics, **self._kind},
+            body={"client_id": self._client_id, "tags": tags(), "topics": self._topics, **self._kind},
             # A repeated join leaves a member behind that never beats; its session ends by itself.
             repeatable=True,
         )
         # Somebody else may have read on in the meantime, so even what comes back to us is new.
         before, self.owned = self.owned, _partitions(reply["partitions"])
         self.member_id, self.generation = reply["member_id"], reply["generation"]
+        self.missing_topics = tuple(reply.get("missing_topics", ()))
+        self._topic_ids = reply.get("topic_ids", {})
         self.heartbeat_ms = reply.get("heartbeat_interval_ms", self.heartbeat_ms)
         return Changes(before, self.owned)
 
     async def heartbeat(self) -> Changes:
         """Say that we live, and hear what the coordinator wants of us."""
         reply = await self._beat()
-        return Changes(
-            _partitions(reply["partitions_to_revoke"]) & self.owned,
-            _partitions(reply["partitions_assigned"]) - self.owned,
-        )
+        revoked, assigned = _partitions(reply["partitions_to_revoke"]), _partitions(reply["partitions_assigned"])
+        before, self._topic_ids = self._topic_ids, reply.get("topic_ids", {})
+        made_again = {topic for topic, known in self._topic_ids.items() if before.get(topic, known) != known}
+        # Nobody asks for partitions of a deleted topic back: they are simply no longer ours.
+        deleted = frozenset(at for at in self.owned if at not in assigned | revoked or at.topic in made_again)
+        return Changes(revoked & self.owned, assigned - (self.owned - deleted), deleted)
 
     async def acknowledge(self, changes: Changes) -> None:
         """Own what was assigned and give up what was revoked, and tell the coordinator so."""
-        self.owned = (self.owned - changes.revoked) | changes.assigned
+        self.owned = (self.owned - changes.revoked - changes.deleted) | changes.assigned
         if changes.revoked:
             await self._transport.call(
                 "POST",

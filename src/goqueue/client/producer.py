@@ -1,21 +1,27 @@
 """A producer that batches, retries safely, and answers for every record.
 
-Each record has a future of its own, resolved exactly once: with where it lies, or with why
-it does not. Here records wait for company; `sending` has the batches that are under way.
+    async with client.producer() as producer:
+        await producer.send("orders", "hello", key="customer-7")
+
+Each record has a future of its own, resolved exactly once: with where it is stored, or with why
+it is not. A failure that the program has not looked at is raised by `flush`, `close` and the end
+of the block, as `SendFailed`. Here records wait to be batched; `sending` has the batches under way.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from goqueue.client.accumulator import Accumulator
-from goqueue.client.delayed import Delay, DeliverAt, when
-from goqueue.client.errors import ClientError, ProducerClosed, RequestRefused
-from goqueue.client.outgoing import NO_HEADERS, Waiting, encode_message, header_bytes, size_of, to_bytes
+from goqueue.client.delayed import Delay, DeliverAt
+from goqueue.client.durations import ms_of
+from goqueue.client.errors import ClientError, ProducerClosed, RequestRefused, SendFailed
+from goqueue.client.failures import Failures, asyncio_future_was_seen
+from goqueue.client.options import ProducerOptions
+from goqueue.client.outgoing import Prepared, PriorityName, SendFields, Waiting, check_topic, prepare
 from goqueue.client.partitioning import Partitioner
 from goqueue.client.sending import ANY_PARTITION, HELD_BACK, Sending
 from goqueue.client.transaction import Transaction, TransactionSession
@@ -30,20 +36,6 @@ if TYPE_CHECKING:
 TOPIC_AGE_S_MAX = 300
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerOptions:
-    """When batches go, and what must be true before they count as delivered."""
-
-    acks: str = "leader"
-    batch_records_max: int = 100
-    batch_bytes_max: int = 64 * 1024
-    linger_ms: int = 5
-    buffer_records_max: int = 10_000
-    # With an id, records are sent in transactions only, and acks is "all".
-    transactional_id: str | None = None
-    transaction_timeout_ms: int = 60_000
-
-
 class Producer:
     """Sends records to topics. Use as an async context manager: leaving it flushes."""
 
@@ -53,19 +45,21 @@ class Producer:
         self._batches: Accumulator[Waiting] = Accumulator(
             batch_records_max=self._options.batch_records_max,
             batch_bytes_max=self._options.batch_bytes_max,
-            linger_ms=self._options.linger_ms,
+            linger_ms=ms_of(self._options.linger, "linger"),
         )
         self._partitioners: dict[str, Partitioner] = {}
         self._forgetting: dict[str, asyncio.TimerHandle] = {}
         name = self._options.transactional_id
-        timeout_ms = self._options.transaction_timeout_ms
+        timeout_ms = ms_of(self._options.transaction_timeout, "transaction_timeout")
         self._session = None if name is None else TransactionSession(transport, name, timeout_ms)
+        self._failures = Failures(asyncio_future_was_seen)
         self._sending = Sending(
             transport,
             acks=self._options.acks,
             session=self._session,
             join=self._batches.join,
             answered=self._have_answer,
+            on_refused=self._failures.add,
         )
         self._linger: asyncio.TimerHandle | None = None
         self._entering = 0
@@ -78,53 +72,103 @@ class Producer:
     async def send(
         self,
         topic: str,
-        value: bytes | str | None,
+        value: bytes | str | None = None,
         *,
+        json: object = None,
         key: bytes | str | None = None,
         headers: Mapping[str, bytes | str | None] | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
-        priority: int | str | None = None,
+        priority: int | PriorityName | None = None,
         deduplication_id: str | None = None,
         delay: Delay | None = None,
         deliver_at: DeliverAt | None = None,
     ) -> asyncio.Future[Delivered]:
-        """Queue one record; the future tells its fate. Waits only while the buffer is full.
+        """Queue one record; the future tells what became of it. Waits only while the buffer is full.
 
-        `priority` is a lane by number (0 to 4) or name (critical, high, normal, low, background).
-        `delay` (90, timedelta, "1h30m") or `deliver_at` (a datetime or RFC 3339) holds it back: what is answered
-        then is its slot. In a transaction it is scheduled when that is committed.
+            await producer.send("orders", json={"id": 7}, key="customer-7", priority="high", delay="10m")
+
+        What can be checked without the broker is raised at once: types, names, priority, times.
+        `json` is encoded as the value. `priority` is a lane by number (0 to 4) or name.
+        `delay` (90, timedelta, "1h30m") or `deliver_at` (a datetime or RFC 3339) holds it back: the answer
+        is its slot then. In a transaction it is scheduled when that is committed.
         `deduplication_id` makes a repeat within the topic's window an answer with the first one's place.
         """
+        self.check_open()
+        if topic not in self._partitioners:
+            check_topic(topic)
+        prepared = prepare(
+            topic,
+            value,
+            json=json,
+            key=key,
+            headers=headers,
+            partition=partition,
+            timestamp_ms=timestamp_ms,
+            priority=priority,
+            deduplication_id=deduplication_id,
+            delay=delay,
+            deliver_at=deliver_at,
+        )
+        return await self.send_prepared(prepared)
+
+    async def send_and_wait(
+        self, topic: str, value: bytes | str | None = None, **fields: Unpack[SendFields]
+    ) -> Delivered:
+        """Send one record and wait until the broker has it.
+
+        delivered = await producer.send_and_wait("orders", "hello")
+        print(delivered.partition, delivered.offset)
+        """
+        return await (await self.send(topic, value, **fields))
+
+    @property
+    def buffer_records_max(self) -> int:
+        """How many records may wait for their answers."""
+        return self._options.buffer_records_max
+
+    def check_open(self) -> None:
+        """Refuse what comes after the end."""
         if self._closed:
-            raise ProducerClosed("the producer is closed")
+            raise ProducerClosed("the producer is closed: open another one with client.producer()")
+        self._transport.check_open()
+
+    async def send_prepared(self, prepared: Prepared) -> asyncio.Future[Delivered]:
+        """Queue a record that has been checked."""
+        future = self.queue_prepared(prepared)
+        if future is None:
+            partitioner = await self._enter(prepared.topic)
+            future = self._queue(prepared, partitioner)
+        return future
+
+    def queue_prepared(self, prepared: Prepared) -> asyncio.Future[Delivered] | None:
+        """Queue a record if that can be done at once; None while it has to wait for room, or for its topic."""
+        self._check_transaction(prepared)
+        partitioner = self._partitioners.get(prepared.topic)
+        if partitioner is None or self._entering or self._unanswered >= self._options.buffer_records_max:
+            return None
+        return self._queue(prepared, partitioner)
+
+    def _check_transaction(self, prepared: Prepared) -> None:
         if self._session is not None:
             if self._session.transaction_id is None:
                 raise ClientError("this producer sends in transactions: `async with producer.transaction():`")
-            if deduplication_id is not None:
+            if prepared.message.deduplication_id is not None:
                 raise ClientError("a message of a transaction is known by its sequence: leave deduplication_id out")
-        key_bytes = None if key is None else to_bytes(key, "key")
-        value_bytes = to_bytes(value, "value")
-        pairs = NO_HEADERS if headers is None else header_bytes(headers)
-        partitioner = self._partitioners.get(topic)
-        if partitioner is None or self._entering or self._unanswered >= self._options.buffer_records_max:
-            partitioner = await self._enter(topic)
-        message = encode_message(value_bytes, key_bytes, pairs)
-        message.timestamp, message.priority, message.deduplication_id = timestamp_ms, priority, deduplication_id
-        is_delayed = delay is not None or deliver_at is not None
-        if is_delayed:
-            times = when(delay, deliver_at)
-            message.delay, message.deliverAt = times.get("delay"), times.get("deliverAt")
-        if self._session is None and (is_delayed or deduplication_id is not None):
+
+    def _queue(self, prepared: Prepared, partitioner: Partitioner) -> asyncio.Future[Delivered]:
+        message, partition = prepared.message, prepared.partition
+        if self._session is None and (prepared.is_delayed or message.deduplication_id is not None):
             message.partition = partition
-            target = TopicPartition(topic, HELD_BACK if is_delayed else ANY_PARTITION)
+            target = TopicPartition(prepared.topic, HELD_BACK if prepared.is_delayed else ANY_PARTITION)
         else:
-            target = TopicPartition(topic, partitioner.choose(key_bytes) if partition is None else partition)
+            chosen = partitioner.choose(prepared.key) if partition is None else partition
+            target = TopicPartition(prepared.topic, chosen)
         loop = asyncio.get_running_loop()
         waiting = Waiting(message, loop.create_future())
         self._unanswered += 1
         now_ms = _now_ms(loop)
-        is_due = self._batches.add(target, waiting, size_of(value_bytes, key_bytes, pairs), now_ms)
+        is_due = self._batches.add(target, waiting, prepared.bytes, now_ms)
         if self._flushes:
             self._sending.dispatch(self._batches.take_all())
         elif is_due:
@@ -132,10 +176,6 @@ class Producer:
         if self._linger is None:
             self._arm_linger(loop)
         return waiting.future
-
-    async def send_and_wait(self, topic: str, value: bytes | str | None, **fields: Any) -> Delivered:
-        """Send one record and wait until the broker has it."""
-        return await (await self.send(topic, value, **fields))
 
     def transaction(self, consumer: Consumer | None = None) -> Transaction:
         """A transaction: `async with` it, and all that is sent meanwhile counts together or not at all.
@@ -147,7 +187,16 @@ class Producer:
         return Transaction(self, self._session, consumer)
 
     async def flush(self) -> None:
-        """Send what is queued and wait until every record so far has its answer."""
+        """Send what is queued and wait until every record so far has its answer.
+
+        Raises `SendFailed` if records were not stored and the program has not looked at their futures.
+        """
+        await self.drain()
+        if (failed := self._failures.take()) is not None:
+            raise failed
+
+    async def drain(self) -> None:
+        """Send what is queued and wait until every record so far has its answer, good or bad."""
         self._flushes += 1
         try:
             self._sending.dispatch(self._batches.take_all())
@@ -156,15 +205,18 @@ class Producer:
             self._flushes -= 1
 
     async def close(self) -> None:
-        """Flush, then refuse more. A second close does no harm."""
+        """Flush, then refuse more; raises `SendFailed` as `flush` does. A second close does no harm."""
         self._closed = True
-        await self.flush()
-        if self._session is not None:
-            await self._session.close()
-        if self._linger is not None:
-            self._linger.cancel()
-        for timer in self._forgetting.values():
-            timer.cancel()
+        try:
+            await self.flush()
+        finally:
+            if self._session is not None:
+                await self._session.close()
+            self._failures.close()
+            if self._linger is not None:
+                self._linger.cancel()
+            for timer in self._forgetting.values():
+                timer.cancel()
 
     async def __aenter__(self) -> Self:
         return self
@@ -172,7 +224,13 @@ class Producer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.close()
+        try:
+            await self.close()
+        except SendFailed as failed:
+            if error is None:
+                raise
+            # The error of the block goes on; what was not stored is told with it.
+            error.add_note(f"while the producer was closed: {failed}")
 
     async def _enter(self, topic: str) -> Partitioner:
         """Wait for room, and for what must be known of the topic, in the order of coming."""

@@ -5,49 +5,37 @@
             await charge(message)
             await queue.ack(message)
 
-A message that is not settled comes again when its visibility ends. While this consumer
-holds one, it asks for more time in the background, so slow work is not done twice.
+A message that is not settled is redelivered when its visibility ends. While this consumer
+holds one, it asks for more time in the background, so slow work is not done twice. It goes on when
+the broker is restarted, for as long as it runs.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterable
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from goqueue.client.background import end_task
-from goqueue.client.errors import ClientError, ConsumerClosed, Reject, RequestRefused
+from goqueue.client.durations import Duration, ms_of, or_ms, seconds_of, text_of
+from goqueue.client.errors import ClientError, ConsumerClosed, InvalidArgument, RequestRefused
 from goqueue.client.held_messages import HeldMessages
+from goqueue.client.options import QueueOptions
+from goqueue.client.pools import Handler
 from goqueue.client.queue_source import QueueSource
-from goqueue.client.settling import Settler
+from goqueue.client.reconnect import PASSING, Reconnect
+from goqueue.client.runner import RunFields, Runner
+from goqueue.client.settling import Settler, one_name
 from goqueue.client.transport import Transport
 from goqueue.client.types import QueueMessage, Settled, decode_queue_message
 
 ACK, NACK, REJECT, EXTEND = "/messages/ack", "/messages/nack", "/messages/reject", "/messages/visibility"
 
-Handler = Callable[[QueueMessage], Awaitable[object] | object]
-
-
-@dataclass(frozen=True, slots=True)
-class QueueOptions:
-    """How a queue is read. What is None is left to the group's policy."""
-
-    client_id: str = "python"
-    receive_max: int = 100
-    wait_ms: int = 20_000
-    visibility_ms: int | None = None
-    # Ask for more time while a message is held, but not for longer than this in all.
-    auto_extend: bool = True
-    hold_ms_max: int = 3_600_000
-    # Settlements are answered once they are on the disk.
-    durable: bool = False
-    # For members of a group: how its members share it, and whether a key's messages come one after the other.
-    sharing: str | None = None
-    key_ordered: bool | None = None
+_log = logging.getLogger("goqueue.client")
 
 
 class QueueConsumer:
@@ -56,11 +44,17 @@ class QueueConsumer:
     def __init__(self, transport: Transport, source: QueueSource, options: QueueOptions) -> None:
         self._source = source
         self._options = options
-        self._settler = Settler(transport, durable=options.durable)
-        self._held = HeldMessages(hold_ms_max=options.hold_ms_max)
+        self._transport = transport
+        self._settler = Settler(transport, durable=options.durable, what=str(source))
+        self._held = HeldMessages(hold_ms_max=ms_of(options.hold_max, "hold_max"))
+        self._wait_ms = ms_of(options.wait, "wait")
+        self._visibility_asked_ms = None if options.visibility is None else ms_of(options.visibility, "visibility")
+        limit_s = None if options.reconnect_max is None else seconds_of(options.reconnect_max, "reconnect_max")
+        self._reconnect = Reconnect(str(source), limit_s)
+        self._runners: set[Runner] = set()
         self._buffer: deque[QueueMessage] = deque()
         # How long messages stay with us; known from the first one where the policy decides.
-        self._visibility_ms = options.visibility_ms
+        self._visibility_ms = self._visibility_asked_ms
         self._extender: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -77,11 +71,15 @@ class QueueConsumer:
         if self._closed:
             return
         self._closed = True
+        self.stop()
         await end_task(self._extender)
-        with suppress(ClientError):
+        self._settler.close()
+        try:
             await self._settler.flush()
             if self._buffer:
                 await self._settler.send(EXTEND, list(self._buffer), extension_seconds=0)
+        except ClientError as problem:
+            _log.warning("%s could not give back %d messages: %s", self._source, len(self._buffer), problem)
         self._buffer.clear()
         await self._source.close()
 
@@ -99,26 +97,37 @@ class QueueConsumer:
     def __aiter__(self) -> AsyncIterator[QueueMessage]:
         return self._iterate()
 
-    async def receive(self, *, limit: int | None = None, wait_ms: int | None = None) -> list[QueueMessage]:
-        """Up to `limit` messages, waiting for the first; empty when none came in time."""
+    async def receive(
+        self, *, limit: int | None = None, wait: Duration | None = None, wait_ms: int | None = None
+    ) -> list[QueueMessage]:
+        """Up to `limit` messages, waiting for the first; empty when none came in time.
+
+        for message in await queue.receive(limit=10, wait="5s"):
+            await queue.ack(message)
+        """
+        wait = or_ms(wait, wait_ms, "wait", "wait_ms")
         wanted = self._options.receive_max if limit is None else limit
         if wanted < 1:
-            raise ValueError(f"limit is {wanted}: ask for one message at least")
+            raise InvalidArgument(f"limit={wanted} is too small", "ask for one message at least")
         if self._buffer:
             return [self._buffer.popleft() for _ in range(min(wanted, len(self._buffer)))]
-        return await self._take(wanted, self._options.wait_ms if wait_ms is None else wait_ms)
+        return await self._take(wanted, self._wait_ms if wait is None else ms_of(wait, "wait"))
 
     async def _iterate(self) -> AsyncIterator[QueueMessage]:
         while not self._closed:
             if not self._buffer:
-                self._buffer.extend(await self._take(self._options.receive_max, self._options.wait_ms))
+                self._buffer.extend(await self._take(self._options.receive_max, self._wait_ms))
             if self._buffer:
                 yield self._buffer.popleft()
 
     async def _take(self, limit: int, wait_ms: int) -> list[QueueMessage]:
-        if self._closed:
-            raise ConsumerClosed("the consumer is closed")
-        reply = await self._source.take(limit, wait_ms, self._options.visibility_ms)
+        self._check_open()
+        try:
+            reply = await self._source.take(limit, wait_ms, self._visibility_asked_ms)
+        except PASSING as problem:
+            await self._reconnect.lost(problem)
+            return []
+        self._reconnect.works()
         group = self._source.group
         messages = [decode_queue_message(wire, group) for wire in reply]
         if messages and self._options.auto_extend:
@@ -132,33 +141,60 @@ class QueueConsumer:
         return await self._settle(ACK, messages)
 
     async def nack(
-        self, *messages: QueueMessage, delay_ms: int | None = None, reason: str | None = None
+        self,
+        *messages: QueueMessage,
+        delay: Duration | None = None,
+        error: str | None = None,
+        reason: str | None = None,
+        delay_ms: int | None = None,
     ) -> list[Settled]:
-        """These failed and are to come again: after `delay_ms`, or after the group's back-off."""
-        return await self._settle(NACK, messages, delay=_duration(delay_ms), reason=reason)
+        """These failed and are to be redelivered: after `delay`, or after the group's back-off.
 
-    async def reject(self, *messages: QueueMessage, reason: str) -> list[Settled]:
-        """These can never succeed: they go to the dead letters."""
-        return await self._settle(REJECT, messages, reason=reason)
+        `error` says what went wrong; `reason` is another name for it.
 
-    async def extend(self, *messages: QueueMessage, visibility_ms: int) -> list[Settled]:
-        """These need so much more time, from now on."""
+        await queue.nack(message, delay="30s", error="the printer is out of paper")
+        """
+        delay = or_ms(delay, delay_ms, "delay", "delay_ms")
+        return await self._settle(
+            NACK, messages, delay=None if delay is None else text_of(delay, "delay"), error=one_name(error, reason)
+        )
+
+    async def reject(
+        self, *messages: QueueMessage, error: str | None = None, reason: str | None = None
+    ) -> list[Settled]:
+        """These can never succeed: they go to the dead letters, which show `error`; `reason` is another name for it."""
+        if error is None and reason is None:
+            raise InvalidArgument("reject needs an error", "say what is wrong: error='no such customer'")
+        return await self._settle(REJECT, messages, error=one_name(error, reason))
+
+    async def extend(
+        self, *messages: QueueMessage, visibility: Duration | None = None, visibility_ms: int | None = None
+    ) -> list[Settled]:
+        """These need so much more time, from now on.
+
+        await queue.extend(message, visibility="10m")
+        """
         _check_messages(messages)
-        results = await self._settler.send(EXTEND, messages, visibility=_duration(visibility_ms))
+        self._check_open()
+        visibility = or_ms(visibility, visibility_ms, "visibility", "visibility_ms")
+        if visibility is None:
+            raise TypeError("visibility is missing: say how much more time the messages need, such as '30s'")
+        more_ms = ms_of(visibility, "visibility")
+        results = await self._settler.send(EXTEND, messages, visibility=f"{more_ms}ms")
         now_ms = _now_ms()
         for message in messages:
-            self._held.extended(message.receipt, visibility_ms, now_ms)
+            self._held.extended(message.receipt, more_ms, now_ms)
         return results
 
     async def release(self, *messages: QueueMessage) -> list[Settled]:
-        """Give these back at once, for anyone to take; no failure is counted."""
+        """Give these back at once, for anyone to take; that does not count as a delivery."""
         return await self._settle(EXTEND, messages, extension_seconds=0)
 
     def ack_soon(self, message: QueueMessage) -> asyncio.Future[Settled]:
         """Ack without waiting: it travels with others, and the future tells what became of it."""
         _check_messages((message,))
-        self._held.settled(message.receipt)
-        return self._settler.put(ACK, message.receipt)
+        self._check_open()
+        return self._settler.put(ACK, message.receipt, until_s=self._lease_ends_s(message))
 
     async def flush(self) -> None:
         """Wait until everything settled with `ack_soon` has its answer."""
@@ -166,86 +202,104 @@ class QueueConsumer:
 
     async def _settle(self, path: str, messages: tuple[QueueMessage, ...], **fields: Any) -> list[Settled]:
         _check_messages(messages)
+        self._check_open()
         given = {name: one for name, one in fields.items() if one is not None}
-        for message in messages:
-            self._held.settled(message.receipt)
         if len(messages) == 1:
-            return [await self._settler.put(path, messages[0].receipt, **given)]
-        return await self._settler.send(path, messages, **given)
+            until_s = self._lease_ends_s(messages[0])
+            return [await self._settler.put(path, messages[0].receipt, until_s=until_s, **given)]
+        until_s = min((self._lease_ends_s(one) for one in messages), default=0.0)
+        return await self._settler.send(path, messages, until_s=until_s, **given)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ConsumerClosed("the consumer is closed: open another one with client.queue()")
+        self._transport.check_open()
+
+    def _lease_ends_s(self, message: QueueMessage) -> float:
+        """Until when a settlement of this message makes sense, by the loop's clock; it is held no longer."""
+        deadline_ms = self._held.settled(message.receipt)
+        if deadline_ms is not None:
+            return deadline_ms / 1000
+        # Not held by us: all that is known is the broker's clock.
+        return asyncio.get_running_loop().time() + max(0.0, message.visible_until_ms / 1000 - time.time())
 
     # --- handling --------------------------------------------------------------------
 
-    async def run(self, handler: Handler, *, concurrency: int = 10) -> None:
-        """Call `handler` for every message, `concurrency` at a time, until cancelled or closed.
+    async def run(self, handler: Handler, **how: Unpack[RunFields]) -> None:
+        """Call `handler` for every message, `concurrency` at a time, until stopped, cancelled or closed.
 
-        It returns: ack. It raises: nack, with the error as the reason. It raises `Reject`: dead letter.
+            await queue.run(handle, concurrency=8, time_limit="30s")
+
+        It returns: ack. It raises: nack, with the exception as the error. It raises `Retry`: nack, after a delay of its
+        own. It raises `Reject`: dead letter. An `async def` runs on the loop, a `def` in a thread; `RunFields` has
+        the other keywords. Leases are extended while a handler works.
         """
-        busy = 0
-        someone_done = asyncio.Event()
-
-        async def work(message: QueueMessage) -> None:
-            nonlocal busy
-            try:
-                # A receipt that has run out meanwhile: the message comes again, which is all there is to do.
-                with suppress(RequestRefused):
-                    await self._handle(handler, message)
-            finally:
-                busy -= 1
-                someone_done.set()
-
-        async with asyncio.TaskGroup() as tasks:
-            while not self._closed:
-                if busy >= concurrency:
-                    someone_done.clear()
-                    await someone_done.wait()
-                    continue
-                for message in await self.receive(limit=min(concurrency - busy, self._options.receive_max)):
-                    busy += 1
-                    tasks.create_task(work(message))
-
-    async def _handle(self, handler: Handler, message: QueueMessage) -> None:
+        self._check_open()
+        runner = Runner(self, handler, **how)
+        self._runners.add(runner)
         try:
-            outcome = handler(message)
-            if isinstance(outcome, Awaitable):
-                await outcome
-        except Reject as problem:
-            await self.reject(message, reason=str(problem) or "rejected")
-        except asyncio.CancelledError:
-            with suppress(ClientError):
-                await self.release(message)
-            raise
-        except Exception as problem:  # noqa: BLE001 - whatever the handler raises is a failed delivery
-            await self.nack(message, reason=f"{type(problem).__name__}: {problem}"[:1024])
-        else:
-            await self.ack(message)
+            await runner.run()
+        finally:
+            self._runners.discard(runner)
+
+    def stop(self) -> None:
+        """Let every `run` of this queue finish what it has in hand, within its grace time, and return."""
+        for runner in self._runners:
+            runner.stop()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the consumer has been closed."""
+        return self._closed
+
+    def __str__(self) -> str:
+        return str(self._source)
 
     # --- time ------------------------------------------------------------------------
 
     async def _hold(self, messages: list[QueueMessage]) -> None:
         """Watch over these. Where the policy decides for how long they are ours, it is asked once."""
         if self._visibility_ms is None:
-            self._visibility_ms = await self._source.visibility_ms(messages[0].topic)
+            try:
+                self._visibility_ms = await self._source.visibility_ms(messages[0].topic)
+            except ClientError as problem:
+                # The messages are ours all the same: their own deadline, by the broker's clock, is known.
+                left_ms = max(1_000, messages[0].visible_until_ms - int(time.time() * 1000))
+                _log.warning("%s could not read its policy and goes by its messages: %s", self._source, problem)
+                self._held.take(messages, left_ms, _now_ms())
+                return
         self._held.take(messages, self._visibility_ms, _now_ms())
 
     async def _extend_now_and_then(self) -> None:
         while True:
             visibility_ms = self._visibility_ms or 1_000
             await asyncio.sleep(visibility_ms / 5_000)
-            due = self._held.due(_now_ms(), ahead_ms=visibility_ms // 2)
+            now_ms = _now_ms()
+            for lost in self._held.lost(now_ms):
+                _log.warning("%s lost the lease of %s, which is redelivered", self._source, _place(lost))
+            due = self._held.due(now_ms, ahead_ms=visibility_ms // 2)
             if due:
-                # What cannot be extended is lost to us, and comes again to somebody.
-                with suppress(ClientError):
-                    await self._extend_held(due, visibility_ms)
+                await self._extend_held(due, visibility_ms)
 
     async def _extend_held(self, due: Iterable[QueueMessage], visibility_ms: int) -> None:
-        waits = [(one, self._settler.put(EXTEND, one.receipt, visibility=_duration(visibility_ms))) for one in due]
+        # Nothing is kept for later here: the next round asks again while there is time.
+        waits = [(one, self._settler.put(EXTEND, one.receipt, visibility=f"{visibility_ms}ms")) for one in due]
         for message, wait in waits:
             try:
                 await wait
-            except RequestRefused:
-                self._held.settled(message.receipt)
+            except PASSING:
+                continue
+            except RequestRefused as refused:
+                if self._held.settled(message.receipt) is not None:
+                    _log.warning("%s lost the lease of %s: %s", self._source, _place(message), refused)
+            except ClientError as problem:
+                _log.warning("%s could not extend the lease of %s: %s", self._source, _place(message), problem)
             else:
                 self._held.extended(message.receipt, visibility_ms, _now_ms())
+
+
+def _place(message: QueueMessage) -> str:
+    return f"{message.topic}/{message.partition}@{message.offset}"
 
 
 def _check_messages(messages: Iterable[object]) -> None:
@@ -253,12 +307,10 @@ def _check_messages(messages: Iterable[object]) -> None:
         if isinstance(one, QueueMessage):
             continue
         if isinstance(one, list | tuple):
-            raise TypeError(f"a {type(one).__name__} of messages is no message: write queue.ack(*messages)")
-        raise TypeError(f"{type(one).__name__} is no message: give what receive() returned, as in queue.ack(message)")
-
-
-def _duration(milliseconds: int | None) -> str | None:
-    return None if milliseconds is None else f"{milliseconds}ms"
+            raise TypeError(f"a {type(one).__name__} of messages is not a message: write queue.ack(*messages)")
+        raise TypeError(
+            f"{type(one).__name__} is not a message: give what receive() returned, as in queue.ack(message)"
+        )
 
 
 def _now_ms() -> int:

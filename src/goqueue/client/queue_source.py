@@ -8,12 +8,13 @@ from typing import Any, Protocol
 from goqueue.client.errors import ClientError, RequestRefused
 from goqueue.client.heart import Heart
 from goqueue.client.membership import Changes, Membership
+from goqueue.client.reconnect import PASSING
 from goqueue.client.transport import Transport, quoted
 from goqueue.client.types import ReceiveReply, WireMessage
 
 
 class QueueSource(Protocol):
-    """Hands out messages of one group."""
+    """Hands out messages of one group. Its text names it in the log."""
 
     group: str
 
@@ -46,6 +47,9 @@ class TopicSource:
         self._transport = transport
         self._topic = topic
         self._client_id = client_id
+
+    def __str__(self) -> str:
+        return f"consumer {self._client_id} of queue {self._topic!r}, group {self.group!r}"
 
     async def start(self) -> None:
         """Nothing to do."""
@@ -90,6 +94,9 @@ class GroupSource:
         self._member = Membership(transport, group, client_id, topics, kind={"mode": "queue", **kind})
         self._heart = Heart(self._member, joined=_nothing, changed=self._member.acknowledge)
 
+    def __str__(self) -> str:
+        return str(self._member)
+
     async def start(self) -> None:
         """Join, and begin to beat."""
         await self._heart.start()
@@ -114,6 +121,8 @@ class GroupSource:
             reply = await self._transport.call(
                 "POST", f"/groups/{quoted(self.group)}/poll", ReceiveReply, body=body, repeatable=True, wait_ms=wait_ms
             )
+        except PASSING:
+            raise
         except RequestRefused as refused:
             await self._heart.recover(refused)
             return []

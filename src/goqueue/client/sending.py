@@ -13,7 +13,7 @@ from typing import Any
 
 from goqueue.client.accumulator import Batch
 from goqueue.client.errors import BrokerUnreachable, ClientError, DeliveryUnknown, RequestRefused
-from goqueue.client.outgoing import PublishReply, Waiting, fail, tell
+from goqueue.client.outgoing import PublishReply, Refused, Waiting, fail, tell
 from goqueue.client.transaction import TransactionSession
 from goqueue.client.transport import Transport, quoted
 from goqueue.records import TopicPartition
@@ -24,6 +24,8 @@ ANY_PARTITION = -1
 # Where delayed records wait: they get their partition, and their place in it, when they are due.
 HELD_BACK = -2
 
+# Answers that are about what a batch holds: nothing of it was stored.
+_BLAMES_RECORDS = frozenset({400, 413})
 # Answers after which the broker no longer takes our sequences: begin again under a new id.
 _LOST_IDENTITY = frozenset({"producer_fenced", "unknown_producer_id", "out_of_order_sequence", "duplicate_sequence"})
 
@@ -39,9 +41,10 @@ class _Lane:
 
 
 class Sending:
-    """Sends a producer's batches, and tells every record its fate.
+    """Sends a producer's batches, and resolves every record's future.
 
-    `join` adds a batch to one that still waits, if there is room; `answered` hears how many records have their fate.
+    `join` adds a batch to one that still waits, if there is room; `answered` hears how many records have
+    their answer, `on_refused` of each that is not stored.
     """
 
     def __init__(
@@ -52,12 +55,14 @@ class Sending:
         session: TransactionSession | None,
         join: Callable[[Batch[Waiting], Batch[Waiting]], bool],
         answered: Callable[[int], Awaitable[None]],
+        on_refused: Refused,
     ) -> None:
         self._transport = transport
         self._acks = acks
         self._session = session
         self._join = join
         self._answered = answered
+        self._on_refused = on_refused
         self._lanes: dict[TopicPartition, _Lane] = {}
         self._identity: tuple[int, int] | None = None
         self._identity_lock = asyncio.Lock()
@@ -84,6 +89,8 @@ class Sending:
                 except asyncio.CancelledError:
                     self._give_up(batch, DeliveryUnknown("the producer was cancelled while a batch was under way"))
                     raise
+                except RequestRefused as refused:
+                    await self._one_by_one(lane, batch, refused)
                 except ClientError as problem:
                     self._give_up(batch, problem)
                 except Exception as error:
@@ -95,10 +102,22 @@ class Sending:
         finally:
             lane.sender = None
 
+    async def _one_by_one(self, lane: _Lane, batch: Batch[Waiting], refused: RequestRefused) -> None:
+        """One bad record has its whole batch refused: its neighbours are sent by themselves, in their order."""
+        if self._session is not None or len(batch.records) == 1 or refused.status not in _BLAMES_RECORDS:
+            self._give_up(batch, refused)
+            return
+        for waiting in batch.records:
+            alone = Batch(batch.target, batch.opened_ms, [waiting], batch.bytes)
+            try:
+                await self._deliver(lane, alone)
+            except ClientError as problem:
+                self._give_up(alone, problem)
+
     def _give_up(self, batch: Batch[Waiting], problem: ClientError) -> None:
         if self._session is not None:
             self._session.failed(problem)
-        fail(batch, problem)
+        fail(batch, problem, self._on_refused)
 
     async def _deliver(self, lane: _Lane, batch: Batch[Waiting]) -> None:
         if batch.target.partition < 0:
@@ -130,7 +149,7 @@ class Sending:
                 self._forget(identity)
             raise
         lane.sequence = (lane.sequence + len(batch.records)) & 0x7FFFFFFF
-        tell(batch, reply)
+        tell(batch, reply, self._on_refused)
 
     async def _deliver_unnumbered(self, batch: Batch[Waiting]) -> None:
         """Records that carry no sequence; each has a fate of its own.
@@ -149,7 +168,7 @@ class Sending:
             )
         except BrokerUnreachable as problem:
             raise DeliveryUnknown(str(problem)) from problem
-        tell(batch, reply)
+        tell(batch, reply, self._on_refused)
 
     async def _identify(self) -> tuple[int, int]:
         if self._session is not None and self._session.identity is not None:

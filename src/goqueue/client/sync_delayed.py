@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, Unpack
 
 from goqueue.client import delayed
-from goqueue.client.delayed import Row, Rows
+from goqueue.client.delayed import Delay, DeliverAt, Row, Rows
 
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
 
@@ -18,26 +18,33 @@ class DelayedMessages:
         self._run = run
         self._inner = inner
 
-    def list(self, topic: str, **which: Any) -> Rows:
-        """A topic's delayed messages by time, without their values; `limit`, `skip`, `due_before`."""
-        rows: Rows = self._run(self._inner.list(topic, **which))
+    def list(self, topic: str, *, limit: int = 100, skip: int = 0, due_before: DeliverAt | None = None) -> Rows:
+        """A topic's delayed messages by time, without their values."""
+        rows: Rows = self._run(self._inner.list(topic, limit=limit, skip=skip, due_before=due_before))
         return rows
 
-    def get(self, topic: str, partition: int, offset: int) -> Row:
+    def get(self, topic: str, slot: str) -> Row:
         """One of them, whole."""
-        return self._row(self._inner.get(topic, partition, offset))
+        return self._row(self._inner.get(topic, slot))
 
-    def cancel(self, topic: str, partition: int, offset: int) -> Row:
+    def cancel(self, topic: str, slot: str) -> Row:
         """Take one away: it never comes."""
-        return self._row(self._inner.cancel(topic, partition, offset))
+        return self._row(self._inner.cancel(topic, slot))
 
-    def reschedule(self, topic: str, partition: int, offset: int, **when: Any) -> Row:
-        """Let one come at another time: `delay` or `deliver_at`."""
-        return self._row(self._inner.reschedule(topic, partition, offset, **when))
+    def reschedule(
+        self,
+        topic: str,
+        slot: str,
+        *,
+        delay: Delay | None = None,
+        deliver_at: DeliverAt | None = None,
+    ) -> Row:
+        """Deliver one at another time."""
+        return self._row(self._inner.reschedule(topic, slot, delay=delay, deliver_at=deliver_at))
 
-    def now(self, topic: str, partition: int, offset: int) -> Row:
+    def now(self, topic: str, slot: str) -> Row:
         """Let one come without waiting any longer."""
-        return self._row(self._inner.now(topic, partition, offset))
+        return self._row(self._inner.now(topic, slot))
 
     def stats(self) -> Row:
         """How many wait, and what happened since the broker was started."""
@@ -55,7 +62,7 @@ class Schedules:
         self._run = run
         self._inner = inner
 
-    def create(self, name: str, cron: str, topic: str, value: str, **fields: Any) -> Row:
+    def create(self, name: str, cron: str, topic: str, value: str, **fields: Unpack[delayed.ScheduleFields]) -> Row:
         """Begin a recurring message; fields are those of the asynchronous client."""
         row: Row = self._run(self._inner.create(name, cron, topic, value, **fields))
         return row

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import os
 import threading
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Self, TypeVar
+
+from goqueue.client.errors import ClientClosed, ClientError, SendFailed
 
 T = TypeVar("T")
 
@@ -21,9 +24,10 @@ class BackgroundLoop:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="goqueue-client", daemon=True)
         self._thread.start()
+        self._pid = os.getpid()
         # Also when it is dropped, or the program ends: what still runs on it is ended, not torn off.
         self.closing: list[Callable[[], Coroutine[Any, Any, None]]] = []
-        self._end = weakref.finalize(self, _end_loop, self._loop, self._thread, self.closing)
+        self._end = weakref.finalize(self, _end_loop, self._loop, self._thread, self._pid, self.closing)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Do it there and wait for what comes of it."""
@@ -31,7 +35,29 @@ class BackgroundLoop:
 
     def submit(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
         """Do it there; the future tells."""
+        try:
+            self.check_usable()
+        except ClientError:
+            work.close()
+            raise
         return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def call_soon(self, function: Callable[..., None], *given: object) -> None:
+        """Call it there, in the order of these calls."""
+        self._check_alive()
+        self._loop.call_soon_threadsafe(function, *given)
+
+    def check_usable(self) -> None:
+        """Refuse what could only hang: a loop that is closed, in another process, or waiting for itself."""
+        self._check_alive()
+        if threading.current_thread() is self._thread:
+            raise ClientError("a blocking call on the client's own thread would wait for ever: use the async client")
+
+    def _check_alive(self) -> None:
+        if self.closed:
+            raise ClientClosed("the client is closed: open another one with connect()")
+        if os.getpid() != self._pid:
+            raise ClientError("the client was opened before a fork: open one in this process, with connect()")
 
     @property
     def closed(self) -> bool:
@@ -44,8 +70,15 @@ class BackgroundLoop:
 
 
 def _end_loop(
-    loop: asyncio.AbstractEventLoop, thread: threading.Thread, closing: list[Callable[[], Coroutine[Any, Any, None]]]
+    loop: asyncio.AbstractEventLoop,
+    thread: threading.Thread,
+    pid: int,
+    closing: list[Callable[[], Coroutine[Any, Any, None]]],
 ) -> None:
+    # After a fork the thread is not here, and waiting for it would never end.
+    if os.getpid() != pid:
+        return
+
     async def cancel_all() -> None:
         left = asyncio.all_tasks() - {asyncio.current_task()}
         for task in left:
@@ -74,4 +107,10 @@ class Closable(ABC):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        try:
+            self.close()
+        except SendFailed as failed:
+            if error is None:
+                raise
+            # The error of the block goes on; what was not stored is told with it.
+            error.add_note(f"when the block was left: {failed}")

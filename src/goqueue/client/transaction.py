@@ -16,7 +16,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from goqueue.client.background import end_task
 from goqueue.client.errors import (
@@ -27,11 +27,13 @@ from goqueue.client.errors import (
     TransactionAborted,
     TransactionUnknown,
 )
+from goqueue.client.settling import one_name
 from goqueue.client.transport import Transport
 from goqueue.records import TopicPartition
 
 if TYPE_CHECKING:
     from goqueue.client.consumer import Consumer
+    from goqueue.client.outgoing import SendFields
     from goqueue.client.producer import Producer
     from goqueue.client.types import Delivered, QueueMessage
 
@@ -87,9 +89,9 @@ class TransactionSession:
             self.failed(problem)
             raise
 
-    async def settle(self, receipts: Sequence[str], action: str, reason: str) -> None:
+    async def settle(self, receipts: Sequence[str], action: str, error: str | None = None) -> None:
         """Make receipts of a queue part of the transaction."""
-        body = {**self._ids(), "receipts": list(receipts), "action": action, "reason": reason}
+        body = {**self._ids(), "receipts": list(receipts), "action": action, "error": error}
         try:
             await self._call("/transactions/ack", body)
         except ClientError as problem:
@@ -169,7 +171,9 @@ class Transaction:
         # By consumer, the offsets that the commit makes true.
         self._offsets: dict[Consumer, dict[TopicPartition, int]] = {} if consumer is None else {consumer: {}}
 
-    async def send(self, topic: str, value: bytes | str | None, **fields: Any) -> asyncio.Future[Delivered]:
+    async def send(
+        self, topic: str, value: bytes | str | None = None, **fields: Unpack[SendFields]
+    ) -> asyncio.Future[Delivered]:
         """As the producer's `send`."""
         return await self._producer.send(topic, value, **fields)
 
@@ -186,11 +190,11 @@ class Transaction:
 
     async def ack(self, *messages: QueueMessage) -> None:
         """These messages of a queue are done if the transaction is committed; until it ends nobody gets them."""
-        await self._session.settle([message.receipt for message in messages], "ack", "")
+        await self._session.settle([message.receipt for message in messages], "ack")
 
-    async def reject(self, *messages: QueueMessage, reason: str = "") -> None:
+    async def reject(self, *messages: QueueMessage, error: str | None = None, reason: str | None = None) -> None:
         """These messages of a queue go to the dead-letter topic if the transaction is committed."""
-        await self._session.settle([message.receipt for message in messages], "reject", reason)
+        await self._session.settle([message.receipt for message in messages], "reject", one_name(error, reason))
 
     async def __aenter__(self) -> Self:
         if self._consumer is not None:

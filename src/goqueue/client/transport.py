@@ -1,10 +1,14 @@
-"""One pooled HTTP connection to a broker: encode, send, retry where safe, decode, raise."""
+"""Pooled HTTP connections to a broker: encode, send, retry where safe, decode, raise.
+
+Of several addresses one is in use; when it does not answer, the next one is tried.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import io
 import random
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -12,33 +16,46 @@ import aiohttp
 import msgspec
 from yarl import URL
 
-from goqueue.client.errors import BrokerUnreachable, RequestRefused
-from goqueue.client.retry import RetryPolicy
+from goqueue.client.durations import Duration, seconds_of
+from goqueue.client.errors import BrokerUnreachable, ClientClosed, InvalidArgument, RequestRefused, refused
+from goqueue.client.retry import MAY_PASS, RetryPolicy
 
 T = TypeVar("T")
 _encode = msgspec.json.Encoder().encode
 _DOT = "%2E"
+_LARGE_BODY_BYTES = 512 * 1024
 _REPEATABLE_METHODS = frozenset({"GET", "HEAD", "PUT", "DELETE"})
 
 
 class Transport:
-    """Sends requests to one server. Safe to share between producers and consumers of one loop."""
+    """Sends requests to one broker. Safe to share between producers and consumers of one loop."""
 
     def __init__(
         self,
-        server: str,
+        server: str | Sequence[str],
         *,
-        timeout_ms: int = 30_000,
+        timeout: Duration = 30,
         retry: RetryPolicy | None = None,
         api_key: str | None = None,
         connections_max: int = 100,
     ) -> None:
-        self.server = _address(server)
-        self._timeout_ms = timeout_ms
+        self._servers = addresses(server)
+        self._timeout_s = seconds_of(timeout, "timeout")
         self._retry = retry or RetryPolicy()
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         self._connections_max = connections_max
         self._session: aiohttp.ClientSession | None = None
+        self._closed = False
+
+    @property
+    def server(self) -> str:
+        """The address that is in use."""
+        return self._servers[0]
+
+    def check_open(self) -> None:
+        """Refuse what comes after the end."""
+        if self._closed:
+            raise ClientClosed("the client is closed: open another one with connect()")
 
     async def call(
         self,
@@ -50,8 +67,12 @@ class Transport:
         params: Mapping[str, str] | None = None,
         repeatable: bool | None = None,
         wait_ms: int = 0,
+        on_lost: Callable[[], None] | None = None,
     ) -> T:
-        """Send one request and decode its reply. `wait_ms` is added where the server may hold the answer back."""
+        """Send one request and decode its reply. `wait_ms` is added where the server may hold the answer back.
+
+        `on_lost` is called when an attempt may have reached the broker and its answer was lost.
+        """
         if repeatable is None:
             repeatable = method in _REPEATABLE_METHODS
         data = None if body is None else _encode(body)
@@ -61,20 +82,27 @@ class Transport:
             retry_after: float | None = None
             try:
                 status, content, retry_after = await self._once(method, path, data, params, wait_ms)
-            except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, TimeoutError) as problem:
-                if not self._retry.may_retry(attempt, repeatable=repeatable, status=None):
-                    raise BrokerUnreachable(self.server, str(problem) or type(problem).__name__) from problem
+            except (aiohttp.ClientError, TimeoutError) as problem:
+                tried = self.server
+                self._next_server()
+                never_sent = isinstance(problem, aiohttp.ClientConnectorError)
+                if not never_sent and on_lost is not None:
+                    on_lost()
+                if not self._retry.may_retry(attempt, repeatable=repeatable or never_sent, status=None):
+                    raise BrokerUnreachable(tried, str(problem) or type(problem).__name__) from problem
             else:
                 if status < 300:
                     return msgspec.json.decode(content, type=reply)
                 if not self._retry.may_retry(attempt, repeatable=repeatable, status=status):
                     raise refusal(status, content)
+                if status in MAY_PASS:
+                    self._next_server()
             # Jitter needs no secrecy: it only keeps many clients from knocking at once.
             await asyncio.sleep(self._retry.delay_ms(attempt, random.random(), retry_after) / 1000)  # noqa: S311
 
     async def lines(self, path: str, params: Mapping[str, str]) -> AsyncIterator[bytes]:
         """The lines of a streaming read, until either side ends it."""
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._timeout_ms / 1000)
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._timeout_s)
         try:
             async with self._open().get(self._url(path), params=params, timeout=timeout) as response:
                 if response.status >= 300:
@@ -82,11 +110,12 @@ class Transport:
                 async for line in response.content:
                     if line.strip():
                         yield line
-        except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError) as problem:
+        except aiohttp.ClientError as problem:
             raise BrokerUnreachable(self.server, str(problem)) from problem
 
     async def close(self) -> None:
         """Close the pooled connections. A second close does no harm."""
+        self._closed = True
         session, self._session = self._session, None
         if session is not None:
             await session.close()
@@ -94,10 +123,12 @@ class Transport:
     async def _once(
         self, method: str, path: str, data: bytes | None, params: Mapping[str, str] | None, wait_ms: int
     ) -> tuple[int, bytes, float | None]:
-        timeout = aiohttp.ClientTimeout(total=(self._timeout_ms + wait_ms) / 1000)
+        timeout = aiohttp.ClientTimeout(total=self._timeout_s + wait_ms / 1000)
         headers = {"Content-Type": "application/json"} if data is not None else None
+        # A large body is written in pieces, so that it does not hold up the loop.
+        content = io.BytesIO(data) if data is not None and len(data) > _LARGE_BODY_BYTES else data
         async with self._open().request(
-            method, self._url(path), data=data, params=params, headers=headers, timeout=timeout
+            method, self._url(path), data=content, params=params, headers=headers, timeout=timeout
         ) as response:
             asked = response.headers.get("Retry-After")
             seconds = float(asked) if asked is not None and asked.isdigit() else None
@@ -107,7 +138,11 @@ class Transport:
         # Dots that `quoted` has hidden are to stay hidden.
         return URL(self.server + path, encoded=True) if _DOT in path else self.server + path
 
+    def _next_server(self) -> None:
+        self._servers = (*self._servers[1:], self._servers[0])
+
     def _open(self) -> aiohttp.ClientSession:
+        self.check_open()
         # Made on first use, because a session belongs to the loop that runs then.
         if self._session is None:
             connector = aiohttp.TCPConnector(limit=self._connections_max)
@@ -120,20 +155,38 @@ def quoted(name: str) -> str:
     return quote(name, safe="") if name.strip(".") else name.replace(".", _DOT)
 
 
+def addresses(server: str | Sequence[str]) -> tuple[str, ...]:
+    """The addresses that were given, as a list or separated by commas."""
+    given = server.split(",") if isinstance(server, str) else list(server)
+    found = tuple(dict.fromkeys(_address(one) for one in given if one.strip()))
+    if not found:
+        raise InvalidArgument("there is no address of a broker", "give one such as http://127.0.0.1:8080")
+    return found
+
+
 def _address(server: str) -> str:
     """The server with its scheme: `host:port` alone is meant often enough."""
-    address = (server if "://" in server else f"http://{server}").rstrip("/")
-    if not address.startswith(("http://", "https://")):
-        raise ValueError(f"{server!r} is no address of the HTTP API: give one such as http://127.0.0.1:8080")
+    stripped = server.strip()
+    address = (stripped if "://" in stripped else f"http://{stripped}").rstrip("/")
+    try:
+        url = URL(address)
+        is_good = url.scheme in {"http", "https"} and bool(url.host)
+    except ValueError:
+        is_good = False
+    if not is_good:
+        raise InvalidArgument(f"{server!r} is not an address of the HTTP API", "give one such as http://127.0.0.1:8080")
     return address
 
 
 def refusal(status: int, content: bytes) -> RequestRefused:
     """The error that a reply carries, whatever stands between us and the broker wrote it."""
+    body: Any = None
     try:
-        body: Any = msgspec.json.decode(content)
-        error = body["error"]
-        return RequestRefused(status, error["code"], error["message"], error.get("field"), error.get("hint"))
+        body = msgspec.json.decode(content)
+        return refused(status, body["error"])
     except (msgspec.DecodeError, KeyError, TypeError):
         shown = content[:200].decode(errors="replace")
-        return RequestRefused(status, "unexpected_reply", f"the server answered {status}: {shown}")
+        error = {"code": "unexpected_reply", "message": f"the server answered {status}: {shown}"}
+        problem = refused(status, error)
+        problem.answer = body
+        return problem

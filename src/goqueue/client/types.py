@@ -13,6 +13,7 @@ __all__ = [
     "Delivered",
     "Message",
     "QueueMessage",
+    "SendFailure",
     "Settled",
     "TopicPartition",
     "decode_message",
@@ -21,7 +22,10 @@ __all__ = [
 
 
 class Delivered(msgspec.Struct, frozen=True):
-    """Where a record lies, and how safe it was when the broker said so."""
+    """Where a record lies, and how safe it was when the broker said so.
+
+    A delayed record lies nowhere yet: partition, offset and timestamp are -1, and `client.delayed` takes its `slot`.
+    """
 
     topic: str
     partition: int
@@ -29,9 +33,17 @@ class Delivered(msgspec.Struct, frozen=True):
     timestamp_ms: int
     acks: str
     duplicate: bool = False
-    # Held back: partition and offset are its slot, and there is no timestamp (-1) before `deliver_at`.
     delayed: bool = False
     deliver_at: str | None = None
+    slot: str = ""
+
+
+class SendFailure(msgspec.Struct, frozen=True):
+    """A record that a producer was handed and that is not stored; partition -1 where none was chosen yet."""
+
+    topic: str
+    partition: int
+    error: Exception
 
 
 class Message(msgspec.Struct, frozen=True):
@@ -132,6 +144,13 @@ class ReadReply(msgspec.Struct):
     messages: list[WireMessage]
     next_offset: int
     high_watermark: int = -1
+
+
+class LaneReadReply(msgspec.Struct):
+    """The answer to a stateless read of one partition by priority."""
+
+    messages: list[WireMessage]
+    next_offsets: dict[str, int]
 
 
 def decode_message(wire: WireMessage) -> Message:

@@ -29,6 +29,8 @@ CRC_AT = 17
 ATTRIBUTES_AT = 21
 MAGIC = 2
 
+# Length, attributes, timestamp delta, offset delta, key length, value length and header count: one byte each.
+RECORD_BYTES_MIN = 7
 CODEC_MASK = 0x07
 LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
@@ -100,9 +102,16 @@ def check_batch(buffer: Buffer) -> BatchHeader:
     header = verify_batch(buffer)
     attributes, count = header[5], header[12]
     if count < 1 or header[6] != count - 1:
-        raise CorruptBatch(f"a batch of {count} records ends at offset delta {header[6]}")
+        raise InvalidRecord(
+            f"a batch of {count} records has last offset delta {header[6]}", hint="the delta must be the count less one"
+        )
     if attributes & CODEC_MASK > Codec.ZSTD:
         raise UnsupportedCompression(f"compression type {attributes & CODEC_MASK} is not known")
+    if not has_room(header):
+        raise InvalidRecord(
+            f"a batch of {header.size} bytes claims {count} records, more than its bytes can hold",
+            hint="the record count in the batch header is wrong",
+        )
     if attributes & CONTROL:
         raise InvalidRecord("clients may not write control batches")
     if header[9] >= 0 and (header[10] < 0 or (header[11] < 0 and not attributes & TRANSACTIONAL)):
@@ -111,6 +120,15 @@ def check_batch(buffer: Buffer) -> BatchHeader:
     if attributes & TRANSACTIONAL and header[9] < 0:
         raise InvalidRecord("a transactional batch needs a producer id")
     return header
+
+
+def has_room(header: BatchHeader) -> bool:
+    """Whether so many records can lie in so few bytes, compressed or not. Nothing is opened for that."""
+    section_bytes = header[1] + 12 - HEADER_BYTES
+    codec = header[5] & CODEC_MASK
+    if codec:
+        section_bytes *= _RATIOS_MAX.get(codec, 1)
+    return header[12] * RECORD_BYTES_MIN <= section_bytes
 
 
 def verify_batch(buffer: Buffer) -> BatchHeader:
@@ -181,6 +199,9 @@ def encode_prefix(base_offset: int, length: int, leader_epoch: int) -> bytes:
     return _PREFIX.pack(base_offset, length, leader_epoch)
 
 
+# Bytes that one compressed byte can unpack to at most. deflate: 258 bytes for two bits. snappy: a copy of 64 bytes
+# takes three. lz4: a byte lengthens a match by 255. zstd: a block of 128 KB that repeats one byte takes four.
+_RATIOS_MAX = {Codec.GZIP.value: 1032, Codec.SNAPPY.value: 22, Codec.LZ4.value: 255, Codec.ZSTD.value: 32768}
 _LENGTH = Struct(">i")
 # The header without what `sound_batches` does not look at.
 _CHECKED = Struct(">qi4xbI2xi8x8x8x2x4x4x")

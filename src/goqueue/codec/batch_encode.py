@@ -14,6 +14,7 @@ from crc32c import crc32c
 
 from goqueue.codec.batch import (
     ATTRIBUTES_AT,
+    CODEC_MASK,
     CRC_AT,
     HEADER,
     HEADER_BYTES,
@@ -98,18 +99,26 @@ def encode_section_parts(
 def encode_sparse_batch(header: BatchHeader, records: Sequence[Record]) -> bytes:
     """The batch of `header` with only `records` left in it, perhaps none.
 
-    Place, offset range, producer, sequence and attributes stay, so that neither
-    readers nor sequence checks can tell that something is gone.
+    Place, offset range, producer, sequence and attributes stay, so that neither readers nor
+    sequence checks can tell that something is gone. Only an empty batch says no codec: clients
+    may not survive the decompression of nothing (librdkafka aborts its process).
     """
+    if not records:
+        return emptied_batch(header)
     base_ms, max_ms = header.base_timestamp_ms, header.max_timestamp_ms
-    first_ms = records[0].timestamp_ms if records else base_ms
-    if records and header.timestamp_type is TimestampType.CREATE_TIME:
+    first_ms = records[0].timestamp_ms
+    if header.timestamp_type is TimestampType.CREATE_TIME:
         base_ms, max_ms = first_ms, max(r.timestamp_ms for r in records)
     rows = ((r.offset - header.base_offset, r.timestamp_ms, r.key, r.value, r.headers) for r in records)
     section = _encode_section(rows, first_ms)
     kept = header._replace(base_timestamp_ms=base_ms, max_timestamp_ms=max_ms, count=len(records))
     check_offsets(kept, records)
     return build_batch(kept, section)
+
+
+def emptied_batch(header: BatchHeader) -> bytes:
+    """The batch of `header` with no record and no codec; all else that the header says stays."""
+    return build_batch(header._replace(attributes=header.attributes & ~CODEC_MASK, count=0), b"")
 
 
 def stamped(batch: Buffer, now_ms: int) -> bytes:

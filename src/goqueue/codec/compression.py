@@ -12,7 +12,7 @@ from struct import Struct
 
 import cramjam
 
-from goqueue.errors import CorruptBatch, UnsupportedCompression
+from goqueue.errors import CorruptBatch, UnpacksTooLarge, UnsupportedCompression
 from goqueue.ports import Buffer
 
 
@@ -128,5 +128,5 @@ def _snappy_block(block: memoryview, size_max: int, before_bytes: int = 0) -> by
     return bytes(room)
 
 
-def _too_large(size_max: int) -> CorruptBatch:
-    return CorruptBatch(f"compressed records unpack to more than {size_max} bytes")
+def _too_large(size_max: int) -> UnpacksTooLarge:
+    return UnpacksTooLarge(f"compressed records unpack to more than {size_max} bytes")

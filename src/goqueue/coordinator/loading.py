@@ -12,6 +12,9 @@ from goqueue.coordinator.snapshots import Snapshots
 from goqueue.ports import Offload
 from goqueue.records import Acks
 
+# (partition, machine): a shard has taken in all of its log.
+OnLoaded = Callable[[int, Machine], None]
+
 
 @dataclass(frozen=True, slots=True)
 class Foundation:
@@ -27,6 +30,8 @@ class Foundation:
     tickets_max: int
     # A snapshot is taken each time the log has grown by so many offsets.
     snapshot_offsets: int
+    # Told, on the loop, before the shard runs its first command.
+    on_loaded: OnLoaded | None = None
 
 
 async def load_shard(foundation: Foundation, partition: int, opened: ShardPartition) -> tuple[Shard, int]:

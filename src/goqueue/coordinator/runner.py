@@ -115,6 +115,8 @@ class ShardRunner:
             return
         self._shard = shard
         self.is_loaded = True
+        if self._foundation.on_loaded is not None:
+            self._foundation.on_loaded(self.partition, shard.machine)
         waiting, self._waiting = self._waiting, []
         self._set_alarm(shard)
         for ticket, work in waiting:
@@ -248,6 +250,9 @@ class ShardRunner:
         self._stopped = True
         self._alarm.cancel()
         self._waiting.clear()
+        if not self._loading.done() and self._loading is not asyncio.current_task():
+            # A successor may load already: what this one would still take in could overwrite the tables of that.
+            self._loading.cancel()
 
     def _drain_tickets(self) -> list[tuple[int, asyncio.Future[Any]]]:
         tickets, self._tickets = self._tickets, {}

@@ -1,4 +1,4 @@
-"""Coordinator: a topic whose partitions are shards, loaded when first used, dropped when in doubt.
+"""Coordinator: a topic whose partitions are shards, loaded when first used, dropped and reloaded when in doubt.
 
 Everything that keeps state in an internal topic runs on this: give it a machine and submit
 commands by key. It routes; `ShardRunner` works.
@@ -14,7 +14,8 @@ import mmh3
 
 from goqueue.clock import Clock
 from goqueue.coordinator.journal import OpenPartition
-from goqueue.coordinator.loading import Foundation
+from goqueue.coordinator.loading import Foundation, OnLoaded
+from goqueue.coordinator.reloads import Reloads
 from goqueue.coordinator.runner import ShardRunner
 from goqueue.coordinator.shard import Machine, Transaction
 from goqueue.coordinator.snapshots import Snapshots
@@ -44,6 +45,7 @@ class Coordinator:
         tickets_max: int = 100_000,
         snapshot_offsets: int = 50_000,
         on_failure: OnFailure | None = None,
+        on_loaded: OnLoaded | None = None,
     ) -> None:
         self.topic = topic
         self.partitions = partitions
@@ -56,11 +58,13 @@ class Coordinator:
             clock=clock,
             tickets_max=tickets_max,
             snapshot_offsets=snapshot_offsets,
+            on_loaded=on_loaded,
         )
         self._on_failure = on_failure
         self._runners: dict[int, ShardRunner] = {}
         # Until when, and why, a shard is not loaded again.
         self._paused: dict[int, tuple[int, BaseException]] = {}
+        self._reloads = Reloads(clock, self._reload)
         self._closed = False
 
     def partition_for(self, key: str) -> int:
@@ -106,6 +110,7 @@ class Coordinator:
     async def close(self) -> None:
         """Let held replies out, leave snapshots behind, refuse what comes. A second close does no harm."""
         self._closed = True
+        self._reloads.close()
         await asyncio.gather(*(runner.close() for runner in self._runners.values()))
         self._runners.clear()
 
@@ -115,6 +120,7 @@ class Coordinator:
             if self._closed:
                 raise ShuttingDown("the node is stopping")
             self._check_pause(partition)
+            self._reloads.cancel(partition)
             runner = self._runners[partition] = ShardRunner(partition, self._foundation, self._on_stop)
         elif self._closed:
             raise ShuttingDown("the node is stopping")
@@ -134,8 +140,15 @@ class Coordinator:
         self._runners.pop(runner.partition, None)
         if not runner.is_loaded:
             self._paused[runner.partition] = (self._foundation.clock.monotonic_ms() + _LOAD_PAUSE_MS, reason)
+        if not self._closed:
+            self._reloads.dropped(runner.partition, reason)
         if self._on_failure is not None:
             self._on_failure(runner.partition, reason)
+
+    def _reload(self, partition: int) -> None:
+        self._paused.pop(partition, None)
+        if not self._closed:
+            self._runner(partition)
 
 
 def _failed(error: GoQueueError) -> asyncio.Future[Any]:

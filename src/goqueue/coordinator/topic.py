@@ -30,7 +30,7 @@ class CoordinatorTopic:
     def partition_count(self) -> int:
         """What the topic was made with; the setting counts only until then, or keys would move."""
         topic = self._topics.find(self.name)
-        return self._configured_count if topic is None else len(topic.partitions)
+        return self._configured_count if topic is None else topic.partition_count
 
     async def __call__(self, partition: int, /) -> Partition:
         """Open one partition."""

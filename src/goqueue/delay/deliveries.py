@@ -18,6 +18,7 @@ from goqueue.broker.publish import Pending, PublishService
 from goqueue.clock import Clock
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.coordinator.timers import Alarm
+from goqueue.delay.indexing import RETRY_MS, OnTrouble
 from goqueue.delay.records import Fire, FireKey, Slot, SlotKey
 from goqueue.delay.store import Pair, Store
 from goqueue.delay.targets import Prepared, Target, TargetKey, done_pairs, fire_pairs, parked
@@ -32,12 +33,9 @@ from goqueue.errors import (
 )
 from goqueue.records import Acks
 
-RETRY_MS = 1000
 _SETTLE_PAIRS_MAX = 5000
 LATE_MS = 20
 
-# (what could not be done, why): it will be tried again.
-OnTrouble = Callable[[str, BaseException], None]
 Spawn = Callable[[Coroutine[Any, Any, None]], None]
 
 

@@ -18,8 +18,9 @@ from goqueue.broker.publish import PublishService
 from goqueue.clock import Clock
 from goqueue.config import DelayConfig
 from goqueue.coordinator.timers import Alarm
-from goqueue.delay.deliveries import RETRY_MS, Deliveries, OnTrouble
+from goqueue.delay.deliveries import Deliveries
 from goqueue.delay.index import Row
+from goqueue.delay.indexing import RETRY_MS, OnTrouble
 from goqueue.delay.records import Fire, Slot, SlotKey
 from goqueue.delay.runs import following_pairs, is_skipped
 from goqueue.delay.store import Pair, Store
@@ -116,11 +117,15 @@ class Driver:
     # --- the loop -----------------------------------------------------------------------
 
     async def _run(self) -> None:
-        await self._resume()
+        is_resumed = False
         while True:
             self._wake.clear()
             try:
-                await self._round()
+                if not is_resumed and self._clock.now_ms() >= self._retry_at_ms:
+                    await self._resume()
+                    is_resumed = True
+                if is_resumed:
+                    await self._round()
             except ShuttingDown:
                 return
             except (GoQueueError, OSError) as error:
@@ -147,7 +152,7 @@ class Driver:
                 await self._store.load_more()
             except ShuttingDown:
                 return
-            except GoQueueError as error:
+            except (GoQueueError, OSError) as error:
                 self._on_trouble("delayed messages could not be looked up", error)
                 await asyncio.sleep(RETRY_MS / 1000)
             self.wake()
@@ -160,6 +165,8 @@ class Driver:
             fire_ms = 0
         load_ms = _FAR_MS if self._load_wanted.is_set() else store.near.load_at_ms()
         at_ms = min(max(fire_ms, self._retry_at_ms), load_ms)
+        if store.left_over:
+            at_ms = self._retry_at_ms
         self._alarm.set(at_ms if at_ms < _FAR_MS else None)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -260,7 +267,7 @@ class Driver:
     def _goal(self, name: str) -> _Goal:
         topic = self._partitions.topic(name)
         topic_id = topic.topic_id.bytes
-        keys = [TargetKey(name, topic_id, partition) for partition in range(len(topic.partitions))]
+        keys = [TargetKey(name, topic_id, partition) for partition in range(topic.partition_count)]
         return _Goal(topic_id, self._partitions.config(topic), keys, self._partitions.turns(topic))
 
     def _store_fires(self, found: _Round) -> list[Prepared]:

@@ -13,10 +13,9 @@ from goqueue.broker.topics import TopicService
 from goqueue.clock import Clock
 from goqueue.config import DelayConfig
 from goqueue.coordinator.topic import CoordinatorTopic
-from goqueue.delay.deliveries import OnTrouble
 from goqueue.delay.driver import Driver
 from goqueue.delay.index import DueIndex
-from goqueue.delay.indexing import OpenIndex
+from goqueue.delay.indexing import OnTrouble, OpenIndex
 from goqueue.delay.service import DELAYED, DelayService, DelayShard
 from goqueue.delay.store import Store
 from goqueue.ports import Files, Offload
@@ -55,7 +54,14 @@ def feature(
 
     async def open_shard(number: int) -> DelayShard:
         partition = await topic(number)
-        store = Store(partition, _opener(files, index_root, on_trouble), config=config, clock=clock, offload=offload)
+        store = Store(
+            partition,
+            _opener(files, index_root, on_trouble),
+            config=config,
+            clock=clock,
+            offload=offload,
+            on_trouble=on_trouble,
+        )
         await store.load()
         driver = Driver(
             store,

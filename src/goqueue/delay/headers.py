@@ -13,17 +13,20 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import NamedTuple
 
+from goqueue.broker.deduplication import digest_of
 from goqueue.broker.partitions import Partition
+from goqueue.broker.refused_records import check_records
 from goqueue.broker.stages import HeldAt
 from goqueue.codec.batch import BatchHeader, check_batch
 from goqueue.codec.batch_decode import decode_records
 from goqueue.codec.batch_encode import encode_sparse_batch
 from goqueue.delay.index import OriginKey, OriginMark
 from goqueue.delay.records import Origin
+from goqueue.delay.refused import RefusedBatches
 from goqueue.delay.service import DelayService, DelayShard
 from goqueue.delay.staging import Staging
 from goqueue.delay.values import DUE_MS_MAX, Held
-from goqueue.errors import InvalidRecord, NotLeader
+from goqueue.errors import InvalidRecord, NotLeader, OutOfOrderSequence
 from goqueue.ports import Buffer
 from goqueue.records import Header, NewRecord, Record
 
@@ -50,30 +53,38 @@ class HeaderDelay:
     def __init__(self, service: DelayService, staging: Staging) -> None:
         self._service = service
         self._staging = staging
+        self._refused = RefusedBatches()
 
     def __call__(
         self, place: Partition, batch: Buffer, now_ms: int, dues: Sequence[int | None] | None = None
     ) -> Remainder | None:
         """Hold back what is for later; None if nothing is. Without `dues` the headers say when."""
         header = check_batch(batch)
+        if self._refused:
+            self._refused.check(place, header, now_ms)
         records = decode_records(batch)
         if dues is None:
-            dues = [due_of(record.headers, now_ms) for record in records]
+            dues = _dues(records, now_ms)
         if all(due_ms is None for due_ms in dues):
+            self._check_order(place, header)
             return None
-        if header.is_transactional:
-            return self._stage(place, header, records, dues, now_ms)
-        # Refused before anything is held back: a batch that is not the producer's next one may come again later.
-        place.log.check_producer(header)
         shard = self._service.shard_at_work(place.topic_name)
         if shard is None:
-            raise NotLeader("the delayed messages of this topic are still being loaded")
+            raise self._refused.refuse(place, header, now_ms)
+        if header.is_transactional:
+            return self._stage(shard, place, header, records, dues, now_ms)
+        # Refused before anything is held back: a batch that is not the producer's next one may come again later.
+        stored_at = self._check_order(place, header)
         mark = _mark(shard, place, header)
         if mark is not None:
             # What was for later when the batch came first is held, even if its time has come meanwhile.
             now_ms = mark.seen_ms
             dues = [due_of(record.headers, now_ms) for record in records]
         later = [due_ms is not None and due_ms > now_ms for due_ms in dues]
+        if mark is None and stored_at is not None and stored_at >= place.log.start_offset:
+            # The power cut left the batch and not its slots: what it lacks was for later, even if its time has come.
+            lacks = _lacking(place, header, records, stored_at)
+            later = [due_ms is not None and is_lacking for due_ms, is_lacking in zip(dues, lacks, strict=True)]
         if not any(later):
             return None
         stay = [record for record, is_later in zip(records, later, strict=True) if not is_later]
@@ -85,17 +96,50 @@ class HeaderDelay:
             for record, due_ms, is_later in zip(records, dues, later, strict=True)
             if is_later
         ]
-        durable = self._service.hold_now(shard, place.topic_name, held, all_or_none=True)[1]
+        durable = self._service.hold_now(shard, place.topic_name, held, all_or_none=True, now_ms=now_ms)[1]
         return Remainder(rest, stay, durable)
 
+    def _check_order(self, place: Partition, header: BatchHeader) -> int | None:
+        """Of a repeat, where its batch is stored. Refuse what is out of order.
+
+        Only for the moment, if the batch before it is stored by half.
+
+        Its slots are stored, and writing the rest of it failed. Called out of order, the producer would begin a new
+        epoch, under which those slots are not recognised when the batch is sent again.
+        """
+        try:
+            return place.log.check_producer(header)
+        except OutOfOrderSequence:
+            if header.is_transactional or not self._service.has_shards():
+                raise
+            shard = self._service.shard_at_work(place.topic_name)
+            if shard is None or _is_half_stored(shard, place, header):
+                raise NotLeader("an earlier batch of this producer is not stored yet: send it again first") from None
+            raise
+
     def _stage(
-        self, place: Partition, header: BatchHeader, records: Sequence[Record], dues: Sequence[int | None], now_ms: int
+        self,
+        shard: DelayShard,
+        place: Partition,
+        header: BatchHeader,
+        records: Sequence[Record],
+        dues: Sequence[int | None],
+        now_ms: int,
     ) -> Remainder | None:
-        staged = self._staging.stage(place, header, records, dues, now_ms)
+        staged = self._staging.stage(shard, place, header, records, dues, now_ms)
         if staged is None:
             return None
         stay = [record for at, record in enumerate(records) if at not in staged.slots]
         return Remainder(encode_sparse_batch(header, stay), stay, staged.durable, staged.slots)
+
+
+def _dues(records: Sequence[Record], now_ms: int) -> list[int | None]:
+    """For when each record is; the refusal of a batch names every record whose headers are wrong."""
+    try:
+        return [due_of(record.headers, now_ms) for record in records]
+    except InvalidRecord:
+        check_records(records, lambda record: due_of(record.headers, now_ms))
+        raise
 
 
 def due_of(headers: Sequence[Header], now_ms: int) -> int | None:
@@ -137,6 +181,20 @@ def _origin(place: Partition, header: BatchHeader) -> Origin | None:
     return Origin(place.id, header.producer_id, header.producer_epoch, header.last_sequence)
 
 
+def _lacking(place: Partition, header: BatchHeader, records: Sequence[Record], stored_at: int) -> list[bool]:
+    """Which records are not in the batch as it is stored. It is read at once: only a power cut makes that necessary."""
+    log = place.log
+    read = log.read_batches(stored_at, max_bytes=1, upper=log.end_offset)
+    kept = {record.offset for batch in read.batches for record in decode_records(batch)}
+    shift = stored_at - header.base_offset
+    # A repeat is left out as well, and is never held back.
+    has_window = place.config.dedup_window_ms > 0
+    return [
+        record.offset + shift not in kept and not (has_window and digest_of(record.headers) is not None)
+        for record in records
+    ]
+
+
 def _mark(shard: DelayShard, place: Partition, header: BatchHeader) -> OriginMark | None:
     """How far its producer has come, if an earlier attempt of this batch has had its delayed records stored."""
     if header.producer_id < 0 or header.base_sequence < 0:
@@ -144,5 +202,17 @@ def _mark(shard: DelayShard, place: Partition, header: BatchHeader) -> OriginMar
     mark = shard.store.origins.get(OriginKey(place.topic_id.bytes, place.id, header.producer_id))
     if mark is None or mark.epoch != header.producer_epoch:
         return None
-    is_behind = ((mark.sequence - header.last_sequence) & _SEQUENCE_MASK) < _BEHIND_MAX
-    return mark if is_behind else None
+    return mark if _is_behind(header.last_sequence, mark) else None
+
+
+def _is_half_stored(shard: DelayShard, place: Partition, header: BatchHeader) -> bool:
+    """Whether the producer's last batch with delayed records has its slots, and is not in its partition."""
+    mark = shard.store.origins.get(OriginKey(place.topic_id.bytes, place.id, header.producer_id))
+    if mark is None or mark.epoch != header.producer_epoch:
+        return False
+    expected = place.log.next_sequence(header.producer_id, header.producer_epoch)
+    return expected is not None and _is_behind(expected, mark)
+
+
+def _is_behind(sequence: int, mark: OriginMark) -> bool:
+    return ((mark.sequence - sequence) & _SEQUENCE_MASK) < _BEHIND_MAX

@@ -22,6 +22,17 @@ from goqueue.delay.staged import StagedSlot
 _VERSION = 2
 # Kilobytes of pages that one connection keeps in memory, whatever the size of the file.
 _CACHE_KIB = 8192
+_PASSING = frozenset(
+    {
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_NOMEM,
+    }
+)
 _PENDING = SlotState.PENDING.value
 
 _TABLES = f"""
@@ -103,14 +114,21 @@ class DueIndex:
     def apply(self, changes: Iterable[Change], end_offset: int) -> None:
         """Take changes in, in the order of the log, which is contained up to `end_offset` from then on."""
         writer = self._writer
-        with writer:
-            puts: list[tuple[int, int, int, int, int]] = []
-            drops: list[tuple[int]] = []
-            for change in changes:
-                self._apply(change, puts, drops)
-            # A slot that was settled is never put again, so the drops may all come last.
-            self._write(puts, drops)
-            writer.execute("UPDATE stamp SET end_offset = ?", (end_offset,))
+        known = len(self._topics)
+        try:
+            with writer:
+                puts: list[tuple[int, int, int, int, int]] = []
+                drops: list[tuple[int]] = []
+                for change in changes:
+                    self._apply(change, puts, drops)
+                # A slot that was settled is never put again, so the drops may all come last.
+                self._write(puts, drops)
+                writer.execute("UPDATE stamp SET end_offset = ?", (end_offset,))
+        except BaseException:
+            # Rolled back, the topics that these changes were the first to name included.
+            for name in list(self._topics)[known:]:
+                del self._topics[name]
+            raise
         self.end_offset = end_offset
 
     def find(self, slot: int) -> Row | None:
@@ -190,6 +208,8 @@ class DueIndex:
                 raise damage
             return self._open_file(path)
         except sqlite3.DatabaseError as problem:
+            if is_passing(problem):
+                raise
             on_rebuild(f"the index of delayed messages {path} is not ours or damaged: it is built anew", problem)
         for suffix in ("", "-wal", "-shm", "-journal"):
             remove(path + suffix)
@@ -289,6 +309,12 @@ class DueIndex:
             value = VALUES.decode(data)
             if isinstance(value, kind):
                 yield value
+
+
+def is_passing(problem: sqlite3.Error) -> bool:
+    """Whether the disk is at fault, or the want of handles or memory, and not what the file holds."""
+    # An error that we raise ourselves has no code; the low byte says what the rest details.
+    return getattr(problem, "sqlite_errorcode", 0) & 0xFF in _PASSING
 
 
 def _connect(path: str) -> sqlite3.Connection:

@@ -12,17 +12,21 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from goqueue.broker.partitions import Partition
+from goqueue.clock import Clock
 from goqueue.codec.batch_decode import decode_records
-from goqueue.delay.index import DueIndex, Row
+from goqueue.delay.index import DueIndex, Row, is_passing
 from goqueue.delay.records import Change, SlotKey, decode
-from goqueue.errors import GoQueueError, ShuttingDown, StorageError
+from goqueue.errors import GoQueueError, LogPoisoned, ShuttingDown, StorageError
 from goqueue.ports import Offload
 from goqueue.records import Acks
 
 T = TypeVar("T")
+# (what could not be done, why): it will be tried again.
+OnTrouble = Callable[[str, BaseException], None]
 # Opens a partition's index; told of damage, it makes a new one.
 OpenIndex = Callable[[Partition, sqlite3.DatabaseError | None], DueIndex]
 
+RETRY_MS = 1000
 _READ_BYTES = 1024 * 1024
 # Changes that may wait for the index before writers wait too.
 _UNINDEXED_MAX = 50_000
@@ -33,17 +37,24 @@ _PAUSE_SECONDS = 0.05
 class Indexing:
     """One shard's index and what it has not taken in yet. Lives on the event loop; the disk is asked in the offload."""
 
-    def __init__(self, partition: Partition, open_index: OpenIndex, offload: Offload) -> None:
+    def __init__(
+        self, partition: Partition, open_index: OpenIndex, offload: Offload, clock: Clock, on_trouble: OnTrouble
+    ) -> None:
         self._partition = partition
         self._open_index = open_index
         self._offload = offload
+        self._clock = clock
+        self._on_trouble = on_trouble
+        self._closing = False
         self._index: DueIndex | None = None
         # By slot: the offset of its newest record, and the row that this makes.
         self._overlay: dict[int, tuple[int, Row | None]] = {}
         self._unindexed: list[Change] = []
         self._running: asyncio.Task[None] | None = None
         self._hurry = asyncio.Event()
+        self._woken = asyncio.Event()
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
+        # Why the index cannot take anything in at the moment: it is tried again until it can.
         self._failure: GoQueueError | None = None
         self._asked: set[asyncio.Future[Any]] = set()
 
@@ -63,6 +74,8 @@ class Indexing:
         index = self._index
         if index is None:
             return
+        self._closing = True
+        self._woken.set()
         self._hurry.set()
         if self._running is not None:
             await asyncio.wait([self._running])
@@ -92,7 +105,10 @@ class Indexing:
         known = self._overlay.get(slot)
         if known is not None:
             return known[1]
-        return self.opened().find(slot)
+        try:
+            return self.opened().find(slot)
+        except sqlite3.Error as error:
+            raise StorageError(f"the index of delayed messages cannot be used: {error}") from error
 
     async def ask(self, work: Callable[[], T]) -> T:
         """Have the disk asked. Whoever gives up waiting does not stop it, so that closing must wait for it."""
@@ -104,10 +120,15 @@ class Indexing:
         except sqlite3.Error as error:
             raise StorageError(f"the index of delayed messages cannot be used: {error}") from error
 
+    @property
+    def failure(self) -> str | None:
+        """Why nothing can be taken in at the moment."""
+        return str(self._failure) if self._failure is not None else None
+
     # --- following ----------------------------------------------------------------------
 
     def check(self) -> None:
-        """Raise if the index has failed: what is due can no longer be found, so nothing more is written."""
+        """Raise while the index fails: what is due cannot be found, so nothing more is written."""
         if self._failure is not None:
             raise self._failure
 
@@ -145,13 +166,68 @@ class Indexing:
                     await self._pause()
                 self._hurry.clear()
                 changes, self._unindexed = self._unindexed, []
-                await self._take_in(changes)
-        except GoQueueError as error:
-            # The log is sound, but what is due can no longer be found: a restart builds the index anew.
-            self._failure = error
-            self._answer_waiters(-1)
+                try:
+                    await self._take_in(changes)
+                except GoQueueError as error:
+                    self._unindexed = [*changes, *self._unindexed]
+                    if not await self._fail(error):
+                        return
+                else:
+                    self._failure = None
         finally:
             self._running = None
+
+    async def _fail(self, error: GoQueueError) -> bool:
+        """Refuse all who ask, and wait for a while; False if it is not to be tried again.
+
+        The log is sound. What it has and the index lacks stays in memory, which does not grow: nothing is written
+        meanwhile.
+        """
+        if self._failure is None:
+            self._on_trouble("the index of delayed messages could not be brought up to date", error)
+        self._failure = error
+        self._answer_waiters(-1)
+        if self._closing or isinstance(error, LogPoisoned):
+            return False
+        await self._retry_pause()
+        cause = error.__cause__
+        if isinstance(cause, sqlite3.DatabaseError) and cause.sqlite_errorcode != sqlite3.SQLITE_FULL:
+            await self._reopen(cause)
+        return not self._closing
+
+    async def _reopen(self, cause: sqlite3.DatabaseError) -> None:
+        """A connection that met an I/O error may be of no more use; a file that is damaged certainly is."""
+        former = self._index
+        if self._closing or former is None:
+            return
+        try:
+            fresh = await self.ask(lambda: self._open_again(cause))
+        except (GoQueueError, OSError):
+            # The former one is tried again.
+            return
+        self._index = fresh
+        await self._offload(former.close)
+
+    def _open_again(self, cause: sqlite3.DatabaseError) -> DueIndex:
+        # Damage is found in what the file holds: it is made anew from the log.
+        index = self._open_index(self._partition, None if is_passing(cause) else cause)
+        end = self._unindexed[0].offset
+        try:
+            while index.end_offset < end:
+                self._replay(index, end)
+        except BaseException:
+            index.close()
+            raise
+        return index
+
+    async def _retry_pause(self) -> None:
+        """Wait for a second, or until the node stops."""
+        self._woken.clear()
+        timer = self._clock.call_later(RETRY_MS, self._woken.set)
+        try:
+            await self._woken.wait()
+        finally:
+            timer.cancel()
 
     async def _pause(self) -> None:
         try:

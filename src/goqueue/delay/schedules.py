@@ -69,7 +69,7 @@ class ScheduleService:
         now_ms = self._clock.now_ms()
         key, value, headers, _ = new.record
         partition = -1 if new.partition is None else new.partition
-        if partition >= len(topic.partitions):
+        if partition >= topic.partition_count:
             raise PartitionNotFound(new.topic, partition)
         schedule = Schedule(
             new.cron, new.timezone, new.topic, partition, key, value, headers, new.missed, now_ms, NO_SLOT, -1
@@ -87,11 +87,13 @@ class ScheduleService:
         store = shard.store
         end = store.write(first_pairs(new.name, schedule, topic.topic_id.bytes, now_ms, store.next_slot))
         store.pending[new.topic] += 1
+        # As it is now: until it is durable its first run may be fired, or somebody may delete it.
+        created = self._describe(shard, new.name)
         shard.driver.wake()
         unsafe = store.durable(end)
         if unsafe is not None:
             await unsafe
-        return self._describe(shard, new.name)
+        return created
 
     async def list(self) -> tuple[Described, ...]:
         """All of them, by name. Asking does not make the internal topic."""

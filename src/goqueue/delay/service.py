@@ -101,17 +101,25 @@ class DelayService:
         return outcomes
 
     def hold_now(
-        self, shard: DelayShard, topic: str, messages: Sequence[Held], *, all_or_none: bool = False
+        self,
+        shard: DelayShard,
+        topic: str,
+        messages: Sequence[Held],
+        *,
+        all_or_none: bool = False,
+        now_ms: int | None = None,
     ) -> tuple[list[SlotId | GoQueueError], Awaitable[None] | None]:
         """The same without waiting: nothing may be promised before the second result is awaited.
 
-        With `all_or_none` the first message that is refused raises, and none is held.
+        With `all_or_none` the first message that is refused raises, and none is held. `now_ms` is the time by which
+        it was decided what is for later: a repeat is decided by the same.
         """
         found = self._topics.get(topic)
         if found.internal:
             raise InternalTopic(topic)
         config = self._topics.config(topic)
-        now_ms = self._clock.now_ms()
+        if now_ms is None:
+            now_ms = self._clock.now_ms()
         outcomes: list[SlotId | GoQueueError] = []
         taken: list[Slot] = []
         for held in messages:
@@ -130,7 +138,7 @@ class DelayService:
                 origin=held.origin,
             )
             try:
-                if partition >= len(found.partitions):
+                if partition >= found.partition_count:
                     raise PartitionNotFound(topic, partition)
                 check_holds(config, slot)
             except GoQueueError as error:
@@ -262,6 +270,14 @@ class DelayService:
             stats.schedules += len(store.schedules)
         return stats
 
+    def problem(self) -> str | None:
+        """What keeps delayed messages from being held or delivered, for `/readyz`."""
+        failed = [number for number, task in self._shards.items() if _has_failed(task)]
+        if failed:
+            return f"shard {failed[0]} of {DELAYED} could not be loaded, and will be tried again"
+        failures = [shard.store.failure for shard in self.loaded()]
+        return next((one for one in failures if one is not None), None)
+
     # --- shards -------------------------------------------------------------------------
 
     def loaded(self) -> Sequence[DelayShard]:
@@ -315,8 +331,7 @@ class DelayService:
         return task
 
     def _may_reload(self, partition: int, task: asyncio.Task[DelayShard]) -> bool:
-        failed = task.cancelled() or task.exception() is not None
-        return failed and self._clock.monotonic_ms() >= self._failed.get(partition, 0)
+        return _has_failed(task) and self._clock.monotonic_ms() >= self._failed.get(partition, 0)
 
     async def _open(self, partition: int) -> DelayShard:
         try:
@@ -324,7 +339,13 @@ class DelayService:
         except Exception as error:
             self._failed[partition] = self._clock.monotonic_ms() + _RELOAD_PAUSE_MS
             self._on_trouble(f"shard {partition} of {DELAYED} could not be loaded", error)
+            # What it holds must fire without being asked for.
+            self._clock.call_later(_RELOAD_PAUSE_MS, lambda: self._reload(partition))
             raise
+
+    def _reload(self, partition: int) -> None:
+        if not self._closed:
+            self._load(partition)
 
     async def _shard_at(self, topic: str, at: SlotId) -> DelayShard:
         if self._topics.find(DELAYED) is None or at.partition != self.partition_for(topic):
@@ -352,6 +373,10 @@ class DelayService:
         unsafe = store.durable(end)
         if unsafe is not None:
             await unsafe
+
+
+def _has_failed(task: asyncio.Task[DelayShard]) -> bool:
+    return task.done() and (task.cancelled() or task.exception() is not None)
 
 
 def _shown(store: Store, row: Row) -> Delayed:

@@ -23,7 +23,7 @@ from goqueue.delay.staged import StagedSlot
 from goqueue.delay.store import BATCH_BYTES_MAX, Pair
 from goqueue.delay.targets import slices
 from goqueue.delay.values import Held, SlotId
-from goqueue.errors import InvalidRecord, InvalidTransactionState, NotLeader
+from goqueue.errors import InvalidRecord, InvalidTransactionState
 from goqueue.records import NewRecord, Record, TopicPartition
 
 _SEQUENCE_MASK = 0x7FFF_FFFF
@@ -57,15 +57,18 @@ class Staging:
         await self._service.shard_of(topic)
 
     def stage(
-        self, place: Partition, header: BatchHeader, records: Sequence[Record], dues: Sequence[int | None], now_ms: int
+        self,
+        shard: DelayShard,
+        place: Partition,
+        header: BatchHeader,
+        records: Sequence[Record],
+        dues: Sequence[int | None],
+        now_ms: int,
     ) -> Staged | None:
         """Store what is for later of a batch that is about to be written; None if nothing of it is.
 
         A record that was staged by an earlier attempt stays so, even if its time has come meanwhile.
         """
-        shard = self._service.shard_at_work(place.topic_name)
-        if shard is None:
-            raise NotLeader("the delayed messages of this topic are still being loaded")
         # Refused before anything is staged: a batch that is not the producer's next one may come again later.
         if place.log.is_of_ended_transaction(header):
             return None

@@ -11,8 +11,8 @@ from goqueue.clock import Clock
 from goqueue.codec.batch_decode import decode_records
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.config import DelayConfig
-from goqueue.delay.index import OriginKey, OriginMark, Row
-from goqueue.delay.indexing import Indexing, OpenIndex
+from goqueue.delay.index import OriginKey, OriginMark, Row, is_passing
+from goqueue.delay.indexing import Indexing, OnTrouble, OpenIndex
 from goqueue.delay.near import Near
 from goqueue.delay.records import (
     Change,
@@ -52,6 +52,7 @@ class Store:
         config: DelayConfig,
         clock: Clock,
         offload: Offload,
+        on_trouble: OnTrouble,
     ) -> None:
         self.partition = partition.id
         self.pending: Counter[str] = Counter()
@@ -63,7 +64,7 @@ class Store:
         self.left_over: list[Fire] = []
         self.near = Near(config, clock)
         self._log, self._writer = partition.log, partition.writer
-        self._indexing = Indexing(partition, open_index, offload)
+        self._indexing = Indexing(partition, open_index, offload, clock, on_trouble)
         self._clock = clock
         self._offload = offload
         self._closed = False
@@ -79,6 +80,8 @@ class Store:
         try:
             await self._load_index(end, None)
         except sqlite3.DatabaseError as damage:
+            if is_passing(damage):
+                raise
             # It opened well, but not all of it can be read. The log has everything that it had.
             await self._load_index(end, damage)
 
@@ -100,6 +103,11 @@ class Store:
         """Let the index take in what is written, so that the next start replays nothing."""
         self._closed = True
         await self._indexing.close()
+
+    @property
+    def failure(self) -> str | None:
+        """Why nothing can be held back or delivered at the moment; it is tried again all the time."""
+        return self._indexing.failure
 
     # --- writing ------------------------------------------------------------------------
 

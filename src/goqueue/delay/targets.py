@@ -109,8 +109,12 @@ def fire_pairs(prepared: Sequence[Prepared]) -> list[Pair]:
 
 
 def done_pairs(fire: Fire) -> list[Pair]:
-    """What is written once the batch is safe in its topic."""
-    return [(FireKey(fire.slots[0]), None), *((SlotKey(slot), None) for slot in fire.slots)]
+    """What is written once the batch is safe in its topic.
+
+    The fire comes last: many pairs are written in several batches, and slots whose fire is gone would be fired again
+    after a crash in between. A fire without some of its slots is known to be delivered.
+    """
+    return [*((SlotKey(slot), None) for slot in fire.slots), (FireKey(fire.slots[0]), None)]
 
 
 def parked(slot: Slot, reason: str) -> Slot:

@@ -19,6 +19,10 @@ class SlotId(NamedTuple):
     partition: int
     offset: int
 
+    def __str__(self) -> str:
+        """The slot as users read and write it."""
+        return f"{self.partition}/{self.offset}"
+
 
 class Held(NamedTuple):
     """A message to hold back. `partition` None leaves the choice to its key, or to the turn."""

@@ -77,7 +77,7 @@ class TimerWheel:
         """Move on to the tick of `now_ms` and call `fire` with every timer that is due, earliest tick first.
 
         `fire` may add and cancel timers. A timer leaves the wheel before it is fired, one at a time,
-        so that cancelling any other during the call is certain to stop it (L11).
+        so that cancelling any other during the call is certain to stop it.
         """
         target = now_ms // TICK_MS
         self._drain(self._overdue, fire)
@@ -112,7 +112,7 @@ class TimerWheel:
     def _put(self, timer: int, due_tick: int) -> None:
         ahead = due_tick - self.tick
         if ahead <= 0:
-            # Its own bucket has just been emptied and comes again a revolution later (L12).
+            # Its own bucket has just been emptied and comes again a revolution later.
             bucket = self._overdue
         else:
             level = 0

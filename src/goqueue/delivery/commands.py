@@ -29,6 +29,17 @@ class FreshShare(NamedTuple):
     keys: list[int]
 
 
+class SetAside(NamedTuple):
+    """A stretch that nobody can read, found at `offset`, which is new or one that was delivered before."""
+
+    lane: int
+    offset: int
+    first: int
+    last: int
+    error: str
+    fresh: bool
+
+
 class Lease(msgspec.Struct, frozen=True):
     """Give these messages to a consumer. Answered by a list of `Granted`, or None if the plan is out of date.
 
@@ -46,6 +57,7 @@ class Lease(msgspec.Struct, frozen=True):
     fresh: Sequence[FreshShare] = ()
     retries: Sequence[int] = ()
     gone: Sequence[int] = ()
+    set_aside: Sequence[SetAside] = ()
     epoch: int = -1
 
 
@@ -97,6 +109,17 @@ class EndPromises(msgspec.Struct, frozen=True):
     commit: bool
 
 
+class Reopen(msgspec.Struct, frozen=True):
+    """Make settled messages available again when a producer's transaction is committed. Answered by None.
+
+    What is outstanding or not delivered yet by then is left as it is: the group gets it anyway.
+    """
+
+    producer_id: int
+    queue: QueueId
+    shares: Sequence[FreshShare]
+
+
 class ShareSettled(NamedTuple):
     """What became of a share. `queue` is None if the lease is not known (any more)."""
 
@@ -109,12 +132,25 @@ class ShareSettled(NamedTuple):
 
 
 class SettleHeld(msgspec.Struct, frozen=True):
-    """Settle what a consumer holds in ranges of offsets. Answered by a bool for each: whether it held any."""
+    """Settle what a consumer holds in ranges of offsets. Answered by a bool for each: whether it held any.
+
+    With `all_or_none` nothing is settled unless the consumer holds all that is outstanding in every range, and
+    something in each; the bool then says whether that is so for the range.
+    """
 
     queue: QueueId
     consumer: str
     ranges: Sequence[RangeSettlement]
     chance: float = 0.0
+    all_or_none: bool = False
+
+
+class SetAsideHeld(msgspec.Struct, frozen=True):
+    """Nobody can read these stretches, of which a consumer holds `offset` each. Answered by None."""
+
+    queue: QueueId
+    consumer: str
+    stretches: Sequence[SetAside]
 
 
 class ReleaseConsumer(msgspec.Struct, frozen=True):
@@ -169,6 +205,13 @@ class ResetQueue(msgspec.Struct, frozen=True):
     queue: QueueId
     offset: int
     epoch: int = -1
+
+
+class Govern(msgspec.Struct, frozen=True):
+    """Let this policy hold from now on, for what is out as well. Answered by None."""
+
+    queue: QueueId
+    policy: DeliveryPolicy
 
 
 class CutQueue(msgspec.Struct, frozen=True):

@@ -14,19 +14,20 @@ from goqueue.config import DeliveryConfig
 from goqueue.coordinator.runtime import Coordinator, OnFailure
 from goqueue.coordinator.topic import CoordinatorTopic
 from goqueue.delivery.agreement import Agreement
-from goqueue.delivery.dead_letter import DeadLetters
-from goqueue.delivery.dead_letter import OnFailure as OnDeadLetterFailure
+from goqueue.delivery.dead_letters.dead_letter_moves import DeadLetters
+from goqueue.delivery.dead_letters.dead_letter_moves import OnFailure as OnDeadLetterFailure
+from goqueue.delivery.dead_letters.originals import Originals
+from goqueue.delivery.leases.receive import Taker
 from goqueue.delivery.machine import DeliveryMachine
 from goqueue.delivery.positions import QueuePositions
-from goqueue.delivery.promises import CheckTransaction, Promises
+from goqueue.delivery.reading.acquired_batches import Stretches
 from goqueue.delivery.service import DeliveryService
-from goqueue.delivery.settler import Settler
+from goqueue.delivery.settlement.promises import CheckTransaction, Promises
+from goqueue.delivery.settlement.settler import Settler
 from goqueue.delivery.shards import DELIVERY_STATE, QueueShards
-from goqueue.delivery.stretches import Stretches
 from goqueue.delivery.table import Queues
-from goqueue.delivery.taking import Taker
 from goqueue.delivery.values import GroupSettingsOf
-from goqueue.metadata.image import Event, TopicDeleted
+from goqueue.metadata.events import Delta, TopicDeleted
 from goqueue.ports import Files, Offload
 
 # Small segments: only sealed ones are compacted, and replay reads what is not.
@@ -43,7 +44,7 @@ def feature(
     publish: PublishService,
     producer_ids: ProducerIds,
     group_settings: GroupSettingsOf,
-    subscribe: Callable[[Callable[[Event], None]], object],
+    subscribe: Callable[[Callable[[Delta], None]], object],
     files: Files,
     offload: Offload,
     clock: Clock,
@@ -106,6 +107,7 @@ def feature(
         Stretches(partitions, offload),
         agreement,
         dead_letters,
+        Originals(shards, agreement, topics=topics, partitions=partitions, offload=offload, clock=clock),
         config=config,
         topics=topics,
         partitions=partitions,
@@ -114,10 +116,11 @@ def feature(
         rng=rng,
     )
 
-    def on_event(event: Event) -> None:
-        if isinstance(event, TopicDeleted):
-            positions.topic_deleted(event.topic_id)
+    def on_delta(delta: Delta) -> None:
+        for event in delta.events:
+            if isinstance(event, TopicDeleted):
+                positions.topic_deleted(event.topic_id)
 
-    subscribe(on_event)
+    subscribe(on_delta)
     shards.start([place.partition for place in partitions.on_disk() if place.topic == DELIVERY_STATE])
     return service

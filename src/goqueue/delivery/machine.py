@@ -14,7 +14,6 @@ from typing import Any, ClassVar, Protocol
 import msgspec
 
 from goqueue.coordinator.shard import Decision, Record
-from goqueue.delivery import settling
 from goqueue.delivery.commands import (
     BeginMove,
     CutQueue,
@@ -22,6 +21,7 @@ from goqueue.delivery.commands import (
     EndMove,
     EndPromises,
     ForgetQueue,
+    Govern,
     Granted,
     Lease,
     Move,
@@ -29,13 +29,17 @@ from goqueue.delivery.commands import (
     ProducerIdNeeded,
     Promise,
     ReleaseConsumer,
+    Reopen,
     ResetQueue,
+    SetAside,
+    SetAsideHeld,
     Settle,
     SettleHeld,
 )
-from goqueue.delivery.granting import Granting
-from goqueue.delivery.holds import Timers
-from goqueue.delivery.lanes import LANES
+from goqueue.delivery.dead_letters.reopenings import reopened
+from goqueue.delivery.lanes.lane_scheduler import LANES
+from goqueue.delivery.leases.granting import Granting
+from goqueue.delivery.leases.outstanding import State, Timers
 from goqueue.delivery.queue import Queue
 from goqueue.delivery.records import (
     KEYS,
@@ -50,13 +54,16 @@ from goqueue.delivery.records import (
     Governed,
     Moved,
     Moving,
+    Quarantined,
     QueueId,
     QueueState,
+    Reopening,
     Reset,
     Settled,
     SnapshotKey,
     ranges_of,
 )
+from goqueue.delivery.settlement import outcomes as settling
 from goqueue.delivery.snapshots import snapshot_of
 from goqueue.errors import GroupInFlight, StorageError
 
@@ -95,6 +102,8 @@ class DeliveryMachine:
         self._timers = Timers()
         # Lease id -> [queue, offsets that still belong to it].
         self._leases: dict[int, list[Any]] = {}
+        # When the machine was first asked anything: what its log says happened before is not counted again.
+        self._since_ms = -1
         # Queues with messages whose last delivery ran out, for `tick`.
         self._exhausted: dict[Queue, None] = {}
 
@@ -118,9 +127,11 @@ class DeliveryMachine:
 
     def advance(self, now_ms: int) -> None:
         """What has changed by time alone. Writes nothing."""
+        if self._since_ms < 0:
+            self._since_ms = now_ms
         while (due := self._timers.pop_due(now_ms)) is not None:
             queue, hold = due
-            if queue.expire(hold):
+            if queue.expire(hold, self._since_ms):
                 self._table.on_ready(queue)
             elif queue.exhausted:
                 self._exhausted[queue] = None
@@ -188,11 +199,17 @@ class DeliveryMachine:
             found.append(Governed(command.policy))
         if command.gone:
             found.append(Settled(ranges_of(sorted(command.gone))))
+        found += [
+            _quarantined(one, now_ms, dies=command.policy.dead_letters, with_leased=False)
+            for one in command.set_aside
+            if one.fresh or queue.is_ready(one.offset)
+        ]
         granting = Granting(command, now_ms)
         for offset in command.retries:
             if queue.is_ready(offset):
                 granting.add_retry(queue, offset)
         granting.add_fresh(queue, command.fresh)
+        granting.count(queue)
         found += granting.changes
         if command.cursors != command.base:
             found.append(Cursors(command.cursors, command.epoch))
@@ -207,15 +224,33 @@ class DeliveryMachine:
         # Held: the transaction may be committed as soon as this is answered.
         return settling.promise(command, self._leases, changes), True
 
+    def _reopen(self, command: Reopen, now_ms: int, changes: Changes) -> tuple[None, bool]:  # noqa: ARG002
+        queue = self._sound(command.queue)
+        changes[queue] = [Reopening(command.producer_id, *share) for share in command.shares]
+        return None, True
+
     def _end_promises(self, command: EndPromises, now_ms: int, changes: Changes) -> tuple[object, bool]:
         for queue in self._queues.values():
-            if command.producer_id in queue.promises:
-                changes[queue] = settling.end_promises(queue, command, now_ms)
+            if command.producer_id in queue.promises or command.producer_id in queue.reopenings:
+                found = reopened(queue, command.producer_id, now_ms) if command.commit else []
+                changes[queue] = [*found, *settling.end_promises(queue, command, now_ms)]
         return tuple(queue.id for queue in changes), True
 
     def _settle_held(self, command: SettleHeld, now_ms: int, changes: Changes) -> tuple[object, bool]:
         queue = self._sound(command.queue)
         return settling.settle_held(queue, command, now_ms, changes), False
+
+    def _set_aside_held(self, command: SetAsideHeld, now_ms: int, changes: Changes) -> tuple[None, bool]:
+        queue = self._sound(command.queue)
+        found: list[Change] = []
+        for one in command.stretches:
+            hold = queue.outstanding.get(one.offset)
+            if hold is not None and hold.state is State.LEASED and hold.consumer == command.consumer:
+                stretch = one._replace(lane=hold.lane)
+                found.append(_quarantined(stretch, now_ms, dies=queue.policy.dead_letters, with_leased=True))
+        if found:
+            changes[queue] = found
+        return None, False
 
     def _release(self, command: ReleaseConsumer, now_ms: int, changes: Changes) -> tuple[int, bool]:
         queue = self._queues.get(command.queue)
@@ -249,6 +284,12 @@ class DeliveryMachine:
         changes[queue] = [Reset([command.offset] * LANES, command.epoch)]
         return None, True
 
+    def _govern(self, command: Govern, now_ms: int, changes: Changes) -> tuple[None, bool]:  # noqa: ARG002
+        queue = self._queues.get(command.queue)
+        if queue is not None and not queue.is_incomplete and queue.policy != command.policy:
+            changes[queue] = [Governed(command.policy)]
+        return None, False
+
     def _cut(self, command: CutQueue, now_ms: int, changes: Changes) -> tuple[bool, bool]:  # noqa: ARG002
         queue = self._sound(command.queue)
         if queue.epoch != command.known_epoch:
@@ -268,7 +309,9 @@ class DeliveryMachine:
         Lease: _lease,
         Settle: _settle,
         SettleHeld: _settle_held,
+        SetAsideHeld: _set_aside_held,
         Promise: _promise,
+        Reopen: _reopen,
         EndPromises: _end_promises,
         ReleaseConsumer: _release,
         BeginMove: _begin_move,
@@ -276,6 +319,7 @@ class DeliveryMachine:
         ResetQueue: _reset,
         ForgetQueue: _forget,
         CutQueue: _cut,
+        Govern: _govern,
     }
 
     # --- records -------------------------------------------------------------------------
@@ -322,11 +366,15 @@ class DeliveryMachine:
 
     def _idle(self, queue_id: QueueId) -> Queue:
         queue = self._sound(queue_id)
-        if queue.in_flight_count or queue.dying or queue.pending:
+        if queue.in_flight_count or queue.dying or queue.pending or queue.reopenings:
             raise GroupInFlight(
                 f"{queue.in_flight_count + len(queue.dying)} messages of group {queue_id.group!r} are in flight"
             )
         return queue
+
+
+def _quarantined(one: SetAside, now_ms: int, *, dies: bool, with_leased: bool) -> Quarantined:
+    return Quarantined(one.lane, one.offset, one.first, one.last, one.error, now_ms, dies, with_leased)
 
 
 def _dead(queue: Queue, offset: int) -> Dead:

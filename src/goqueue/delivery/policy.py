@@ -80,7 +80,7 @@ def node_policy(config: DeliveryConfig) -> DeliveryPolicy:
 
 
 def topic_policy(policy: DeliveryPolicy, topic: str, config: TopicConfig) -> DeliveryPolicy:
-    """The policy with a topic's own options over it. Dead letters have no dead letters (W18)."""
+    """The policy with a topic's own options over it. Dead letters have no dead letters."""
     given: dict[str, Any] = {
         "visibility_ms": config.delivery_visibility_ms,
         "retries_max": config.delivery_retries_max,

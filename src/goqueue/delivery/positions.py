@@ -8,11 +8,12 @@ from goqueue.broker.partitions import Partitions
 from goqueue.broker.topics import TopicService
 from goqueue.delivery.agreement import Agreement
 from goqueue.delivery.commands import ForgetQueue, ResetQueue
+from goqueue.delivery.leases.receive import Taker
 from goqueue.delivery.records import QueueId
-from goqueue.delivery.settler import Settler
+from goqueue.delivery.settlement.settler import Settler
 from goqueue.delivery.shards import QueueShards
 from goqueue.delivery.table import Queues
-from goqueue.delivery.taking import Taker
+from goqueue.errors import PartitionNotFound, TopicNotFound
 from goqueue.records import TopicPartition
 
 
@@ -55,6 +56,21 @@ class QueuePositions:
                 await self._agreement.reach(queue.id, partition)
                 await self._taker.look(queue, partition, 1)
                 found[place] = self._settler.lowest(queue, partition)
+        return found
+
+    async def unsettled(self, group: str, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Messages that the group has not settled, where it has received: outstanding and untouched ones."""
+        found: dict[TopicPartition, int] = {}
+        for place in places:
+            try:
+                partition = self._partitions.get(*place)
+            except (TopicNotFound, PartitionNotFound):
+                continue
+            queue = await self._shards.known(QueueId(group, partition.topic_id, place.partition))
+            if queue is None or not (queue.sequence or queue.outstanding):
+                continue
+            end, top = partition.log.last_stable_offset, max(queue.cursors)
+            found[place] = len(queue.outstanding) + max(end - top, 0) + await self._taker.behind(queue, partition, top)
         return found
 
     async def reset(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:

@@ -13,9 +13,12 @@ from collections.abc import Callable, Sequence
 from itertools import groupby, repeat
 from typing import Any, ClassVar
 
-from goqueue.delivery.chains import KeyChains
-from goqueue.delivery.holds import Hold, State, Timers
-from goqueue.delivery.lanes import LANES, LaneScheduler
+from goqueue.broker.lane_rates import LaneRates
+from goqueue.delivery.dead_letters.reopenings import Reopenings
+from goqueue.delivery.lanes.lane_scheduler import LANES, LaneScheduler
+from goqueue.delivery.leases.key_order import KeyChains
+from goqueue.delivery.leases.lowest_offsets import LowestOffsets
+from goqueue.delivery.leases.outstanding import Hold, State, Timers, runs_by_hold
 from goqueue.delivery.policy import DeliveryPolicy
 from goqueue.delivery.records import (
     Change,
@@ -30,8 +33,11 @@ from goqueue.delivery.records import (
     Moving,
     Parked,
     Promised,
+    Quarantined,
     QueueId,
     QueueState,
+    Reopened,
+    Reopening,
     Requeued,
     Reset,
     Settled,
@@ -42,6 +48,8 @@ from goqueue.delivery.records import (
 from goqueue.delivery.snapshots import hold_of
 
 _DEFAULT_POLICY = DeliveryPolicy()
+# Why a message dies that lies in a stretch that nobody can read.
+UNREADABLE = "unreadable"
 
 
 class Queue:
@@ -83,9 +91,10 @@ class Queue:
         self.pending: dict[int, int] = {}
         # By producer, what its open transaction will do to them.
         self.promises: dict[int, list[Promised]] = {}
+        self.reopenings = Reopenings()
         self.counts: Counter[str] = Counter()
-        self.lane_counts = [0] * LANES
-        self._lows: list[tuple[int, int]] = []
+        self.served = LaneRates()
+        self._lows = LowestOffsets()
         self._timers = timers
         self._leases = leases
 
@@ -93,19 +102,7 @@ class Queue:
 
     def lowest_outstanding(self) -> int | None:
         """The lowest offset that is neither settled nor untouched."""
-        lows, outstanding = self._lows, self.outstanding
-        while lows:
-            first, last = lows[0]
-            low = first
-            while low <= last and low not in outstanding:
-                low += 1
-            if low > last:
-                heapq.heappop(lows)
-            elif low == first:
-                return low
-            else:
-                heapq.heapreplace(lows, (low, last))
-        return None
+        return self._lows.lowest(self.outstanding)
 
     def is_ready(self, offset: int) -> bool:
         """Whether an outstanding message may be given out again."""
@@ -133,11 +130,12 @@ class Queue:
 
     # --- time ----------------------------------------------------------------------------
 
-    def expire(self, hold: Hold) -> bool:
-        """The hold's time has come; whether messages became available."""
+    def expire(self, hold: Hold, since_ms: int = 0) -> bool:
+        """The hold's time has come; whether messages became available. Counted is what came since the start."""
         if hold.state is State.LEASED:
             self._out_of_flight(hold, hold.live)
-            self.counts["expired"] += hold.live
+            # What expired before the node was started was counted then, by the process that is gone.
+            self.counts["expired"] += hold.live if hold.visible_at_ms >= since_ms else 0
             if hold.count > self.policy.retries_max:
                 hold.state = State.EXHAUSTED
                 self.exhausted.append(hold)
@@ -189,7 +187,8 @@ class Queue:
         self.promises.clear()
         for promise in state.promises:
             self._promised(promise)
-        for lane, offset in self.chains.sort():
+        self.reopenings = Reopenings(state.reopenings)
+        for lane, offset in self.chains.sort(lambda offset: self.outstanding[offset].state is State.PARKED):
             heapq.heappush(self.ready[lane], offset)
 
     def change(self, change: Change) -> None:
@@ -212,13 +211,13 @@ class Queue:
             last_ms=change.at_ms,
         )
         self._put(hold, fresh=change.fresh, keys=change.keys)
-        self.counts["delivered"] += hold.live
-        if change.count > 1:
-            self.counts["redelivered"] += hold.live
-        self.lane_counts[change.lane] += hold.live
 
     def _parked(self, change: Parked) -> None:
         self._put(Hold(State.PARKED, change.lane, change.ranges), fresh=True, keys=change.keys)
+
+    def _reopened(self, change: Reopened) -> None:
+        hold = Hold(State.WAITING, change.lane, change.ranges, visible_at_ms=change.at_ms)
+        self._put(hold, fresh=True, keys=change.keys)
 
     def _settled(self, change: Settled) -> None:
         ranges = change.ranges
@@ -226,17 +225,17 @@ class Queue:
             self._take(range(ranges[at], ranges[at + 1] + 1))
 
     def _requeued(self, change: Requeued) -> None:
-        for hold, offsets in self._by_hold(offsets_of(change.ranges)):
+        for hold, offsets in runs_by_hold(self.outstanding, offsets_of(change.ranges)):
             ranges, at_ms = ranges_of(offsets), change.visible_at_ms
             self._put(hold.but(State.WAITING, ranges, count=change.count, visible_at_ms=at_ms, reason=change.reason))
 
     def _extended(self, change: Extended) -> None:
-        for hold, offsets in self._by_hold(offsets_of(change.ranges)):
+        for hold, offsets in runs_by_hold(self.outstanding, offsets_of(change.ranges)):
             ranges, at_ms = ranges_of(offsets), change.deadline_ms
             self._put(hold.but(State.LEASED, ranges, lease_id=hold.lease_id, visible_at_ms=at_ms))
 
     def _dying(self, change: Dying) -> None:
-        for hold, offsets in self._by_hold(offsets_of(change.ranges)):
+        for hold, offsets in runs_by_hold(self.outstanding, offsets_of(change.ranges)):
             self._put(hold.but(State.DYING, ranges_of(offsets), reason=change.reason, error=change.error))
             for offset in offsets:
                 # It no longer stands in the way of others of its key.
@@ -261,6 +260,7 @@ class Queue:
         self.promises.setdefault(change.producer_id, []).append(change)
 
     def _withdrawn(self, change: Withdrawn) -> None:
+        self.reopenings.end(change.producer_id)
         for promise in self.promises.pop(change.producer_id, ()):
             for offset in offsets_of(promise.ranges):
                 self.pending.pop(offset, None)
@@ -288,11 +288,23 @@ class Queue:
         if any(offset >= end for offset in self.moving):
             # Another batch is moved instead: under the same producer's sequence it would be taken for this one.
             self.moving, self.producer_id, self.next_sequence = [], -1, 0
+        self.reopenings.cut(end)
         promises, self.promises = self.promises, {}
         self.pending.clear()
         for one in (one for of_producer in promises.values() for one in of_producer):
             one.ranges = ranges_of([offset for offset in offsets_of(one.ranges) if offset < end])
             self._promised(one)
+
+    def _quarantined(self, change: Quarantined) -> None:
+        first, last = change.first, change.last
+        kept = {State.DYING} if change.with_leased else {State.DYING, State.LEASED}
+        inside = [at for at, hold in self.outstanding.items() if first <= at <= last and hold.state not in kept]
+        self._take([at for at in inside if at not in self.pending])
+        self.cursors = [last + 1 if first <= cursor <= last else cursor for cursor in self.cursors]
+        if change.dies and change.offset not in self.outstanding:
+            hold = Hold(State.DYING, change.lane, [change.offset] * 2, reason=UNREADABLE, error=change.error)
+            self._put(hold, fresh=True)
+        self.counts["unreadable"] += 1
 
     _CHANGES: ClassVar[dict[type, Callable[..., None]]] = {
         Cursors: _cursors,
@@ -309,6 +321,9 @@ class Queue:
         Promised: _promised,
         Withdrawn: _withdrawn,
         Cut: _cut,
+        Reopening: lambda queue, change: queue.reopenings.add(change),
+        Reopened: _reopened,
+        Quarantined: _quarantined,
     }
 
     # --- holds ---------------------------------------------------------------------------
@@ -319,7 +334,7 @@ class Queue:
         for at in range(0, len(ranges), 2):
             first, last = ranges[at], ranges[at + 1]
             if fresh:
-                heapq.heappush(self._lows, (first, last))
+                self._lows.add(first, last)
             else:
                 for before, run in groupby(map(outstanding.__getitem__, range(first, last + 1))):
                     self._detach(before, len(list(run)))
@@ -376,19 +391,6 @@ class Queue:
             self.in_flight[hold.consumer] = left
         else:
             del self.in_flight[hold.consumer]
-
-    def _by_hold(self, offsets: list[int]) -> list[tuple[Hold, list[int]]]:
-        """The offsets in runs that share a hold."""
-        runs: list[tuple[Hold, list[int]]] = []
-        for offset in offsets:
-            hold = self.outstanding.get(offset)
-            if hold is None:
-                continue
-            if runs and runs[-1][0] is hold:
-                runs[-1][1].append(offset)
-            else:
-                runs.append((hold, [offset]))
-        return runs
 
     def _leave_chain(self, offset: int) -> None:
         following = self.chains.leave(offset)

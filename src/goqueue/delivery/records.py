@@ -165,6 +165,40 @@ class Cut(msgspec.Struct, array_like=True, tag=13):
     epoch: int
 
 
+class Reopening(msgspec.Struct, array_like=True, tag=14):
+    """A producer's open transaction will make these settled messages available again."""
+
+    producer_id: int
+    lane: int
+    ranges: list[int]
+    # As in `Leased`.
+    keys: list[int] = []
+
+
+class Reopened(msgspec.Struct, array_like=True, tag=15):
+    """Settled messages are available again, as if they had never been delivered."""
+
+    lane: int
+    ranges: list[int]
+    at_ms: int
+    keys: list[int] = []
+
+
+class Quarantined(msgspec.Struct, array_like=True, tag=16):
+    """Nobody can read what lies from `first` to `last`: nothing of it is delivered any more."""
+
+    lane: int
+    # Which message of it stands for all of them on the way to the dead-letter topic, if that is where they go.
+    offset: int
+    first: int
+    last: int
+    error: str
+    at_ms: int
+    dies: bool
+    # Whether it is also taken from those who hold messages of it: they were given bytes that they cannot read.
+    with_leased: bool
+
+
 Change = (
     Cursors
     | Leased
@@ -180,6 +214,9 @@ Change = (
     | Promised
     | Withdrawn
     | Cut
+    | Reopening
+    | Reopened
+    | Quarantined
 )
 
 
@@ -219,6 +256,7 @@ class QueueState(msgspec.Struct, array_like=True):
     moving: list[int]
     promises: list[Promised] = []
     epoch: int = -1
+    reopenings: list[Reopening] = []
 
 
 KEYS: RecordCodec[SnapshotKey | DeltaKey] = RecordCodec({0: SnapshotKey, 1: DeltaKey})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from goqueue.delivery.holds import Hold, State
+from goqueue.delivery.leases.outstanding import Hold, State
 from goqueue.delivery.records import HoldState, QueueState, ranges_of
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ def snapshot_of(queue: Queue) -> QueueState:
         queue.moving,
         [promise for promises in queue.promises.values() for promise in promises],
         queue.epoch,
+        list(queue.reopenings),
     )
 
 

@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from goqueue.delivery.lanes import LANES
-from goqueue.delivery.plan import LaneOffer
+from goqueue.broker.lane_rates import LaneRates
+from goqueue.delivery.lanes.lane_scheduler import LANES
+from goqueue.delivery.leases.receive_plan import LaneOffer
 from goqueue.delivery.queue import Queue
 
 
@@ -45,6 +46,8 @@ class ReliabilityStats(msgspec.Struct, frozen=True):
     extended_total: int
     expired_total: int
     too_old_total: int
+    # Stretches of offsets that were set aside because nobody can read them.
+    unreadable_total: int
     dead_lettered_total: int
     dead_letter_failures_total: int
     dead_lettered_by_topic: dict[str, int]
@@ -58,6 +61,11 @@ class LaneStats(msgspec.Struct, frozen=True):
     ready: int
     in_flight: int
     delivered_total: int
+    # Of the group, over the last minute.
+    delivered_per_second: float
+    # Into the partition, whoever reads it.
+    enqueued_total: int
+    enqueued_per_second: float
     last_served_ms: int | None
     # Since when it has waited for its turn.
     waiting_since_ms: int | None
@@ -95,6 +103,7 @@ class LaneReport(NamedTuple):
     topic: str
     queue: Queue
     offers: Sequence[LaneOffer]
+    enqueued: LaneRates
 
 
 def reliability_stats(queues: Sequence[tuple[str | None, Queue]], dead_letters: DeadLetterCounts) -> ReliabilityStats:
@@ -136,6 +145,7 @@ def reliability_stats(queues: Sequence[tuple[str | None, Queue]], dead_letters: 
         extended_total=counts["extended"],
         expired_total=counts["expired"],
         too_old_total=counts["too_old"],
+        unreadable_total=counts["unreadable"],
         dead_lettered_total=sum(dead_letters.moved_by_topic.values()),
         dead_letter_failures_total=dead_letters.failures,
         dead_lettered_by_topic=dict(dead_letters.moved_by_topic),
@@ -163,16 +173,23 @@ def priority_stats(reports: Sequence[LaneReport], now_ms: int) -> PriorityStats:
     )
 
 
+def lane_ready(queue: Queue, offers: Sequence[LaneOffer], lane: int) -> int:
+    """What may be delivered now: again, or for the first time."""
+    return len(queue.ready_offsets(lane, len(queue.ready[lane]))) + offers[lane].size
+
+
 def _lane_stats(report: LaneReport, lane: int, now_ms: int) -> LaneStats:
     queue = report.queue
     since_ms = queue.scheduler.waits_since_ms(lane)
     last_ms = queue.scheduler.last_served_ms[lane]
-    again = queue.ready_offsets(lane, len(queue.ready[lane]))
     return LaneStats(
         priority=lane,
-        ready=len(again) + report.offers[lane].size,
+        ready=lane_ready(queue, report.offers, lane),
         in_flight=queue.lane_in_flight[lane],
-        delivered_total=queue.lane_counts[lane],
+        delivered_total=queue.served.totals[lane],
+        delivered_per_second=queue.served.per_second(lane, now_ms),
+        enqueued_total=report.enqueued.totals[lane],
+        enqueued_per_second=report.enqueued.per_second(lane, now_ms),
         last_served_ms=None if last_ms < 0 else last_ms,
         waiting_since_ms=since_ms,
         waiting_ms=0 if since_ms is None else max(now_ms - since_ms, 0),

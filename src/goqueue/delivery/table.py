@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from goqueue.broker.waiters import Waiters
+from goqueue.delivery.lanes.lane_window import LaneWindow
 from goqueue.delivery.queue import Queue
 from goqueue.delivery.records import QueueId
-from goqueue.delivery.windows import LaneWindow
 
 
 class Desk:
@@ -27,6 +27,8 @@ class Queues:
         self._queues: dict[QueueId, Queue] = {}
         self._by_group: dict[str, dict[QueueId, Queue]] = {}
         self._desks: dict[QueueId, Desk] = {}
+        # Groups in which somebody was given less than there is, because too much is outstanding.
+        self._crowded: set[str] = set()
         self._on_dying = on_dying
 
     def __iter__(self) -> Iterator[Queue]:
@@ -57,6 +59,26 @@ class Queues:
         if desk is not None and desk.waiters:
             desk.waiters.wake_all()
 
+    def note_crowded(self, group: str) -> None:
+        """Somebody of the group would get more if less were outstanding."""
+        self._crowded.add(group)
+
+    def wake_after(self, queue_id: QueueId, *, returned: bool) -> None:
+        """Messages were settled, or `returned` to the queue: wake those who may get something by that.
+
+        Every acknowledgement would otherwise let all idle consumers look at all their partitions.
+        """
+        queue, group = self._queues.get(queue_id), queue_id.group
+        if group in self._crowded:
+            waiting = [one for one in self._by_group.get(group, {}) if self.desk(one).waiters]
+            for one in waiting:
+                self.wake(one)
+            if waiting:
+                self._crowded.discard(group)
+        elif returned or queue is None or queue.chains:
+            # The next message of a key may go when the one before it is settled.
+            self.wake(queue_id)
+
     def drop_shard(self, is_of_shard: Callable[[QueueId], bool]) -> None:
         """A shard was dropped from memory: what it knew is no longer true."""
         for queue in [one for one in self._queues.values() if is_of_shard(one.id)]:
@@ -80,6 +102,7 @@ class Queues:
             of_group.pop(queue.id, None)
             if not of_group:
                 del self._by_group[queue.id.group]
+                self._crowded.discard(queue.id.group)
 
     def on_ready(self, queue: Queue) -> None:
         """Messages became available by time."""

@@ -57,6 +57,10 @@ class Receive(msgspec.Struct, frozen=True):
     visibility_ms: int | None = None
 
 
+# Names the one queue group that gets a record; to all others it counts as settled. Only in transactional batches.
+ADDRESS_HEADER = "goqueue-redriven-for"
+
+
 class Delivery(NamedTuple):
     """One message, and the receipt with which to answer for it until `visible_at_ms`."""
 
@@ -121,3 +125,5 @@ class RangeSettlement(NamedTuple):
     last: int
     action: Action
     reason: str = ""
+    # NACK: when to try again instead of after the back-off.
+    delay_ms: int | None = None

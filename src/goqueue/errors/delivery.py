@@ -25,10 +25,12 @@ class ReceiptNotFound(NotFound):
 
 
 class ReceiptExpired(GoQueueError):
-    """The message was settled, or its visibility ended and it was delivered again."""
+    """The message was settled, or its visibility has ended, whether or not it was delivered again since."""
 
     def __init__(self, receipt: str) -> None:
-        super().__init__(f"receipt {receipt[:400]!r} is no longer good: the message was settled or delivered again")
+        super().__init__(
+            f"receipt {receipt[:400]!r} is no longer good: the message was settled, or its visibility has ended"
+        )
         self.hint = "if the work takes longer, extend the visibility in time"
 
 

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from goqueue.errors.base import Conflict, InvalidRequest, NotFound
 
 
-class InvalidTimestamp(InvalidRequest):
+class RecordRefusal(InvalidRequest):
+    """A batch refused because of some of its records: `bad_records` says why, by position in the batch."""
+
+    bad_records: Mapping[int, str] = MappingProxyType({})
+
+
+class InvalidTimestamp(RecordRefusal):
     """A record whose timestamp is too far from the broker's clock."""
 
 
-class InvalidRecord(InvalidRequest):
+class InvalidRecord(RecordRefusal):
     """A record the topic does not take, such as one without a key in a compacted topic."""
 
 
@@ -38,6 +47,10 @@ class MessageTooLarge(InvalidRequest):
 
 class CorruptBatch(InvalidRequest):
     """A batch whose checksum, length or counts do not agree."""
+
+
+class UnpacksTooLarge(CorruptBatch):
+    """A compressed batch that unpacks to more than it may."""
 
 
 class DamagedFetch(CorruptBatch):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from goqueue.errors.base import GoQueueError
+from goqueue.errors.base import Conflict, GoQueueError
 
 
 class StorageError(GoQueueError):
@@ -12,8 +12,10 @@ class StorageError(GoQueueError):
 class CorruptFrame(StorageError):
     """Stored bytes that fail their checksum. Never served, never skipped in silence."""
 
-    def __init__(self, where: str, position: int, reason: str) -> None:
+    def __init__(self, where: str, position: int, reason: str, *, next_offset: int | None = None) -> None:
         super().__init__(f"{where} is damaged at byte {position}: {reason}")
+        # Where the log can be read again, if whoever found the damage knows.
+        self.next_offset = next_offset
         self.where = where
         self.position = position
         self.reason = reason
@@ -45,6 +47,14 @@ class DiskFull(StorageError):
         self.hint = "free some space: writes resume by themselves"
 
 
+class TooManyOpenFiles(StorageError):
+    """The process may open no more files. Nothing was written; files become free by themselves."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__(f"{where} cannot be opened: the broker has as many files open as it may have")
+        self.hint = "try again; raise the limit of open files (ulimit -n) if it happens often"
+
+
 class DataDirectoryInUse(StorageError):
     """Another process holds the data directory."""
 
@@ -59,6 +69,27 @@ class CoordinatorLoading(GoQueueError):
 
 class CoordinatorUnavailable(GoQueueError):
     """The coordinator lost its log or its leadership; ask again."""
+
+
+class GuardFailed(Conflict):
+    """Metadata changed since the change was worked out: work it out anew."""
+
+    def __init__(self, key: str, expected: int, found: int) -> None:
+        super().__init__(f"metadata key {key!r} has revision {found}, not {expected}: somebody else changed it")
+        self.key = key
+        self.hint = "read it again and repeat the change"
+
+
+class MetadataUnavailable(GoQueueError):
+    """The store of metadata cannot be reached, or the node has lost its session with it."""
+
+
+class UnsupportedFeatureLevel(GoQueueError):
+    """A feature level is not known to this version, or not yet finalised."""
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
 
 
 class NotLeader(GoQueueError):

@@ -98,5 +98,6 @@ class OffsetOutOfRange(GoQueueError):
     def __init__(self, offset: int, start: int, end: int) -> None:
         super().__init__(f"offset {offset} is outside the log, which holds {start} to {end}")
         self.field = "offset"
+        self.offset = offset
         self.start = start
         self.end = end

@@ -108,7 +108,12 @@ _TABLE: Mapping[type[tree.GoQueueError], Wire] = MappingProxyType(
         tree.CorruptFrame: Wire("corrupt_frame", 500, 2, "DATA_LOSS"),
         tree.LogPoisoned: Wire("storage_failed", 503, 56, "UNAVAILABLE", retriable=True),
         tree.DiskFull: Wire("disk_full", 507, 56, "RESOURCE_EXHAUSTED", retriable=True),
+        # Nothing was stored and the leader is right, so that a client need only send again.
+        tree.TooManyOpenFiles: Wire("too_many_open_files", 503, 19, "RESOURCE_EXHAUSTED", retriable=True),
         tree.DataDirectoryInUse: Wire("data_directory_in_use", 503, 56, "UNAVAILABLE"),
+        tree.GuardFailed: Wire("metadata_changed", 409, 7, "ABORTED", retriable=True),
+        tree.MetadataUnavailable: Wire("metadata_unavailable", 503, 7, "UNAVAILABLE", retriable=True),
+        tree.UnsupportedFeatureLevel: Wire("unsupported_feature_level", 409, 95, "FAILED_PRECONDITION"),
         tree.NotLeader: Wire("not_leader", 503, 6, "UNAVAILABLE", retriable=True),
         tree.FencedLeaderEpoch: Wire("fenced_leader_epoch", 409, 74, "FAILED_PRECONDITION", retriable=True),
         tree.UnknownLeaderEpoch: Wire("unknown_leader_epoch", 409, 75, "FAILED_PRECONDITION", retriable=True),

@@ -17,9 +17,9 @@ import msgspec
 
 from goqueue.coordinator.shard import Transaction
 from goqueue.errors import GoQueueError
-from goqueue.groups.partitions import PartitionSet
-from goqueue.groups.queue_settings import AsQueue
+from goqueue.groups.queue.settings import AsQueue
 from goqueue.groups.records import PolicyValue
+from goqueue.groups.subscription.topic_partitions import PartitionSet
 from goqueue.records import TopicPartition
 
 LEAVE_EPOCH = -1
@@ -131,8 +131,10 @@ class ConsumerHeartbeat(msgspec.Struct, frozen=True):
     regex: str | None = None
     assignor: str | None = None
     owned: PartitionSet | None = None
+    # Empty: as it was. HTTP members say it when they join, not with every heartbeat.
     client_id: str = ""
     client_host: str = ""
+    tags: dict[str, str] | None = None
     # As in `JoinGroup`; it counts when the member joins.
     as_queue: AsQueue | None = None
     # The member speaks the share protocol (KIP-932), which knows no other groups.
@@ -140,7 +142,7 @@ class ConsumerHeartbeat(msgspec.Struct, frozen=True):
 
 
 class RebalanceState(StrEnum):
-    """How far a member has come towards its target (R12.03)."""
+    """How far a member has come towards its target."""
 
     NONE = "none"
     PENDING_REVOKE = "pending_revoke"
@@ -155,7 +157,7 @@ class ConsumerBeat(msgspec.Struct, frozen=True):
     member_epoch: int
     heartbeat_interval_ms: int
     assignment: PartitionSet | None = None
-    # What follows is not on Kafka's wire; our own APIs tell it (R12.06).
+    # What follows is not on Kafka's wire; our own APIs tell it.
     state: RebalanceState = RebalanceState.NONE
     revoking: PartitionSet = frozenset()
     revoke_before_ms: int | None = None
@@ -288,6 +290,23 @@ class AlterQueue(msgspec.Struct, frozen=True):
 
     group: str
     changes: Mapping[str, PolicyValue | None]
+
+
+class AlterSettings(msgspec.Struct, frozen=True):
+    """Change settings that hold in either mode, by Kafka's names. Answered by the `SettingsRecord` that results.
+
+    With `validate_only` nothing is changed.
+    """
+
+    group: str
+    changes: Mapping[str, str | None]
+    validate_only: bool = False
+
+
+class AskSettings(msgspec.Struct, frozen=True):
+    """Answered by the `SettingsRecord` of the group; of one that nothing was set for, by an empty one."""
+
+    group: str
 
 
 class AskMode(msgspec.Struct, frozen=True):

@@ -6,8 +6,8 @@ from enum import StrEnum
 
 import msgspec
 
-from goqueue.groups.partitions import PartitionSet
-from goqueue.groups.queue_settings import Mode, QueueSettings
+from goqueue.groups.queue.settings import Mode, QueueSettings
+from goqueue.groups.subscription.topic_partitions import PartitionSet
 
 
 class GroupType(StrEnum):
@@ -78,6 +78,7 @@ class ConsumerMemberDescription(msgspec.Struct, frozen=True):
     assigned: PartitionSet
     revoking: PartitionSet
     target: PartitionSet
+    tags: dict[str, str] = {}
 
 
 class ConsumerDescription(msgspec.Struct, frozen=True):

@@ -11,13 +11,14 @@ from goqueue.clock import Clock, Rng
 from goqueue.config import GroupsConfig
 from goqueue.coordinator.runtime import Coordinator, OnFailure
 from goqueue.coordinator.topic import CoordinatorTopic
-from goqueue.groups.catalog import NodeTopics
 from goqueue.groups.commands import CheckTransaction
-from goqueue.groups.commits import Commits
-from goqueue.groups.delivery_port import Releases
 from goqueue.groups.machine import GroupMachine, refuse_transactions
+from goqueue.groups.offsets.commits import Commits
+from goqueue.groups.queue.delivery_port import Releases
 from goqueue.groups.service import CONSUMER_OFFSETS, GroupService
 from goqueue.groups.statistics import Rebalances
+from goqueue.groups.subscription.topic_catalog import NodeTopics
+from goqueue.metadata.events import Delta
 from goqueue.ports import Files, Offload
 from goqueue.records import Acks
 
@@ -36,13 +37,13 @@ def feature(
     offload: Offload,
     clock: Clock,
     rng: Rng,
-    subscribe: Callable[[Callable[[object], None]], None],
+    subscribe: Callable[[Callable[[Delta], None]], None],
     check_transaction: CheckTransaction = refuse_transactions,
     on_failure: OnFailure | None = None,
 ) -> GroupService:
     """The group service over `__consumer_offsets`. `subscribe` is the metadata store's."""
     catalog = NodeTopics(topics)
-    subscribe(catalog.on_event)
+    subscribe(catalog.on_delta)
     rebalances, releases = Rebalances(), Releases()
     topic = CoordinatorTopic(
         topics,

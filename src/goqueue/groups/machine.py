@@ -16,10 +16,13 @@ import msgspec
 from goqueue.config import GroupsConfig
 from goqueue.coordinator.shard import Decision, Record, Transaction
 from goqueue.errors import GroupNotEmpty, GroupNotFound, InvalidTransactionState, UnstableOffset
-from goqueue.groups.classic import ClassicProtocol
+from goqueue.groups.classic.generations import Generations
+from goqueue.groups.classic.protocol import ClassicProtocol
 from goqueue.groups.commands import (
     AlterQueue,
+    AlterSettings,
     AskMode,
+    AskSettings,
     CheckTransaction,
     CommitInTransaction,
     CommitOffsets,
@@ -37,23 +40,24 @@ from goqueue.groups.commands import (
     SyncGroup,
     UseQueue,
 )
-from goqueue.groups.consumer import ConsumerProtocol
+from goqueue.groups.consumer.protocol import ConsumerProtocol
+from goqueue.groups.consumer.targets import Targets
 from goqueue.groups.deadlines import Deadlines
 from goqueue.groups.descriptions import GroupState
-from goqueue.groups.generations import Generations
 from goqueue.groups.members import Members
-from goqueue.groups.offsets import OFFSETS_CHECK_MS, Offsets
+from goqueue.groups.offsets.pending_offsets import PendingOffsets
+from goqueue.groups.offsets.requests import OFFSETS_CHECK_MS, Offsets
 from goqueue.groups.outbox import Alarm, AlarmKey, Alarms, Departed, Outbox, ignore_departure
-from goqueue.groups.partitions import TopicCatalog
-from goqueue.groups.pending_offsets import PendingOffsets
-from goqueue.groups.queue_settings import Mode
-from goqueue.groups.queues import Queues
-from goqueue.groups.records import KEYS, VALUES, OffsetKey
-from goqueue.groups.share import ShareProtocol
+from goqueue.groups.own_settings import NO_SETTINGS, Timing, altered_settings
+from goqueue.groups.queue.requests import Queues
+from goqueue.groups.queue.settings import Mode
+from goqueue.groups.queue.share_protocol import ShareProtocol
+from goqueue.groups.records import KEYS, VALUES, OffsetKey, SettingsKey
+from goqueue.groups.slot import Slot
 from goqueue.groups.slots import Slots
 from goqueue.groups.statistics import Reason, Rebalances
-from goqueue.groups.subscriptions import Subscriptions
-from goqueue.groups.targets import Targets
+from goqueue.groups.subscription.subscriptions import Subscriptions
+from goqueue.groups.subscription.topic_partitions import TopicCatalog
 from goqueue.records import TopicPartition
 
 # Alarms that ring later than this were not heard because the node was not running, or because its
@@ -81,6 +85,7 @@ class GroupMachine:
         check_transaction: CheckTransaction = refuse_transactions,
         departed: Departed = ignore_departure,
     ) -> None:
+        self._config = config
         self._departed = departed
         self._check_transaction = check_transaction
         self._pending = PendingOffsets()
@@ -89,8 +94,9 @@ class GroupMachine:
         self._slots = Slots()
         self._alarms: Alarms = Deadlines()
         self._subscriptions = subscriptions = Subscriptions(catalog)
-        classic = ClassicProtocol(config, self._alarms, Generations(config, self._alarms, rebalances))
-        consumer = ConsumerProtocol(config, self._alarms, rebalances, Targets(subscriptions, rebalances))
+        classic = ClassicProtocol(config, self._alarms, Generations(config, self._alarms, rebalances), catalog)
+        timing = Timing(config, self._slots)
+        consumer = ConsumerProtocol(config, timing, self._alarms, rebalances, Targets(subscriptions, rebalances))
         share = ShareProtocol(config, self._alarms, subscriptions)
         self._members = members = Members(config, self._slots, self._queues, self._alarms, classic, consumer, share)
         self._offsets = Offsets(config, catalog, subscriptions, classic, consumer)
@@ -111,6 +117,8 @@ class GroupMachine:
             DeleteGroup: self._delete,
             UseQueue: self._use_queue,
             AlterQueue: self._alter_queue,
+            AlterSettings: self._alter_settings,
+            AskSettings: self._settings,
             AskMode: self._mode,
             FinishDeletion: self._finish_deletion,
         }
@@ -160,7 +168,7 @@ class GroupMachine:
         decoded = KEYS.decode(key)
         slot = self._slots.of(decoded.group)
         slot.apply(decoded, None if value is None else VALUES.decode(value))
-        if slot.is_bare:
+        if slot.is_blank:
             del self._slots[decoded.group]
 
     def hold(self, producer_id: int, records: Sequence[Record]) -> None:
@@ -224,21 +232,33 @@ class GroupMachine:
     # --- administration ---------------------------------------------------------------
 
     def _list(self, ticket: int, _command: ListGroups, _now_ms: int, out: Outbox) -> None:
-        out.reply(ticket, tuple(slot.listed() for slot in self._slots.values() if not slot.is_deleting))
+        out.reply(ticket, tuple(slot.listed() for slot in self._slots.values() if _is_listed(slot)))
 
     def _describe(self, ticket: int, command: DescribeGroup, _now_ms: int, out: Outbox) -> None:
         out.reply(ticket, self._slots.existing(command.group).description(self._subscriptions))
 
     def _delete(self, ticket: int, command: DeleteGroup, _now_ms: int, out: Outbox) -> None:
         slot = self._slots.get(command.group)
-        if slot is None:
+        if slot is None or slot.is_bare:
             raise GroupNotFound(command.group)
         if slot.state is not GroupState.EMPTY:
             raise GroupNotEmpty(f"group {command.group!r} has members")
         slot.offsets.delete_all(out)
         slot.write_group_tombstones(out)
+        if slot.settings is not None:
+            out.write(SettingsKey(command.group), None)
         self._rebalances.forget(command.group)
         out.reply(ticket, None if slot.queue is None else self._queues.begin_deletion(slot, slot.queue, out))
+
+    def _alter_settings(self, ticket: int, command: AlterSettings, _now_ms: int, out: Outbox) -> None:
+        before = self._slots.of(command.group).settings
+        after = altered_settings(self._config, before, command.changes)
+        if not command.validate_only and after != (before or NO_SETTINGS):
+            out.write(SettingsKey(command.group), None if after == NO_SETTINGS else after)
+        out.reply(ticket, after)
+
+    def _settings(self, ticket: int, command: AskSettings, _now_ms: int, out: Outbox) -> None:
+        out.reply(ticket, self._slots.of(command.group).settings or NO_SETTINGS)
 
     # --- queue groups -----------------------------------------------------------------
 
@@ -279,3 +299,7 @@ class GroupMachine:
     def _arm_offsets(self, now_ms: int) -> None:
         if _OFFSETS not in self._alarms:
             self._alarms.set(_OFFSETS, now_ms + OFFSETS_CHECK_MS)
+
+
+def _is_listed(slot: Slot) -> bool:
+    return not (slot.is_bare or slot.is_deleting)

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 from goqueue.config import GroupsConfig
 from goqueue.errors import GroupNotFound, InconsistentProtocol, InvalidSessionTimeout, UnknownMember
-from goqueue.groups.classic import ClassicProtocol
-from goqueue.groups.classic_group import ClassicGroup
+from goqueue.groups.classic.group import ClassicGroup
+from goqueue.groups.classic.protocol import ClassicProtocol
 from goqueue.groups.commands import (
     JOIN_EPOCH,
     ConsumerBeat,
@@ -20,14 +20,14 @@ from goqueue.groups.commands import (
     LeaveGroup,
     SyncGroup,
 )
-from goqueue.groups.consumer import ConsumerProtocol
-from goqueue.groups.consumer_group import ConsumerGroup
+from goqueue.groups.consumer.group import ConsumerGroup
+from goqueue.groups.consumer.heartbeats import check_heartbeat
+from goqueue.groups.consumer.protocol import ConsumerProtocol
 from goqueue.groups.descriptions import GroupState
-from goqueue.groups.heartbeats import check_heartbeat
 from goqueue.groups.outbox import Alarm, AlarmKey, Alarms, Outbox
-from goqueue.groups.queues import Queues
-from goqueue.groups.share import ShareProtocol, check_share_heartbeat, without_instance
-from goqueue.groups.share_group import ShareGroup
+from goqueue.groups.queue.requests import Queues
+from goqueue.groups.queue.share_group import ShareGroup
+from goqueue.groups.queue.share_protocol import ShareProtocol, check_share_heartbeat, without_instance
 from goqueue.groups.slot import Slot
 from goqueue.groups.slots import Slots
 from goqueue.groups.statistics import Reason

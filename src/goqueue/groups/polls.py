@@ -9,7 +9,7 @@ does not know, or knows under another generation.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -18,19 +18,22 @@ import msgspec
 from goqueue.broker.queries import EARLIEST, LATEST, PartitionQueries
 from goqueue.broker.record_reads import RecordReader, RecordsRead
 from goqueue.broker.topics import TopicService
+from goqueue.broker.unreadable import Unreadable
 from goqueue.clock import Clock
 from goqueue.errors import (
     GroupModeMismatch,
     IllegalGeneration,
     OffsetOutOfRange,
+    PartitionNotFound,
     StaleMemberEpoch,
     TopicIdNotFound,
+    TopicNotFound,
     UnknownMember,
 )
+from goqueue.groups.classic.client_metadata import assigned_partitions
 from goqueue.groups.commands import Heartbeat
 from goqueue.groups.descriptions import ClassicDescription, ConsumerDescription, GroupType
-from goqueue.groups.embedded import assigned_partitions
-from goqueue.groups.queue_settings import Mode
+from goqueue.groups.queue.settings import Mode
 from goqueue.groups.service import GroupService
 from goqueue.records import Isolation, Record, TopicPartition
 
@@ -56,7 +59,7 @@ class Poll(msgspec.Struct, frozen=True):
     paused: Collection[TopicPartition] = frozenset()
 
 
-# Beside each position the topic that it was reached in: one made again under the name begins anew (W31).
+# Beside each position the topic that it was reached in: one made again under the name begins anew.
 _Places = dict[TopicPartition, tuple[UUID, int]]
 
 
@@ -76,6 +79,8 @@ class Polled(msgspec.Struct, frozen=True):
     next_offsets: dict[TopicPartition, int]
     generation: int
     _standing: _Standing
+    # What was passed over because nobody can read it.
+    unreadable: dict[TopicPartition, Sequence[Unreadable]]
 
     def sent(self) -> None:
         """The member has been sent this: its next poll reads on behind it."""
@@ -126,16 +131,17 @@ class GroupPolls:
                 wait_ms=min(left_ms, _SLICE_MS),
                 isolation=Isolation.READ_COMMITTED,
             )
-            next_offsets = {at: self._next(at, one, poll) for at, one in found.items()}
+            next_offsets = {at: self._next(at, one, poll) for at, one in found.items() if not _is_deleted(one)}
             # Control records and compacted holes move a position without bringing a record.
             known.update(self._places(next_offsets))
             records = {at: one.records for at, one in found.items() if one.records}
-            if records or left_ms <= _SLICE_MS:
+            unreadable = {at: one.unreadable for at, one in found.items() if one.unreadable}
+            if records or unreadable or left_ms <= _SLICE_MS:
                 standing.ended = known
-                return Polled(records, next_offsets, generation, standing)
+                return Polled(records, next_offsets, generation, standing, unreadable)
 
     async def assignment(self, group: str, member_id: str, generation: int) -> tuple[frozenset[TopicPartition], int]:
-        """What the member owns now; refused to strangers and under an old generation (L51)."""
+        """What the member owns now; refused to strangers and under an old generation."""
         return await self._owned(await self._groups.describe(group), member_id, generation)
 
     def forget(self, group: str, member_id: str) -> None:
@@ -180,7 +186,9 @@ class GroupPolls:
                     raise IllegalGeneration(f"generation {generation} is over; the group is at {described.generation}")
                 # A member that polls is alive, and must hear of a rebalance.
                 await self._groups.heartbeat(Heartbeat(described.group, member_id, generation))
-                return assigned_partitions(member.assignment), described.generation
+                # Until the group has rebalanced, what a deleted topic had is still part of the assignment.
+                owned = frozenset(filter(self._exists, assigned_partitions(member.assignment)))
+                return owned, described.generation
         raise UnknownMember(f"{member_id!r} is not a member of group {described.group!r}")
 
     async def _positions(
@@ -190,9 +198,13 @@ class GroupPolls:
         fresh = sorted(wanted - positions.keys())
         if fresh:
             committed = await self._groups.fetch_offsets(poll.group, fresh)
-            for at in fresh:
+            for at in filter(self._exists, fresh):
                 positions[at] = committed[at].offset if at in committed else self._reset(at, poll)
         return positions
+
+    def _exists(self, at: TopicPartition) -> bool:
+        topic = self._topics.find(at.topic)
+        return topic is not None and at.partition < topic.partition_count
 
     def _reset(self, at: TopicPartition, poll: Poll) -> int:
         found = self._queries.list_offset(
@@ -235,3 +247,8 @@ class GroupPolls:
         self._held.move_to_end(key)
         if len(self._held) > _MEMBERS_MAX:
             self._held.popitem(last=False)
+
+
+def _is_deleted(found: RecordsRead) -> bool:
+    """Whether the topic went while it was read: the member's other partitions are read all the same."""
+    return isinstance(found.error, TopicNotFound | PartitionNotFound)

@@ -12,7 +12,7 @@ from uuid import UUID
 import msgspec
 
 from goqueue.coordinator.records import RecordCodec
-from goqueue.groups.partitions import PartitionsByTopic
+from goqueue.groups.subscription.topic_partitions import PartitionsByTopic
 
 
 class OffsetKey(msgspec.Struct, frozen=True, array_like=True):
@@ -75,6 +75,12 @@ class ShareMemberKey(msgspec.Struct, frozen=True, array_like=True):
     member_id: str
 
 
+class SettingsKey(msgspec.Struct, frozen=True, array_like=True):
+    """Settings of a group that hold in either mode: `SettingsRecord`."""
+
+    group: str
+
+
 class ClassicMemberRecord(msgspec.Struct, frozen=True, array_like=True):
     """One member of a generation, with the assignment its leader gave it."""
 
@@ -124,6 +130,8 @@ class MemberRecord(msgspec.Struct, frozen=True, array_like=True):
     topics: tuple[str, ...]
     regex: str
     assignor: str
+    # What else a member says of itself, such as its process. Last, because older records end before it.
+    tags: dict[str, str] = {}
 
 
 class TargetRecord(msgspec.Struct, frozen=True, array_like=True):
@@ -172,6 +180,14 @@ class QueueRecord(msgspec.Struct, frozen=True, array_like=True):
     start: str = ""
 
 
+class SettingsRecord(msgspec.Struct, frozen=True, array_like=True):
+    """What was set for a group, whether it is in use yet or not. 0 or empty: not set."""
+
+    session_timeout_ms: int = 0
+    heartbeat_interval_ms: int = 0
+    isolation: str = ""
+
+
 Key = (
     OffsetKey
     | ClassicGroupKey
@@ -182,6 +198,7 @@ Key = (
     | QueueKey
     | ShareGroupKey
     | ShareMemberKey
+    | SettingsKey
 )
 Value = (
     OffsetRecord
@@ -192,6 +209,7 @@ Value = (
     | CurrentRecord
     | QueueRecord
     | ShareGroupRecord
+    | SettingsRecord
 )
 
 # Numbers are on disk.
@@ -206,6 +224,7 @@ KEYS: RecordCodec[Key] = RecordCodec(
         7: QueueKey,
         8: ShareGroupKey,
         9: ShareMemberKey,
+        10: SettingsKey,
     }
 )
 VALUES: RecordCodec[Value] = RecordCodec(
@@ -218,5 +237,6 @@ VALUES: RecordCodec[Value] = RecordCodec(
         6: CurrentRecord,
         7: QueueRecord,
         8: ShareGroupRecord,
+        9: SettingsRecord,
     }
 )

@@ -21,7 +21,9 @@ from goqueue.errors import (
 )
 from goqueue.groups.commands import (
     AlterQueue,
+    AlterSettings,
     AskMode,
+    AskSettings,
     CommitInTransaction,
     CommitOffsets,
     CommittedOffset,
@@ -45,13 +47,13 @@ from goqueue.groups.commands import (
     SyncGroup,
     UseQueue,
 )
-from goqueue.groups.commits import Commits, NewOffset
-from goqueue.groups.delivery_port import NoPositions, QueueDelivery, QueuePositions, Releases
 from goqueue.groups.descriptions import ClassicDescription, ConsumerDescription, ListedGroup
-from goqueue.groups.queue_settings import AsQueue, Mode, QueueSettings, Sharing
-from goqueue.groups.records import PolicyValue
+from goqueue.groups.offsets.commits import Commits, NewOffset
+from goqueue.groups.queue.delivery_port import NoPositions, QueueDelivery, QueuePositions, Releases
+from goqueue.groups.queue.settings import AsQueue, Mode, QueueSettings, Sharing
+from goqueue.groups.records import PolicyValue, SettingsRecord
 from goqueue.groups.statistics import Rebalances, RebalanceStatistics
-from goqueue.ids import parse_group_id
+from goqueue.ids import is_internal_group, parse_group_id
 from goqueue.records import TopicPartition
 
 __all__ = ["CONSUMER_OFFSETS", "GroupService", "NewOffset"]
@@ -191,6 +193,10 @@ class GroupService:
             return self._unsettled(await self._positions.committed(group, wanted))
         return reply
 
+    async def unsettled(self, group: str, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Of a queue group, how many messages of these partitions are not settled; nothing of a stream group."""
+        return await self._positions.unsettled(group, places) if await self.mode(group) is Mode.QUEUE else {}
+
     def delete_offsets(self, group: str, partitions: Sequence[TopicPartition]) -> Awaitable[Outcomes]:
         """Forget offsets of topics that the group does not read; one outcome each."""
         return cast("Awaitable[Outcomes]", self._submit(group, DeleteOffsets(group, tuple(partitions))))
@@ -205,12 +211,13 @@ class GroupService:
 
     # --- administration ---------------------------------------------------------------
 
-    async def list(self) -> tuple[ListedGroup, ...]:
-        """All groups by name. Asking does not make the internal topic."""
+    async def list(self, *, internal: bool = False) -> tuple[ListedGroup, ...]:
+        """All groups by name, with `internal` the broker's own too. Asking does not make the internal topic."""
         if self._topics.find(CONSUMER_OFFSETS) is None:
             return ()
         shards = await self._coordinator.submit_all(ListGroups())
-        return tuple(sorted((one for shard in shards for one in shard), key=lambda one: one.group))
+        found = (one for shard in shards for one in shard if internal or not is_internal_group(one.group))
+        return tuple(sorted(found, key=lambda one: one.group))
 
     def describe(self, group: str) -> Awaitable[ClassicDescription | ConsumerDescription]:
         """A group of either protocol, or `GroupNotFound`."""
@@ -222,12 +229,22 @@ class GroupService:
         if await self._submit(group, DeleteGroup(group)) is IsQueue.IT_IS:
             await self._finish_deletion(group)
 
+    def settings(self, group: str) -> Awaitable[SettingsRecord]:
+        """What was set for a group in either mode, whether it is there or not."""
+        return cast("Awaitable[SettingsRecord]", self._submit(group, AskSettings(group)))
+
+    def alter_settings(
+        self, group: str, changes: Mapping[str, str | None], *, validate_only: bool = False
+    ) -> Awaitable[SettingsRecord]:
+        """Change them, by the names of `own_settings`; None takes one back. A member's next heartbeat obeys them."""
+        return cast("Awaitable[SettingsRecord]", self._submit(group, AlterSettings(group, changes, validate_only)))
+
     def rebalance_statistics(self, group: str | None = None) -> RebalanceStatistics:
         """Of one group, or of all together, since the node was started."""
         return self._rebalances.overall() if group is None else self._rebalances.of(group)
 
     def new_member_id(self, client_id: str) -> str:
-        """The client's id and enough chance to be unique (R3.02)."""
+        """The client's id and enough chance to be unique."""
         return f"{client_id or 'member'}-{self._rng.getrandbits(128):032x}"
 
     async def close(self) -> None:

@@ -10,13 +10,14 @@ from collections.abc import Callable
 
 import msgspec
 
-from goqueue.groups.classic_group import ClassicGroup
-from goqueue.groups.consumer_group import ConsumerGroup
+from goqueue.groups.classic.client_metadata import CONSUMER_PROTOCOL_TYPE
+from goqueue.groups.classic.group import ClassicGroup
+from goqueue.groups.consumer.group import ConsumerGroup
 from goqueue.groups.descriptions import ClassicDescription, ConsumerDescription, GroupState, GroupType, ListedGroup
-from goqueue.groups.embedded import CONSUMER_PROTOCOL_TYPE
-from goqueue.groups.offset_table import OffsetTable
+from goqueue.groups.offsets.offset_table import OffsetTable
 from goqueue.groups.outbox import Outbox
-from goqueue.groups.queue_settings import Mode, Sharing, settings_of
+from goqueue.groups.queue.settings import Mode, Sharing, settings_of
+from goqueue.groups.queue.share_group import ShareGroup
 from goqueue.groups.records import (
     ClassicGroupKey,
     ClassicGroupRecord,
@@ -31,6 +32,8 @@ from goqueue.groups.records import (
     OffsetRecord,
     QueueKey,
     QueueRecord,
+    SettingsKey,
+    SettingsRecord,
     ShareGroupKey,
     ShareGroupRecord,
     ShareMemberKey,
@@ -38,8 +41,7 @@ from goqueue.groups.records import (
     TargetRecord,
     Value,
 )
-from goqueue.groups.share_group import ShareGroup
-from goqueue.groups.subscriptions import Subscriptions
+from goqueue.groups.subscription.subscriptions import Subscriptions
 
 # What groups that share partitions are listed as; Kafka's own word.
 SHARE_PROTOCOL_TYPE = "share"
@@ -48,7 +50,7 @@ SHARE_PROTOCOL_TYPE = "share"
 class Slot:
     """The group of one id, in whichever protocol, its offsets, and whether it is read as a queue."""
 
-    __slots__ = ("classic", "consumer", "group_id", "offsets", "queue", "share")
+    __slots__ = ("classic", "consumer", "group_id", "offsets", "queue", "settings", "share")
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
@@ -58,6 +60,8 @@ class Slot:
         self.offsets = OffsetTable(group_id)
         # Outlives members and protocols, as offsets do; None: a stream group, if it is anything.
         self.queue: QueueRecord | None = None
+        # May be there before the group is, and is then not yet a use of the id.
+        self.settings: SettingsRecord | None = None
 
     # --- records ----------------------------------------------------------------------
 
@@ -68,6 +72,8 @@ class Slot:
                 self.offsets.apply(key, value)
             case QueueKey(), QueueRecord() | None:
                 self.queue = value
+            case SettingsKey(), SettingsRecord() | None:
+                self.settings = value
             case ShareGroupKey(), ShareGroupRecord() | None:
                 self.share = self.share or ShareGroup(self.group_id)
                 self.share.apply_group(value)
@@ -101,6 +107,8 @@ class Slot:
             out.write(key, record)
         if self.queue is not None:
             out.write(QueueKey(self.group_id), self.queue)
+        if self.settings is not None:
+            out.write(SettingsKey(self.group_id), self.settings)
         if self.classic is not None and self.classic.stored is not None:
             out.write(ClassicGroupKey(self.group_id), self.classic.stored)
         if self.consumer is not None:
@@ -131,8 +139,13 @@ class Slot:
 
     @property
     def is_bare(self) -> bool:
-        """Whether nothing goes by this id."""
+        """Whether there is no group of this id; settings alone make none."""
         return self._group is None and self.queue is None and not self.offsets
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether there is nothing to keep: no group, and no settings for one."""
+        return self.is_bare and self.settings is None
 
     @property
     def is_deleting(self) -> bool:
@@ -165,12 +178,17 @@ class Slot:
     def _group(self) -> ClassicGroup | ConsumerGroup | ShareGroup | None:
         return self.consumer or self.share or self.classic
 
+    @property
+    def _takes_turns(self) -> bool:
+        """Whether the group speaks the consumer protocol, as a queue group does that has had no member yet."""
+        return self.consumer is not None or (self.queue is not None and self.classic is None)
+
     def listed(self) -> ListedGroup:
         """The group in a list."""
         mode = self.mode or Mode.STREAM
         if self.is_shared:
             return ListedGroup(self.group_id, GroupType.SHARE, self.state, SHARE_PROTOCOL_TYPE, mode)
-        if self.consumer is not None:
+        if self._takes_turns:
             return ListedGroup(self.group_id, GroupType.CONSUMER, self.state, CONSUMER_PROTOCOL_TYPE, mode)
         protocol_type = self.classic.protocol_type if self.classic else ""
         return ListedGroup(self.group_id, GroupType.CLASSIC, self.state, protocol_type, mode)
@@ -180,8 +198,8 @@ class Slot:
         description: ClassicDescription | ConsumerDescription
         if self.is_shared:
             description = (self.share or ShareGroup(self.group_id)).description(subscriptions)
-        elif self.consumer is not None:
-            description = self.consumer.description()
+        elif self._takes_turns:
+            description = (self.consumer or ConsumerGroup(self.group_id)).description()
         else:
             description = (self.classic or ClassicGroup(self.group_id)).description()
         return (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from goqueue.errors import GroupNotFound, UnknownMember
-from goqueue.groups.classic_group import ClassicGroup
+from goqueue.groups.classic.group import ClassicGroup
 from goqueue.groups.slot import Slot
 
 
@@ -20,7 +20,7 @@ class Slots(dict[str, Slot]):
     def existing(self, group_id: str) -> Slot:
         """The slot of a group that is there."""
         slot = self.get(group_id)
-        if slot is None or slot.is_deleting:
+        if slot is None or slot.is_bare or slot.is_deleting:
             raise GroupNotFound(group_id)
         return slot
 
@@ -36,5 +36,5 @@ class Slots(dict[str, Slot]):
         slot = self.get(group_id)
         if slot is not None:
             slot.tidy()
-            if slot.is_bare:
+            if slot.is_blank:
                 del self[group_id]

@@ -34,6 +34,8 @@ class RebalanceStatistics:
 
     started: int = 0
     completed: int = 0
+    # Those that lost their last member before they were complete.
+    abandoned: int = 0
     revocation_timeouts: int = 0
     partitions_moved: int = 0
     by_reason: Counter[Reason] = field(default_factory=Counter)
@@ -53,6 +55,7 @@ class RebalanceStatistics:
         return RebalanceStatistics(
             self.started,
             self.completed,
+            self.abandoned,
             self.revocation_timeouts,
             self.partitions_moved,
             Counter(self.by_reason),
@@ -97,9 +100,10 @@ class Rebalances:
     def start(self, group: str, reason: Reason, now_ms: int) -> None:
         """A rebalance begins; a further reason while one is under way joins it."""
         for counts in self._both(group):
-            counts.by_reason[reason] += 1
             if group not in self._open_since_ms:
+                # By its first reason alone, so that the reasons add up to the rebalances.
                 counts.started += 1
+                counts.by_reason[reason] += 1
             if reason is Reason.REVOCATION_TIMEOUT:
                 counts.revocation_timeouts += 1
         self._open_since_ms.setdefault(group, now_ms)
@@ -118,7 +122,9 @@ class Rebalances:
 
     def abandon(self, group: str) -> None:
         """The rebalance under way has lost its subject: the group is empty, gone or elsewhere."""
-        self._open_since_ms.pop(group, None)
+        if self._open_since_ms.pop(group, None) is not None:
+            for counts in self._both(group):
+                counts.abandoned += 1
 
     def forget(self, group: str) -> None:
         """The group was deleted."""

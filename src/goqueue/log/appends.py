@@ -1,4 +1,4 @@
-"""Appending: check, write, and only then remember. A write that failed has changed nothing (W35)."""
+"""Appending: check, write, and only then remember. A write that failed has changed nothing."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ from goqueue.codec.frame import HEADER_BYTES, Flags, FrameDamage, encode_frame_h
 from goqueue.codec.frame_walk import StoredFrame, walk_frames
 from goqueue.codec.markers import marker_is_commit
 from goqueue.errors import CorruptFrame, MessageTooLarge, OffsetOutOfRange
-from goqueue.log.lanes import LaneRun, record_runs
-from goqueue.log.offset_index import POSITION_MAX
-from goqueue.log.segment import Segment
-from goqueue.log.snapshots import write_snapshot
-from goqueue.log.state import LogState, coordinator_epoch_of, newest_ms
+from goqueue.log.index.batch_lanes import LaneRun, record_runs
+from goqueue.log.index.offset_index import POSITION_MAX
+from goqueue.log.index.time_index import frame_time_ms
+from goqueue.log.segment.segment import Segment
+from goqueue.log.state.log_state import LogState, coordinator_epoch_of
+from goqueue.log.state.snapshot_files import write_snapshot
 from goqueue.ports import Buffer
 from goqueue.records import Appended, TimestampType
 
@@ -140,7 +141,8 @@ def roll(state: LogState) -> Segment | None:
     # Without this snapshot a recovery replays from the one before.
     with suppress(OSError):
         state.sync.add_path(write_snapshot(state.files, state.directory, state.end_offset, state.producers))
-    state.sync.add_sealed(active.seal())
+    state.sync.add_sealed(active.seal(), active)
+    state.cache.note_unsynced(state.sync)
     state.sync.change_names()
     state.segments.add(fresh)
     return fresh
@@ -182,13 +184,17 @@ def _write(
     size = HEADER_BYTES + len(batch) + len(headers)
     end_offset = offset + header[6] + 1
     segment = _segment_for(state, size, end_offset, now_ms)
+    # As `frame_time_ms` has it, without a call for each batch.
     timestamp_ms = header[8]
     parts: Sequence[Buffer] = (frame_header + lead, rest, headers) if headers else (frame_header + lead, rest)
     try:
-        segment.append(parts, size, offset, end_offset, timestamp_ms if timestamp_ms >= 0 else now_ms)
+        segment.append(parts, size, offset, end_offset, timestamp_ms if timestamp_ms > 0 else now_ms)
     except OSError as error:
         _check_nothing_left(state, segment)
         raise state.storage_error(error) from error
+    observer = state.observer
+    if observer is not None and observer.is_failing:
+        observer.succeeded(state.directory)
     state.epochs.assign(leader_epoch, offset)
     state.is_closed_clean = False
     state.end_offset = end_offset
@@ -201,7 +207,9 @@ def _write_frame(state: LogState, view: memoryview, frame: StoredFrame) -> None:
     end_offset = batch.last_offset + 1
     segment = _segment_for(state, size, end_offset, header.timestamp_ns // 1_000_000)
     try:
-        segment.append((view[frame.position : frame.end],), size, header.offset, end_offset, newest_ms(frame))
+        segment.append(
+            (view[frame.position : frame.end],), size, header.offset, end_offset, frame_time_ms(header, batch)
+        )
     except OSError as error:
         _check_nothing_left(state, segment)
         raise state.storage_error(error) from error
@@ -225,6 +233,7 @@ def _segment_for(state: LogState, size: int, end_offset: int, now_ms: int) -> Se
         or held + size > POSITION_MAX
         or end_offset - active.base_offset > _SEGMENT_OFFSETS_MAX
         or now_ms - first_ms >= state.settings.segment_ms
+        or (state.settings.seals_early and now_ms - first_ms >= state.settings.segment_ms_max(active.base_offset))
     ):
         return roll(state) or active
     return active

@@ -9,22 +9,27 @@ from __future__ import annotations
 from uuid import UUID
 
 from goqueue.codec.batch import BatchHeader
+from goqueue.codec.frame import parse_frame_header
 from goqueue.errors import CorruptFrame, OffsetOutOfRange
-from goqueue.log import appends, compacting, durability, removal, timestamps
-from goqueue.log.aborted_lookup import aborted_between
+from goqueue.log import appends, removal, timestamps
 from goqueue.log.appends import append_data
-from goqueue.log.compaction import Compaction, CompactionReport
-from goqueue.log.lane_lookup import LaneRuns, lane_runs
-from goqueue.log.producer_state import ProducerInfo
+from goqueue.log.compaction import compaction_round as compacting
+from goqueue.log.compaction.compaction_pass import Compaction, CompactionReport
+from goqueue.log.durability import checkpoints as durability
+from goqueue.log.durability.sync_rounds import SyncRound
+from goqueue.log.durability.write_failures import WriteObserver
+from goqueue.log.index.aborted_lookup import aborted_between
+from goqueue.log.index.lane_lookup import LaneRuns, lane_runs
+from goqueue.log.index.time_rebuild import segment_without_times
 from goqueue.log.reads import Read, Reader
-from goqueue.log.recovery import recover
-from goqueue.log.scan import RecoveryReport
-from goqueue.log.segment import Segment
-from goqueue.log.segment_cache import SegmentCache
-from goqueue.log.segment_list import Segments
+from goqueue.log.recovery.recovery import recover
+from goqueue.log.recovery.scan import RecoveryReport
+from goqueue.log.segment.handle_cache import SegmentCache
+from goqueue.log.segment.segment import Segment
+from goqueue.log.segment.segment_list import Segments
 from goqueue.log.settings import LogSettings
-from goqueue.log.state import LogState
-from goqueue.log.sync import SyncRound
+from goqueue.log.state.log_state import LogState
+from goqueue.log.state.producer_state import ProducerInfo
 from goqueue.log.timestamps import TimestampOffset
 from goqueue.ports import Buffer, Files
 from goqueue.records import AbortedTransaction, Appended
@@ -54,12 +59,21 @@ class PartitionLog:
         topic_id: UUID,
         now_ms: int,
         cache: SegmentCache | None = None,
+        observer: WriteObserver | None = None,
     ) -> PartitionLog:
         """Open what is there, recovered if need be. A log without a directory is empty, and none is made."""
         # Not `or`: an empty cache is a cache.
         cache = cache if cache is not None else SegmentCache(_OWN_OPEN_SEGMENTS)
         state, report = recover(files, directory, settings=settings, topic_id=topic_id, cache=cache)
         state.opened_ms = now_ms
+        state.observer = observer
+        if state.segments.active is not None:
+            state.segments.active.rest()
+            if state.segments.active.held is not None:
+                # Cut by the recovery, and not synced since. From here on the segment is the owner's.
+                cache.note_recovered(state.segments.active)
+        if state.sync.holds_sealed:
+            cache.note_recovered(state.sync)
         return cls(state, report)
 
     # --- what it is -------------------------------------------------------------------
@@ -150,6 +164,11 @@ class PartitionLog:
         """Whether a sync has failed: no more writes are taken."""
         return self._state.sync.poison is not None
 
+    @property
+    def poison(self) -> str:
+        """Why no more writes are taken; empty while they are."""
+        return self._state.sync.poison or ""
+
     # --- writing ----------------------------------------------------------------------
 
     def append_batch(
@@ -172,10 +191,14 @@ class PartitionLog:
             return appends.append_marker(self._state, batch, now_ms=now_ms, leader_epoch=leader_epoch)
         return append_data(self._state, batch, now_ms, leader_epoch, priority, flags, headers, thinned=thinned)
 
-    def check_producer(self, header: BatchHeader) -> None:
-        """Refuse a batch that is neither its producer's next one nor a repeat; nothing changes."""
-        if header.producer_id >= 0:
-            self._state.producers.check(header)
+    def check_producer(self, header: BatchHeader) -> int | None:
+        """Refuse a batch that is neither its producer's next one nor a repeat; of a repeat, where the first one is."""
+        stored = self._state.producers.check(header) if header.producer_id >= 0 else None
+        return None if stored is None else stored.first_offset
+
+    def next_sequence(self, producer_id: int, epoch: int) -> int | None:
+        """The sequence that is expected next; None of a producer of whom nothing is known."""
+        return self._state.producers.next_sequence(producer_id, epoch)
 
     def is_of_ended_transaction(self, header: BatchHeader) -> bool:
         """Whether a transactional batch is a repeat of one whose transaction has ended; refuses as `check_producer`."""
@@ -221,6 +244,11 @@ class PartitionLog:
             lambda segments: timestamps.newest(segments, start=state.start_offset, upper=upper)
         )
 
+    def append_time_ms(self, offset: int, *, nowait: bool = False) -> int:
+        """When the batch that holds `offset`, or the next one behind it, was appended; -1 if there is none."""
+        frames = self.read_frames(offset, max_bytes=1, upper=self._state.end_offset, nowait=nowait).batches
+        return parse_frame_header(frames[0]).timestamp_ns // 1_000_000 if frames else -1
+
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """The largest epoch not above `epoch`, and the first offset behind it."""
         return self._state.epochs.end_offset_for(epoch, self._state.end_offset)
@@ -250,6 +278,15 @@ class PartitionLog:
     def apply_retention(self, now_ms: int) -> int:
         """Delete segments that are too old or too many; returns how many."""
         return removal.apply_retention(self._state, now_ms)
+
+    def segment_without_times(self, now_ms: int) -> Segment | None:
+        """A segment whose age must be learned by `rebuild_times`, on any thread, before retention can go on."""
+        return segment_without_times(self._state, now_ms)
+
+    def seal_for_compaction(self, now_ms: int) -> None:
+        """Seal the active segment if its records are due for compaction: only sealed ones are compacted."""
+        if compacting.seal_due(self._state, now_ms):
+            self.roll()
 
     def needs_compaction(self, now_ms: int) -> bool:
         """Whether a compaction is worth its reading and writing."""
@@ -300,6 +337,7 @@ class PartitionLog:
     def abandon(self) -> None:
         """Let go of every file without writing anything."""
         self._state.sync.drop()
+        self._state.cache.forget_unsynced(self._state.sync)
         for segment in self._state.segments.current.all:
             segment.release()
 

@@ -9,18 +9,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from goqueue.codec.batch import parse_batch_header
+from goqueue.codec.batch_encode import emptied_batch
 from goqueue.codec.frame import HEADER_BYTES, FrameDamage, parse_frame_header
 from goqueue.errors import CorruptFrame
-from goqueue.log.frame_reader import find_frame
-from goqueue.log.frame_spans import frame_spans
-from goqueue.log.segment import Segment
-from goqueue.log.segment_cache import SegmentFiles
-from goqueue.log.segment_list import Gap, Segments
+from goqueue.log.segment.frame_reader import find_frame
+from goqueue.log.segment.frame_spans import frame_spans
+from goqueue.log.segment.segment import Segment
+from goqueue.log.segment.segment_files import SegmentFiles
+from goqueue.log.segment.segment_list import Gap, Segments
 from goqueue.ports import ColdRead
 
 # Room for the frames between an index entry and the offset asked for.
 _SLACK_BYTES = 8 * 1024
 _CHUNK_BYTES_MAX = 8 * 1024 * 1024
+# No codec makes more than this of no records, the header included.
+_EMPTIED_BYTES_MAX = 100
+# The last byte of a batch's count: not 0 in nearly all batches, which need no further look.
+_COUNT_AT = 60
 
 
 class Read(NamedTuple):
@@ -65,9 +71,9 @@ class Reader:
                 break
             if gaps and self._meets(gaps, segment):
                 break
-            files = segment.pin()
+            files, end = segment.pin_to_end()
             try:
-                if self._collect(segment, files):
+                if self._collect(segment, files, end):
                     break
             except ColdRead:
                 if not self._batches:
@@ -82,13 +88,12 @@ class Reader:
         for gap in gaps:
             if gap.first_offset <= self._next_offset < gap.end_offset <= segment.base_offset:
                 if not self._batches:
-                    raise CorruptFrame(gap.where, gap.position, gap.reason)
+                    raise CorruptFrame(gap.where, gap.position, gap.reason, next_offset=gap.end_offset)
                 return True
         return False
 
-    def _collect(self, segment: Segment, files: SegmentFiles) -> bool:
-        """Take what this segment has; True when the read is complete."""
-        end = segment.size_bytes
+    def _collect(self, segment: Segment, files: SegmentFiles, end: int) -> bool:
+        """Take what this segment has before `end`; True when the read is complete."""
         position, frame_bytes = self._find(segment, files)
         is_hint = position > 0
         trusts_index = True
@@ -177,6 +182,9 @@ class Reader:
                 size = len(batch)
                 if taken + size > max_bytes and batches:
                     return True
+                if size <= _EMPTIED_BYTES_MAX and not batch[_COUNT_AT] and not frames:
+                    batch = _without_codec(batch)
+                    taken += len(batch) - size
                 batches.append(batch)
                 taken += size
                 next_offset = last + 1
@@ -198,13 +206,29 @@ class Reader:
 
     def _behind_damage(self, segment: Segment, files: SegmentFiles, at: int, end: int, reason: str) -> int:
         """Where to go on when damage lies before the offset asked for; CorruptFrame when it lies there."""
+        if self._nowait:
+            # Finding the next sound frame may mean to read the rest of the segment.
+            raise ColdRead
         wanted = self._next_offset
+        next_offset = segment.end_offset
         found = find_frame(files.log, at, end, offset_min=segment.base_offset, offset_max=segment.end_offset)
         if found is not None:
             header = parse_frame_header(files.log.pread(HEADER_BYTES, found))
             if header.offset <= wanted:
                 return found
-        raise CorruptFrame(segment.path, at, reason)
+            next_offset = header.offset
+        raise CorruptFrame(segment.path, at, reason, next_offset=next_offset)
+
+
+def _without_codec(batch: memoryview) -> memoryview:
+    """The batch as it is to be served: one without records says no codec.
+
+    Earlier versions stored emptied batches that still say one, and some clients do not survive them.
+    """
+    header = parse_batch_header(batch)
+    if header.count or not header.codec:
+        return batch
+    return memoryview(emptied_batch(header))
 
 
 class _BadHint(Exception):

@@ -6,14 +6,14 @@ from contextlib import suppress
 
 from goqueue.errors import OffsetOutOfRange, StorageError
 from goqueue.log.appends import roll
-from goqueue.log.checkpoint import LogPoint
-from goqueue.log.compaction import forget_from
-from goqueue.log.replay import cut_point, load_segment_indexes, recover_max_timestamp, restore_producers
+from goqueue.log.compaction.compaction_pass import forget_from
+from goqueue.log.recovery.replay import cut_point, load_segment_indexes, recover_max_timestamp, restore_producers
 from goqueue.log.retention import expired_count
-from goqueue.log.segment import Segment
-from goqueue.log.segment_names import PRODUCER_SNAPSHOT, offsets_of
-from goqueue.log.snapshots import snapshot_path
-from goqueue.log.state import LogState
+from goqueue.log.segment.file_names import PRODUCER_SNAPSHOT, offsets_of
+from goqueue.log.segment.segment import Segment
+from goqueue.log.state.checkpoint import LogPoint
+from goqueue.log.state.log_state import LogState
+from goqueue.log.state.snapshot_files import snapshot_path
 
 # A stop is no idleness: who was in the middle of something has so long after the start to send it again,
 # the broker's own producers above all, whose delayed messages and dead letters must not be stored twice.
@@ -85,7 +85,7 @@ def apply_retention(state: LogState, now_ms: int) -> int:
 
 
 def truncate_to(state: LogState, offset: int) -> int:
-    """Forget everything from `offset` on; returns the new end (W26).
+    """Forget everything from `offset` on; returns the new end.
 
     A batch is never split: when `offset` lies inside one, the whole batch goes.
     """

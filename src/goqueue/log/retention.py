@@ -2,6 +2,7 @@
 
 A segment's age is that of its newest record, by the record's own timestamp as in Kafka:
 a record from the future keeps its segment until that future is past the retention time.
+Records without a timestamp have the time of their append.
 Nothing at or above the high watermark goes, for a replica may still want it.
 """
 
@@ -28,7 +29,7 @@ class Aged(Protocol):
 
     @property
     def max_timestamp_ms(self) -> int:
-        """Timestamp of its newest record."""
+        """Timestamp of its newest record; 0 or less if that is not known."""
         ...
 
 
@@ -44,8 +45,8 @@ def expired_count(
         is_active = number == len(segments) - 1
         below_start = segment.end_offset <= start_offset and not is_active
         newest_ms = segment.max_timestamp_ms
-        # -1: its time index is lost, and what is not known to be old stays.
-        old = 0 <= settings.retention_ms < now_ms - newest_ms and newest_ms >= 0
+        # 0 or less is not a time: its time index is lost or of an earlier version. What is not known to be old stays.
+        old = 0 <= settings.retention_ms < now_ms - newest_ms and newest_ms > 0
         surplus = settings.retention_bytes >= 0 and segment.size_bytes <= surplus_bytes and not is_active
         if not below_start and not (settings.cleanup_delete and (old or surplus)):
             break

@@ -1,4 +1,7 @@
-"""From time to offset: the first record at or after a timestamp, and the newest of all."""
+"""From time to offset: the first record at or after a timestamp, and the newest of all.
+
+The records of a batch without timestamps are found by the time of their append.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,15 @@ from typing import NamedTuple
 from goqueue.codec.batch_decode import decode_records
 from goqueue.codec.frame import HEADER_BYTES, FrameDamage
 from goqueue.codec.frame_walk import StoredFrame
-from goqueue.errors import CorruptFrame
-from goqueue.log.frame_reader import frame_at, frames_in
-from goqueue.log.segment import Segment
-from goqueue.log.segment_cache import SegmentFiles
-from goqueue.log.segment_list import Segments
+from goqueue.errors import CorruptFrame, InvalidRequest
+from goqueue.log.index.time_index import frame_time_ms
+from goqueue.log.segment.frame_reader import frame_at, frames_in
+from goqueue.log.segment.segment import Segment
+from goqueue.log.segment.segment_files import SegmentFiles
+from goqueue.log.segment.segment_list import Segments
 from goqueue.records import Record
 
+_TIMESTAMP_MAX = 2**63 - 1
 # Batches opened before a segment is gone through again for more.
 _BATCHES_OPENED = 16
 
@@ -33,7 +38,7 @@ def first_at_or_after(segments: Segments, timestamp_ms: int, *, start: int, uppe
     for segment in segments.from_offset(start):
         if segment.base_offset >= upper:
             return None
-        if segment.max_timestamp_ms < timestamp_ms:
+        if segment.max_timestamp_ms < timestamp_ms and not segment.has_unknown_times:
             continue
         first = max(segment.times_before(timestamp_ms), start)
         for frame, records in _opened(segment, first, start, upper, timestamp_ms):
@@ -52,27 +57,32 @@ def newest(segments: Segments, *, start: int, upper: int) -> TimestampOffset | N
     """
     within = [segment for segment in segments.from_offset(start) if segment.base_offset < upper]
     best: TimestampOffset | None = None
-    for segment in sorted(within, key=lambda segment: (-segment.max_timestamp_ms, segment.base_offset)):
-        if best is not None and segment.max_timestamp_ms < best.timestamp_ms:
+    for segment in sorted(within, key=lambda segment: (-_bound_ms(segment), segment.base_offset)):
+        if best is not None and _bound_ms(segment) < best.timestamp_ms:
             break
         best = _newest_in(segment, best, start, upper)
     return best
 
 
+def _bound_ms(segment: Segment) -> int:
+    """No record of the segment is newer than this."""
+    return _TIMESTAMP_MAX if segment.has_unknown_times else segment.max_timestamp_ms
+
+
 def _newest_in(segment: Segment, best: TimestampOffset | None, start: int, upper: int) -> TimestampOffset | None:
-    files = segment.pin()
+    files, end = segment.pin_to_end()
     try:
         tried: tuple[int, int] | None = None
         while True:
             bounds = (
-                (frame.batch.max_timestamp_ms, -frame.header.offset, position)
-                for position, frame, _ in _frames(segment, files, start, upper)
+                (frame_time_ms(frame.header, frame.batch), -frame.header.offset, position)
+                for position, frame, _ in _frames(segment, files, end, start, upper)
             )
             promising = nlargest(_BATCHES_OPENED, (row for row in bounds if tried is None or row[:2] < tried))
             for bound_ms, _, position in promising:
                 if best is not None and bound_ms < best.timestamp_ms:
                     return best
-                view, frame = frame_at(files.log, position, segment.size_bytes)
+                view, frame = frame_at(files.log, position, end)
                 for record in _records(frame, view, start, upper):
                     best = _newer(best, _found(frame, record))
             if len(promising) < _BATCHES_OPENED:
@@ -88,10 +98,10 @@ def _opened(
     segment: Segment, first: int, start: int, upper: int, timestamp_ms: int
 ) -> Iterator[tuple[StoredFrame, list[Record]]]:
     """The batches from `first` on that may hold a record of that time, opened."""
-    files = segment.pin()
+    files, end = segment.pin_to_end()
     try:
-        for _, frame, view in _frames(segment, files, first, upper):
-            if frame.batch.max_timestamp_ms >= timestamp_ms:
+        for _, frame, view in _frames(segment, files, end, first, upper):
+            if frame_time_ms(frame.header, frame.batch) >= timestamp_ms:
                 yield frame, _records(frame, view, start, upper)
     except FrameDamage as damage:
         raise CorruptFrame(segment.path, damage.position, damage.reason) from None
@@ -100,11 +110,11 @@ def _opened(
 
 
 def _frames(
-    segment: Segment, files: SegmentFiles, first: int, upper: int
+    segment: Segment, files: SegmentFiles, end: int, first: int, upper: int
 ) -> Iterator[tuple[int, StoredFrame, memoryview]]:
     """The frames that reach `first` and end below `upper`: position, frame, and the buffer it is in."""
     position = segment.frames_before(first, files)
-    for chunk, view, frame in frames_in(files.log, position, segment.size_bytes):
+    for chunk, view, frame in frames_in(files.log, position, end):
         if frame.batch.last_offset >= upper:
             return
         if frame.batch.last_offset >= first:
@@ -113,7 +123,14 @@ def _frames(
 
 def _records(frame: StoredFrame, view: memoryview, start: int, upper: int) -> list[Record]:
     value = frame.position + HEADER_BYTES
-    opened = decode_records(view[value : value + frame.header.value_bytes])
+    try:
+        opened = decode_records(view[value : value + frame.header.value_bytes])
+    except InvalidRequest:
+        # Its checksums hold, so this is what its producer sent: it has no record that a reader could look for.
+        return []
+    if frame.batch.max_timestamp_ms <= 0:
+        append_ms = frame_time_ms(frame.header, frame.batch)
+        opened = [record if record.timestamp_ms > 0 else record._replace(timestamp_ms=append_ms) for record in opened]
     return [record for record in opened if start <= record.offset < upper]
 
 

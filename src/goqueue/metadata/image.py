@@ -1,4 +1,4 @@
-"""The image: what all metadata events add up to.
+"""The image: what all metadata events add up to, with the revision at which each part last changed.
 
 `apply` is the only thing that changes it, and it refuses an event that contradicts what
 is there, so a store may try events on a copy before it writes them down.
@@ -6,132 +6,65 @@ is there, so a store may try events on a copy before it writes them down.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from itertools import count
 from types import MappingProxyType
 from uuid import UUID
 
-import msgspec
 from msgspec import structs
 
-from goqueue.errors import Conflict, TopicExists, TopicNotFound
-
-NO_CONFIG: Mapping[str, str] = MappingProxyType({})
-
-
-class PartitionAssignment(msgspec.Struct, frozen=True):
-    """Which nodes hold a partition, and which of them leads it."""
-
-    leader: int
-    leader_epoch: int
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Topic:
-    """A topic as it is now. `config` holds only what was set, never defaults."""
-
-    name: str
-    topic_id: UUID
-    partitions: tuple[PartitionAssignment, ...]
-    replication_factor: int = 1
-    config: Mapping[str, str] = field(default_factory=lambda: NO_CONFIG, hash=False)
-    internal: bool = False
-    created_ms: int = 0
-
-
-class TopicCreated(msgspec.Struct, frozen=True):
-    """A name got a topic."""
-
-    topic: Topic
-
-
-class TopicDeleted(msgspec.Struct, frozen=True):
-    """A topic is gone; its files are still to be removed."""
-
-    name: str
-    topic_id: UUID
-
-
-class DeletionFinished(msgspec.Struct, frozen=True):
-    """The last file of a deleted topic was removed."""
-
-    topic_id: UUID
-
-
-class TopicConfigChanged(msgspec.Struct, frozen=True):
-    """A topic's settings are now exactly these."""
-
-    name: str
-    topic_id: UUID
-    config: Mapping[str, str]
-
-
-class PartitionsAdded(msgspec.Struct, frozen=True):
-    """A topic has more partitions: these follow the `first` that it had."""
-
-    name: str
-    topic_id: UUID
-    first: int
-    partitions: tuple[PartitionAssignment, ...]
-
-
-class EpochsRaised(msgspec.Struct, frozen=True):
-    """The leaders of a topic's partitions begin anew: what they wrote last may be lost."""
-
-    name: str
-    topic_id: UUID
-
-
-class ProducerIdsReserved(msgspec.Struct, frozen=True):
-    """Every producer id below `next_producer_id` may have been given out."""
-
-    next_producer_id: int
-
-
-class ClusterNamed(msgspec.Struct, frozen=True):
-    """The cluster got its id, once and for all."""
-
-    cluster_id: str
-
-
-Event = (
-    TopicCreated
-    | TopicDeleted
-    | DeletionFinished
-    | TopicConfigChanged
-    | PartitionsAdded
-    | EpochsRaised
-    | ProducerIdsReserved
-    | ClusterNamed
+from goqueue.errors import Conflict, PartitionNotFound, TopicExists, TopicNotFound
+from goqueue.metadata import keys
+from goqueue.metadata.events import (
+    Assignment,
+    AssignmentsChanged,
+    ClusterNamed,
+    DeletionFinished,
+    Event,
+    FeatureFinalised,
+    PartitionsAdded,
+    ProducerIdsReserved,
+    Topic,
+    TopicConfigChanged,
+    TopicCreated,
+    TopicDeleted,
 )
+from goqueue.metadata.features import check_allowed, distinct
+
+# The revision of a key that is not there.
+ABSENT = 0
+
+# Where a key's revision is known better than by the transaction that is applied.
+RevisionOf = Callable[[str], int]
 
 
 class Image:
-    """Topics by name and by id, deletions under way, and the counters of the cluster."""
+    """Topics by name and by id, their assignments, deletions under way, and the counters of the cluster."""
 
-    __slots__ = ("_by_id", "_by_name", "_deletions", "cluster_id", "next_producer_id")
+    __slots__ = (
+        "_assignments",
+        "_by_id",
+        "_by_name",
+        "_deletions",
+        "_features",
+        "_revisions",
+        "cluster_id",
+        "next_producer_id",
+        "revision",
+    )
 
     def __init__(self) -> None:
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[UUID, Topic] = {}
+        self._assignments: dict[UUID, tuple[Assignment, ...]] = {}
         self._deletions: dict[UUID, str] = {}
+        self._features: dict[str, int] = {}
+        # Of all keys but those of partitions, whose assignments carry their own.
+        self._revisions: dict[str, int] = {}
         self.next_producer_id = 0
         self.cluster_id = ""
-
-    @classmethod
-    def restored(
-        cls, topics: Iterable[Topic], deletions: Mapping[UUID, str], *, next_producer_id: int, cluster_id: str
-    ) -> Image:
-        """The image that a store found written down."""
-        image = cls()
-        for topic in topics:
-            image._put(topic)
-        image._deletions = dict(deletions)
-        image.next_producer_id = next_producer_id
-        image.cluster_id = cluster_id
-        return image
+        self.revision = 0
 
     def topic(self, name: str) -> Topic | None:
         """The topic of that name."""
@@ -145,57 +78,145 @@ class Image:
         """All topics, by name."""
         return [self._by_name[name] for name in sorted(self._by_name)]
 
+    def assignments(self, topic_id: UUID) -> tuple[Assignment, ...]:
+        """Where the partitions of a topic live, by number; empty if there is no such topic."""
+        return self._assignments.get(topic_id, ())
+
+    def leaders(self) -> set[int]:
+        """The nodes that lead a partition."""
+        return {one.leader for assignments in self._assignments.values() for one in distinct(assignments)}
+
     def deletions(self) -> dict[UUID, str]:
         """Deleted topics, by id, whose files may still be there."""
         return dict(self._deletions)
 
+    def feature_levels(self) -> dict[str, int]:
+        """The finalised level of every feature that has one; of all others it is 0."""
+        return dict(self._features)
+
+    def revision_of(self, key: str) -> int:
+        """When that key last changed; ABSENT if it is not there."""
+        if not key.startswith(keys.PARTITIONS):
+            return self._revisions.get(key, ABSENT)
+        topic_id, partition = keys.parse_partition_key(key)
+        assignments = self.assignments(topic_id)
+        return assignments[partition].partition_epoch if partition < len(assignments) else ABSENT
+
     def copy(self) -> Image:
         """An image on which events can be tried."""
-        return Image.restored(
-            self._by_name.values(),
-            self._deletions,
-            next_producer_id=self.next_producer_id,
-            cluster_id=self.cluster_id,
-        )
+        copied = Image()
+        copied._by_name = self._by_name.copy()
+        copied._by_id = self._by_id.copy()
+        copied._assignments = self._assignments.copy()
+        copied._deletions = self._deletions.copy()
+        copied._features = self._features.copy()
+        copied._revisions = self._revisions.copy()
+        copied.next_producer_id = self.next_producer_id
+        copied.cluster_id = self.cluster_id
+        copied.revision = self.revision
+        return copied
 
-    def apply(self, event: Event) -> None:
-        """Take one event in, or raise the error that says why it cannot be."""
+    def apply(self, event: Event, revision: int, revision_of: RevisionOf | None = None) -> None:
+        """Take one event in, or raise the error that says why it cannot be.
+
+        `revision` is that of the event's transaction. `revision_of` knows those of single keys, where
+        a transaction makes values visible that were written before it.
+        """
+        check_allowed(event, self._features)
+        touched = self._take(event, revision, revision_of)
+        for key in touched:
+            self._revisions[key] = revision if revision_of is None else revision_of(key)
+        self.revision = max(self.revision, revision)
+
+    def remember_deletion(self, topic_id: UUID, name: str, revision: int) -> None:
+        """Restore a deletion whose topic was gone before the image was read."""
+        self._deletions[topic_id] = name
+        self._revisions[keys.deletion_key(topic_id)] = revision
+        self.revision = max(self.revision, revision)
+
+    def _take(self, event: Event, revision: int, revision_of: RevisionOf | None) -> Iterable[str]:
+        """Change the image; returns the keys that were written, partitions apart."""
         match event:
-            case TopicCreated(topic):
-                self._create(topic)
+            case TopicCreated(topic, assignments):
+                self._create(topic, _stamped(topic.topic_id, count(), assignments, revision, revision_of))
+                return keys.topic_key(topic.name), keys.settings_key(topic.topic_id)
             case TopicDeleted(name, topic_id):
                 self._existing(name, topic_id)
                 self._remove(name)
                 self._deletions[topic_id] = name
+                return (keys.deletion_key(topic_id),)
             case DeletionFinished(topic_id):
                 self._deletions.pop(topic_id, None)
+                self._revisions.pop(keys.deletion_key(topic_id), None)
+                return ()
             case TopicConfigChanged(name, topic_id, config):
                 topic = self._existing(name, topic_id)
                 self._put(replace(topic, config=MappingProxyType(dict(config))))
-            case PartitionsAdded(name, topic_id, first, partitions):
+                return (keys.settings_key(topic_id),)
+            case PartitionsAdded(name, topic_id, first, added):
                 topic = self._existing(name, topic_id)
-                if first != len(topic.partitions):
-                    raise Conflict(f"topic {name!r} has {len(topic.partitions)} partitions, not {first}")
-                self._put(replace(topic, partitions=topic.partitions + partitions))
-            case EpochsRaised(name, topic_id):
-                topic = self._existing(name, topic_id)
-                raised = tuple(structs.replace(one, leader_epoch=one.leader_epoch + 1) for one in topic.partitions)
-                self._put(replace(topic, partitions=raised))
+                if first != topic.partition_count:
+                    raise Conflict(f"topic {name!r} has {topic.partition_count} partitions, not {first}")
+                self._assignments[topic_id] += _stamped(topic_id, count(first), added, revision, revision_of)
+                self._put(replace(topic, partition_count=first + len(added)))
+                return (keys.topic_key(name),)
+            case AssignmentsChanged(name, topic_id, changed):
+                self._existing(name, topic_id)
+                self._reassign(name, topic_id, changed, revision, revision_of)
+                return ()
+            case ProducerIdsReserved() | ClusterNamed() | FeatureFinalised():
+                return (self._take_single(event),)
+
+    def _take_single(self, event: ProducerIdsReserved | ClusterNamed | FeatureFinalised) -> str:
+        """Change what the cluster has one of; returns its key."""
+        match event:
             case ProducerIdsReserved(next_producer_id):
-                if next_producer_id < self.next_producer_id:
+                if next_producer_id <= self.next_producer_id:
                     raise Conflict(f"producer ids below {self.next_producer_id} were given out already")
                 self.next_producer_id = next_producer_id
+                return keys.PRODUCER_IDS
             case ClusterNamed(cluster_id):
                 if self.cluster_id:
                     raise Conflict(f"the cluster has its id already: {self.cluster_id}")
                 self.cluster_id = cluster_id
+                return keys.CLUSTER
+            case FeatureFinalised(name, level):
+                if level <= self._features.get(name, 0):
+                    raise Conflict(f"feature {name!r} is at level {self._features.get(name, 0)} and does not go back")
+                self._features[name] = level
+                return keys.feature_key(name)
 
-    def _create(self, topic: Topic) -> None:
+    def _create(self, topic: Topic, assignments: tuple[Assignment, ...]) -> None:
         if topic.name in self._by_name:
             raise TopicExists(topic.name)
         if topic.topic_id in self._by_id or topic.topic_id in self._deletions:
             raise Conflict(f"topic id {topic.topic_id} was used before")
+        if len(assignments) != topic.partition_count:
+            raise Conflict(
+                f"topic {topic.name!r} has {topic.partition_count} partitions, but {len(assignments)} are assigned"
+            )
         self._put(replace(topic, config=MappingProxyType(dict(topic.config))))
+        self._assignments[topic.topic_id] = assignments
+
+    def _reassign(
+        self,
+        name: str,
+        topic_id: UUID,
+        changed: Mapping[int, Assignment],
+        revision: int,
+        revision_of: RevisionOf | None,
+    ) -> None:
+        assignments = list(self._assignments[topic_id])
+        # Stamped together, those that are alike stay one value.
+        stamped = _stamped(topic_id, changed, tuple(changed.values()), revision, revision_of)
+        for partition, assignment in zip(changed, stamped, strict=True):
+            if not 0 <= partition < len(assignments):
+                raise PartitionNotFound(name, partition)
+            known = assignments[partition].leader_epoch
+            if assignment.leader_epoch < known:
+                raise Conflict(f"{name}-{partition} is in leader epoch {known}, not {assignment.leader_epoch}")
+            assignments[partition] = assignment
+        self._assignments[topic_id] = tuple(assignments)
 
     def _existing(self, name: str, topic_id: UUID) -> Topic:
         topic = self._by_name.get(name)
@@ -209,4 +230,30 @@ class Image:
         self._by_id[topic.topic_id] = topic
 
     def _remove(self, name: str) -> None:
-        del self._by_id[self._by_name.pop(name).topic_id]
+        topic_id = self._by_name.pop(name).topic_id
+        del self._by_id[topic_id], self._assignments[topic_id]
+        for key in (keys.topic_key(name), keys.settings_key(topic_id)):
+            self._revisions.pop(key, None)
+
+
+def _stamped(
+    topic_id: UUID,
+    numbers: Iterable[int],
+    assignments: tuple[Assignment, ...],
+    revision: int,
+    revision_of: RevisionOf | None,
+) -> tuple[Assignment, ...]:
+    """The assignments of the partitions with these numbers, each with the revision of its change."""
+    if revision_of is not None:
+        return tuple(
+            structs.replace(one, partition_epoch=revision_of(keys.partition_key(topic_id, number)))
+            for number, one in zip(numbers, assignments, strict=False)
+        )
+    # Partitions of a topic are often assigned alike: they share one value instead of thousands of equal ones.
+    objects = distinct(assignments)
+    shared = {one: structs.replace(one, partition_epoch=revision) for one in set(objects)}
+    if len(objects) == 1:
+        return (shared[objects[0]],) * len(assignments)
+    # An object is looked up faster than a value.
+    stamped = {id(one): shared[one] for one in objects}
+    return tuple([stamped[id(one)] for one in assignments])

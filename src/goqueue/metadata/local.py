@@ -1,26 +1,36 @@
 """Metadata of a single node: a compacted log under `metadata/`, replayed at start.
 
-A commit is tried on a draft of the image, written, synced, and only then applied and
-told to the listeners. Commits that arrive during a sync share the next one.
+A commit is tried on a draft of the image, with its guards, written, synced, and only then applied
+and told to the listeners. Commits that arrive during a sync share the next one. The revision of a
+commit is the offset of its first record plus one, so revisions grow through every restart.
 """
 
 from __future__ import annotations
 
 import asyncio
-from base64 import urlsafe_b64encode
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from uuid import UUID
 
+from msgspec import structs
+
 from goqueue.clock import Clock, Rng
+from goqueue.codec.batch import parse_batch_header
 from goqueue.codec.batch_decode import decode_records
 from goqueue.codec.batch_encode import encode_batch
-from goqueue.errors import LogPoisoned, ShuttingDown, StorageError
+from goqueue.errors import Conflict, GuardFailed, LogPoisoned, NotFound, ShuttingDown, StorageError
+from goqueue.log.durability.write_failures import WriteObserver
 from goqueue.log.partition_log import PartitionLog
 from goqueue.log.settings import LogSettings
-from goqueue.metadata.image import ClusterNamed, EpochsRaised, Event, Image
-from goqueue.metadata.state_records import StateRecord, image_of, records_for
+from goqueue.log.state.log_end import LogEnd, log_ends
+from goqueue.metadata.cluster_id import fresh_cluster_id
+from goqueue.metadata.deltas import DeltaFeed
+from goqueue.metadata.events import Assignment, AssignmentsChanged, ClusterNamed, Delta, Event
+from goqueue.metadata.features import distinct
+from goqueue.metadata.image import Image
+from goqueue.metadata.state_records import StateRecord, StoredRecord, image_of, records_for
+from goqueue.metadata.store import Guard, Listener
 from goqueue.ports import Files, Offload
 from goqueue.records import NewRecord, TimestampType
 
@@ -28,8 +38,6 @@ DIRECTORY = "metadata"
 
 # The log of metadata is no topic's: it has a fixed id, so that it is never taken for one.
 LOG_ID = UUID(int=1)
-
-Listener = Callable[[Event], None]
 
 _SEGMENT_BYTES = 1024 * 1024
 _READ_BYTES = 1024 * 1024
@@ -54,9 +62,9 @@ _SETTINGS = LogSettings(
 
 @dataclass(slots=True)
 class _Commit:
-    """Events that are written and wait for the disk."""
+    """A transaction that is written and waits for the disk."""
 
-    events: Sequence[Event]
+    delta: Delta
     done: asyncio.Future[None]
 
 
@@ -68,31 +76,57 @@ class LocalMetadata:
         self._log = log
         self._clock = clock
         self._offload = offload
-        self._listeners: list[Listener] = []
+        self._feed = DeltaFeed(image.revision)
         # `image` is what is durable; the draft is ahead of it by what is written and not yet synced.
         self.image = image
         self._draft = image.copy()
         self._waiting: list[_Commit] = []
         self._syncing: asyncio.Task[None] | None = None
         self._closed = False
+        # Whether epochs had to be raised at the start and could not be: the next start has to try again.
+        self.owes_epochs = False
 
     @classmethod
-    def open(cls, files: Files, *, clock: Clock, rng: Rng, offload: Offload) -> LocalMetadata:
-        """Replay what is there; the very first start gives the cluster its id. Blocks."""
+    def open(
+        cls,
+        files: Files,
+        *,
+        clock: Clock,
+        rng: Rng,
+        offload: Offload,
+        was_clean: bool | None = None,
+        observer: WriteObserver | None = None,
+        check: Callable[[Image], None] | None = None,
+    ) -> LocalMetadata:
+        """Replay what is there; the very first start gives the cluster its id. Blocks.
+
+        `was_clean` says how the node stopped last. Unless that is known (None), it was as this log was closed.
+        `check` may raise at what it finds: nothing is written then, and the next start finds all as it was.
+        """
         now_ms = clock.now_ms()
-        log = PartitionLog.open(files, DIRECTORY, settings=_SETTINGS, topic_id=LOG_ID, now_ms=now_ms)
+        log = PartitionLog.open(files, DIRECTORY, settings=_SETTINGS, topic_id=LOG_ID, now_ms=now_ms, observer=observer)
         if log.damage:
             raise log.damage[0]
         # A kill may have come between a write and its sync. What is believed from here on must outlast
         # a power cut, or topics would go whose records were promised.
         _sync(log)
         log.high_watermark = log.end_offset
-        metadata = cls(log, image_of(_stored_records(log)), clock, offload)
+        image = image_of(_stored_records(log))
+        # Compaction may have removed the newest records of all, and revisions do not go back.
+        image.revision = log.end_offset
+        if check is not None:
+            try:
+                check(image)
+            except BaseException:
+                log.abandon()
+                raise
+        metadata = cls(log, image, clock, offload)
         if not metadata.cluster_id:
-            metadata._commit_at_open([ClusterNamed(_cluster_id(rng))])
-        if not log.recovery.is_clean:
+            metadata._commit_at_open([ClusterNamed(fresh_cluster_id(rng))])
+        if was_clean is False or not log.recovery.is_clean:
             metadata._raise_epochs()
-        # The node may write to every log but this one. Whether it stopped in order is known by this one.
+        # A copy of logs and metadata has no mark of a stop, and was perhaps taken while the node ran: then this
+        # log must say so, even if nothing has been written to it.
         with suppress(StorageError):
             log.begin_use()
         return metadata
@@ -102,33 +136,58 @@ class LocalMetadata:
         """The id that the cluster got at its first start."""
         return self.image.cluster_id
 
-    @property
-    def log(self) -> PartitionLog:
-        """The log behind it, for inspection."""
-        return self._log
+    def problem(self) -> str | None:
+        """After a failed sync no change is taken until the node is started again."""
+        return "it takes no changes since a sync failed, until a restart" if self._log.poisoned else None
 
-    @property
-    def poisoned(self) -> bool:
-        """Whether a sync has failed: no change is taken until the node is started again."""
-        return self._log.poisoned
+    def log_ends(self) -> list[LogEnd]:
+        """The end of the one log behind it."""
+        return log_ends([self._log])
+
+    def take_leadership(self, node_id: int) -> list[str]:
+        """Let this node lead every topic, alone and in a new epoch; returns those that another led before. Blocks."""
+        alone = (node_id,)
+        changed: list[AssignmentsChanged] = []
+        for topic in self.image.topics():
+            assignments = self.image.assignments(topic.topic_id)
+            if any(one.leader != node_id for one in distinct(assignments)):
+                led = _begun(
+                    assignments, leader=node_id, replicas=alone, isr=alone, eligible=(), adding=(), removing=()
+                )
+                changed.append(AssignmentsChanged(topic.name, topic.topic_id, led))
+        if changed:
+            self._commit_at_open(changed)
+        return [one.name for one in changed]
 
     def subscribe(self, listener: Listener) -> None:
-        """Call `listener` with every event, in order, right after the image took it in."""
-        self._listeners.append(listener)
+        """See `MetadataStore.subscribe`."""
+        self._feed.subscribe(listener)
 
-    async def commit(self, events: Sequence[Event]) -> None:
-        """Make the events durable as one, then apply them; all or none."""
+    def watch(self, after: int) -> AsyncIterator[Delta]:
+        """See `MetadataStore.watch`."""
+        return self._feed.watch(after)
+
+    async def commit(self, events: Sequence[Event], guards: Sequence[Guard] = ()) -> int:
+        """Make the events durable as one, then apply them; all or none. See `MetadataStore.commit`."""
         if self._closed:
             raise ShuttingDown("the node is stopping")
-        self._write(events)
+        try:
+            delta = self._write(events, guards)
+        except (Conflict, NotFound):
+            # What refuses it may be written and not yet durable: the caller is to see it in the image.
+            await self.catch_up()
+            if self._log.poisoned:
+                raise LogPoisoned(DIRECTORY, "an earlier sync failed") from None
+            raise
         done = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Commit(tuple(events), done))
+        self._waiting.append(_Commit(delta, done))
         if self._syncing is None:
             self._syncing = asyncio.create_task(self._sync_until_idle())
         # A caller that goes away must not leave the round half done.
         await asyncio.shield(done)
+        return delta.revision
 
-    async def settled(self) -> None:
+    async def catch_up(self) -> None:
         """Wait until everything written so far is applied (or has failed)."""
         while self._syncing is not None:
             await asyncio.shield(self._syncing)
@@ -136,19 +195,25 @@ class LocalMetadata:
     async def close(self) -> None:
         """Finish what is under way and close the log. A second close does no harm."""
         self._closed = True
-        await self.settled()
+        await self.catch_up()
+        self._feed.close()
         await self._offload(self._log.close)
 
-    def _write(self, events: Sequence[Event]) -> None:
+    def _write(self, events: Sequence[Event], guards: Sequence[Guard] = ()) -> Delta:
+        for guard in guards:
+            if (found := self._draft.revision_of(guard.key)) != guard.revision:
+                raise GuardFailed(guard.key, guard.revision, found)
         draft = self._draft.copy()
+        revision = self._log.end_offset + 1
         records: list[StateRecord] = []
         for event in events:
-            draft.apply(event)
+            draft.apply(event, revision)
             records += records_for(event, draft)
         now_ms = self._clock.now_ms()
         batch = encode_batch([NewRecord(key, value) for key, value in records], now_ms=now_ms)
         self._log.append_batch(batch, now_ms=now_ms, leader_epoch=0)
         self._draft = draft
+        return Delta(revision, tuple(events))
 
     async def _sync_until_idle(self) -> None:
         try:
@@ -180,32 +245,23 @@ class LocalMetadata:
 
     def _finish(self, commit: _Commit, error: Exception | None) -> None:
         if error is None:
-            self._apply(commit.events)
+            self._apply(commit.delta)
             commit.done.set_result(None)
         else:
             commit.done.set_exception(StorageError(f"the metadata log could not be synced: {error}"))
             # Marks it as seen: a caller that went away must not turn into a warning.
             commit.done.exception()
 
-    def _apply(self, events: Sequence[Event]) -> None:
+    def _apply(self, delta: Delta) -> None:
         self._log.high_watermark = self._log.synced_end
-        for event in events:
-            self.image.apply(event)
-            for listener in self._listeners:
-                self._tell(listener, event)
-
-    def _tell(self, listener: Listener, event: Event) -> None:
-        try:
-            listener(event)
-        except Exception as error:  # noqa: BLE001 - the event is durable whatever a listener makes of it
-            asyncio.get_running_loop().call_exception_handler(
-                {"message": f"a listener failed at {type(event).__name__}", "exception": error}
-            )
+        for event in delta.events:
+            self.image.apply(event, delta.revision)
+        self._feed.publish(delta)
 
     def _commit_at_open(self, events: Sequence[Event]) -> None:
-        self._write(events)
+        delta = self._write(events)
         _sync(self._log)
-        self._apply(events)
+        self._apply(delta)
 
     def _raise_epochs(self) -> None:
         """After a crash the ends of logs may be lost, and other records get their offsets.
@@ -214,11 +270,16 @@ class LocalMetadata:
         they know ended (KIP-320). That no log lost anything cannot be known here, and asking
         costs a reader one request.
         """
-        raised = [EpochsRaised(topic.name, topic.topic_id) for topic in self.image.topics()]
+        raised = [
+            AssignmentsChanged(topic.name, topic.topic_id, _begun(self.image.assignments(topic.topic_id)))
+            for topic in self.image.topics()
+        ]
         if raised:
             # On a full disk the broker starts all the same: what is there can be read.
-            with suppress(StorageError):
+            try:
                 self._commit_at_open(raised)
+            except StorageError:
+                self.owes_epochs = True
 
     async def _compact_if_due(self) -> None:
         now_ms = self._clock.now_ms()
@@ -238,23 +299,23 @@ def _sync(log: PartitionLog) -> None:
         log.end_sync(sync, None)
 
 
-def _stored_records(log: PartitionLog) -> Iterator[StateRecord]:
+def _begun(assignments: Sequence[Assignment], **changes: int | tuple[int, ...]) -> dict[int, Assignment]:
+    """Each partition in its next epoch, with these changes."""
+    # Equal assignments stay one value, however many partitions have it.
+    begun = {one: structs.replace(one, leader_epoch=one.leader_epoch + 1, **changes) for one in set(assignments)}
+    return {partition: begun[one] for partition, one in enumerate(assignments)}
+
+
+def _stored_records(log: PartitionLog) -> Iterator[StoredRecord]:
     offset = log.start_offset
     while offset < log.end_offset:
         read = log.read_batches(offset, max_bytes=_READ_BYTES, upper=log.end_offset)
         for batch in read.batches:
+            revision = parse_batch_header(batch).base_offset + 1
             for record in decode_records(batch):
                 if record.key is None:
                     raise StorageError(f"the metadata record at offset {record.offset} has no key")
-                yield record.key, record.value
+                yield record.key, record.value, revision
         if read.next_offset <= offset:
             raise StorageError(f"the metadata log cannot be read at offset {offset}")
         offset = read.next_offset
-
-
-def _cluster_id(rng: Rng) -> str:
-    # As Kafka's: a random UUID in URL-safe base64, 22 characters, not beginning with a dash.
-    while True:
-        text = urlsafe_b64encode(UUID(int=rng.getrandbits(128), version=4).bytes).decode().rstrip("=")
-        if not text.startswith("-"):
-            return text

@@ -19,6 +19,8 @@ LONG_MAX = 2**63 - 1
 _TIMESTAMP_TYPES: Mapping[str, TimestampType] = MappingProxyType(
     {"CreateTime": TimestampType.CREATE_TIME, "LogAppendTime": TimestampType.LOG_APPEND_TIME}
 )
+# "As the node has it", of settings whose default is the node's.
+NODE = "node"
 _LANES = 5
 
 
@@ -87,12 +89,40 @@ def cleanup_policy() -> Rule:
     """What becomes of old segments."""
 
     def parse(text: str) -> frozenset[str]:
-        policies = frozenset(one.strip() for one in text.split(","))
+        policies = frozenset(one.strip() for one in text.split(",")) if text.strip() else frozenset[str]()
         if not policies <= {"delete", "compact"}:
             raise ValueError("it is not supported")
         return policies
 
-    return Rule(ConfigType.LIST, parse, "delete, compact, or both with a comma between")
+    return Rule(
+        ConfigType.LIST, parse, "delete, compact, both with a comma between, or nothing to keep records for ever"
+    )
+
+
+def compression_level(minimum: int, maximum: int) -> Rule:
+    """A level of compression, where -1 is the codec's own default."""
+    levels = integer(-1, maximum)
+
+    def parse(text: str) -> int:
+        level: int = levels.parse(text)
+        if level != -1 and level < minimum:
+            raise ValueError("it is out of range")
+        return level
+
+    return Rule(ConfigType.INT, parse, f"-1 or a whole number from {minimum} to {maximum}")
+
+
+def throttled_replicas() -> Rule:
+    """Replicas as Kafka lists them."""
+
+    def parse(text: str) -> str:
+        if text not in {"", "*", "none"} and not re.fullmatch(
+            r"[0-9]{1,10}:[0-9]{1,10}(,[0-9]{1,10}:[0-9]{1,10})*", text
+        ):
+            raise ValueError("it is not a list of replicas")
+        return text
+
+    return Rule(ConfigType.LIST, parse, "*, or partition:node pairs with commas between")
 
 
 def timestamp_type() -> Rule:
@@ -133,9 +163,7 @@ def number(minimum: float, maximum: float) -> Rule:
 
 def or_node(rule: Rule) -> Rule:
     """As the node has it, or a value of its own."""
-    return Rule(
-        ConfigType.STRING, lambda text: None if text == "node" else rule.parse(text), f"{rule.allowed}, or node"
-    )
+    return Rule(rule.type, lambda text: None if text == NODE else rule.parse(text), f"{rule.allowed}, or {NODE}")
 
 
 def lane_weights() -> Rule:

@@ -1,4 +1,4 @@
-"""Metadata as keyed records: one per topic, one per deletion under way, one per counter.
+"""Metadata as keyed records: one per topic with its assignments, one per deletion under way, one per counter.
 
 A record holds the whole state of its key, never a change, so a compacted log replays to
 the same image. Values are JSON: they are few, small, and worth reading with the eye.
@@ -6,20 +6,20 @@ the same image. Values are JSON: they are few, small, and worth reading with the
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from types import MappingProxyType
 from uuid import UUID
 
 import msgspec
 
 from goqueue.errors import StorageError
-from goqueue.metadata.image import (
+from goqueue.metadata.events import (
+    Assignment,
+    AssignmentsChanged,
     ClusterNamed,
     DeletionFinished,
-    EpochsRaised,
     Event,
-    Image,
-    PartitionAssignment,
+    FeatureFinalised,
     PartitionsAdded,
     ProducerIdsReserved,
     Topic,
@@ -27,23 +27,34 @@ from goqueue.metadata.image import (
     TopicCreated,
     TopicDeleted,
 )
+from goqueue.metadata.features import distinct, is_moving
+from goqueue.metadata.image import Image
 
 StateRecord = tuple[bytes, bytes | None]
 
+# A record as it is found again: with the revision of the commit that wrote it.
+StoredRecord = tuple[bytes, bytes | None, int]
+
 _TOPIC = "topic/"
 _DELETION = "deletion/"
+_FEATURE = "feature/"
 _PRODUCER_IDS = b"producer-ids"
 _CLUSTER = b"cluster"
 
 
-class _StoredTopic(msgspec.Struct, frozen=True):
+# leader, leader epoch, replicas, in-sync replicas
+_Row = tuple[int, int, list[int], list[int]]
+
+
+class _StoredTopic(msgspec.Struct, frozen=True, omit_defaults=True):
     topic_id: UUID
-    # leader, leader epoch, replicas, in-sync replicas
-    partitions: list[tuple[int, int, list[int], list[int]]]
+    partitions: list[_Row]
     replication_factor: int
     config: dict[str, str]
     internal: bool
     created_ms: int
+    # By partition: eligible, adding, removing. Of those partitions that have any.
+    moves: dict[int, tuple[list[int], list[int], list[int]]] = {}
 
 
 def records_for(event: Event, image: Image) -> list[StateRecord]:
@@ -53,12 +64,12 @@ def records_for(event: Event, image: Image) -> list[StateRecord]:
             TopicCreated(Topic(name=name))
             | TopicConfigChanged(name=name)
             | PartitionsAdded(name=name)
-            | EpochsRaised(name=name)
+            | AssignmentsChanged(name=name)
         ):
             topic = image.topic(name)
             if topic is None:
                 raise StorageError(f"topic {name!r} is missing from the image that just took it in")
-            return [(f"{_TOPIC}{name}".encode(), _encode_topic(topic))]
+            return [(f"{_TOPIC}{name}".encode(), _encode_topic(topic, image.assignments(topic.topic_id)))]
         case TopicDeleted(name, topic_id):
             return [(f"{_TOPIC}{name}".encode(), None), (f"{_DELETION}{topic_id}".encode(), name.encode())]
         case DeletionFinished(topic_id):
@@ -67,67 +78,96 @@ def records_for(event: Event, image: Image) -> list[StateRecord]:
             return [(_PRODUCER_IDS, str(next_producer_id).encode())]
         case ClusterNamed(cluster_id):
             return [(_CLUSTER, cluster_id.encode())]
+        case FeatureFinalised(name, level):
+            return [(f"{_FEATURE}{name}".encode(), str(level).encode())]
 
 
-def image_of(records: Iterable[StateRecord]) -> Image:
+def image_of(records: Iterable[StoredRecord]) -> Image:
     """Replay: the last value of each key counts."""
-    latest: dict[bytes, bytes] = {}
-    for key, value in records:
+    latest: dict[bytes, tuple[bytes, int]] = {}
+    for key, value, revision in records:
         if value is None:
             latest.pop(key, None)
         else:
-            latest[key] = value
+            latest[key] = value, revision
+    image = Image()
     try:
-        return _restored(latest)
+        # Levels first: they say whether this version may read the rest.
+        for key, (value, revision) in sorted(latest.items(), key=lambda item: not _is_feature(item[0])):
+            _restore(image, key, value, revision)
     except (msgspec.DecodeError, ValueError) as error:
         raise StorageError(f"a metadata record cannot be read: {error}") from error
+    return image
 
 
-def _restored(latest: dict[bytes, bytes]) -> Image:
-    topics: list[Topic] = []
-    deletions: dict[UUID, str] = {}
-    next_producer_id = 0
-    cluster_id = ""
-    for key, value in latest.items():
-        name = key.decode()
-        if name.startswith(_TOPIC):
-            topics.append(_decode_topic(name.removeprefix(_TOPIC), value))
-        elif name.startswith(_DELETION):
-            deletions[UUID(name.removeprefix(_DELETION))] = value.decode()
-        elif key == _PRODUCER_IDS:
-            next_producer_id = int(value)
-        elif key == _CLUSTER:
-            cluster_id = value.decode()
-        else:
-            # A newer version wrote it. To start without it could serve what it forbids.
-            raise StorageError(f"metadata record {name!r} was written by a newer version of GoQueue")
-    return Image.restored(topics, deletions, next_producer_id=next_producer_id, cluster_id=cluster_id)
+def _is_feature(key: bytes) -> bool:
+    return key.startswith(_FEATURE.encode())
 
 
-def _encode_topic(topic: Topic) -> bytes:
+def _restore(image: Image, key: bytes, value: bytes, revision: int) -> None:
+    name = key.decode()
+    if name.startswith(_TOPIC):
+        image.apply(_decode_topic(name.removeprefix(_TOPIC), value), revision)
+    elif name.startswith(_DELETION):
+        image.remember_deletion(UUID(name.removeprefix(_DELETION)), value.decode(), revision)
+    elif key == _PRODUCER_IDS:
+        image.apply(ProducerIdsReserved(int(value)), revision)
+    elif key == _CLUSTER:
+        image.apply(ClusterNamed(value.decode()), revision)
+    elif name.startswith(_FEATURE):
+        image.apply(FeatureFinalised(name.removeprefix(_FEATURE), int(value)), revision)
+    else:
+        # A newer version wrote it. To start without it could serve what it forbids.
+        raise StorageError(f"metadata record {name!r} was written by a newer version of GoQueue")
+
+
+def _encode_topic(topic: Topic, assignments: Sequence[Assignment]) -> bytes:
     return msgspec.json.encode(
         _StoredTopic(
             topic_id=topic.topic_id,
-            partitions=[(one.leader, one.leader_epoch, list(one.replicas), list(one.isr)) for one in topic.partitions],
+            partitions=_rows(assignments),
             replication_factor=topic.replication_factor,
             config=dict(topic.config),
             internal=topic.internal,
             created_ms=topic.created_ms,
+            moves=_moves(assignments) if any(map(is_moving, distinct(assignments))) else {},
         )
     )
 
 
-def _decode_topic(name: str, value: bytes) -> Topic:
+def _rows(assignments: Sequence[Assignment]) -> list[_Row]:
+    rows: dict[int, _Row] = {
+        id(one): (one.leader, one.leader_epoch, list(one.replicas), list(one.isr)) for one in distinct(assignments)
+    }
+    if len(rows) == 1:
+        return list(rows.values()) * len(assignments)
+    return [rows[id(one)] for one in assignments]
+
+
+def _moves(assignments: Sequence[Assignment]) -> dict[int, tuple[list[int], list[int], list[int]]]:
+    return {
+        number: (list(one.eligible), list(one.adding), list(one.removing))
+        for number, one in enumerate(assignments)
+        if is_moving(one)
+    }
+
+
+def _decode_topic(name: str, value: bytes) -> TopicCreated:
     stored = msgspec.json.decode(value, type=_StoredTopic)
-    return Topic(
+    topic = Topic(
         name=name,
         topic_id=stored.topic_id,
-        partitions=tuple(
-            PartitionAssignment(leader, epoch, tuple(replicas), tuple(isr))
-            for leader, epoch, replicas, isr in stored.partitions
-        ),
+        partition_count=len(stored.partitions),
         replication_factor=stored.replication_factor,
         config=MappingProxyType(stored.config),
         internal=stored.internal,
         created_ms=stored.created_ms,
     )
+    assignments = [
+        Assignment(leader, epoch, tuple(replicas), tuple(isr)) for leader, epoch, replicas, isr in stored.partitions
+    ]
+    for number, (eligible, adding, removing) in stored.moves.items():
+        assignments[number] = msgspec.structs.replace(
+            assignments[number], eligible=tuple(eligible), adding=tuple(adding), removing=tuple(removing)
+        )
+    return TopicCreated(topic, tuple(assignments))

@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from goqueue.config import LogConfig
+from goqueue.config import DeliveryConfig, LogConfig
 from goqueue.errors import InvalidConfig
-from goqueue.metadata.setting_rules import ConfigType
-from goqueue.metadata.topic_settings import ALIASES, TOPIC_SETTINGS, TopicSetting
+from goqueue.metadata.setting_rules import LONG_MAX, ConfigType
+from goqueue.metadata.topic_setting import TopicSetting
+from goqueue.metadata.topic_settings import ALIASES, TOPIC_SETTINGS
 from goqueue.records import TimestampType
 
 if TYPE_CHECKING:
     from goqueue.log.settings import LogSettings
 
 _STANDARD = LogConfig()
+_STANDARD_DELIVERY = DeliveryConfig()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,7 @@ class TopicConfig:
     timestamp_before_max_ms: int
     timestamp_type: TimestampType
     message_ttl_ms: int
+    max_compaction_lag_ms: int
     compaction_dirty_ratio: float
     min_compaction_lag_ms: int
     min_insync_replicas: int
@@ -56,6 +59,7 @@ class TopicConfig:
     retention_bytes: int
     retention_ms: int
     segment_bytes: int
+    segment_jitter_ms: int
     segment_ms: int
     unclean_leader_election: str
 
@@ -145,14 +149,28 @@ def parse_topic_config(given: Mapping[str, str], log: LogConfig = _STANDARD) -> 
     settings = canonical_config(given)
     values: dict[str, Any] = {}
     for row in TOPIC_SETTINGS.values():
+        if row.field is None:
+            continue
         text = settings.get(row.name)
         values[row.field] = _parse(row, row.name, row.default_text(log) if text is None else text)
     return TopicConfig(**values)
 
 
-def describe(given: Mapping[str, str], log: LogConfig = _STANDARD) -> list[ConfigEntry]:
-    """Every setting with its value and where that came from, by name."""
-    return [_entry(row, given.get(row.name), log) for row in TOPIC_SETTINGS.values()]
+def describe(
+    given: Mapping[str, str], log: LogConfig = _STANDARD, delivery: DeliveryConfig = _STANDARD_DELIVERY
+) -> list[ConfigEntry]:
+    """Every setting with the value in force and where that came from, by name."""
+    return [_entry(row, given.get(row.name), log, delivery) for row in TOPIC_SETTINGS.values()]
+
+
+def warnings_of(given: Mapping[str, str | None]) -> list[str]:
+    """What is to be said about settings that are taken and change nothing."""
+    warnings = []
+    for name, text in given.items():
+        row = TOPIC_SETTINGS.get(name)
+        if row is not None and row.no_effect is not None and text is not None and text.strip() != row.default:
+            warnings.append(f"setting {name!r} is {text.strip()[:100]!r} and has no effect: {row.no_effect}")
+    return warnings
 
 
 def log_settings(config: TopicConfig, log: LogConfig) -> LogSettings:
@@ -172,6 +190,8 @@ def log_settings(config: TopicConfig, log: LogConfig) -> LogSettings:
         tombstone_retention_ms=config.tombstone_retention_ms,
         compaction_dirty_ratio=config.compaction_dirty_ratio,
         min_compaction_lag_ms=config.min_compaction_lag_ms,
+        max_compaction_lag_ms=config.max_compaction_lag_ms if config.is_compacted else LONG_MAX,
+        segment_jitter_ms=min(config.segment_jitter_ms, config.segment_ms - 1),
         producer_window_batches=log.producer_window_batches,
         producer_expiry_ms=log.producer_expiry_ms,
     )
@@ -198,12 +218,12 @@ def _in_milliseconds(setting: TopicSetting, name: str, text: str) -> str:
     return str(number if number < 0 else number * ALIASES[name][1])
 
 
-def _entry(row: TopicSetting, own: str | None, log: LogConfig) -> ConfigEntry:
-    node_text, standard_text = row.default_text(log), row.default_text(_STANDARD)
+def _entry(row: TopicSetting, own: str | None, log: LogConfig, delivery: DeliveryConfig) -> ConfigEntry:
+    node_text, standard_text = row.text_in_force(log, delivery), row.text_in_force(_STANDARD, _STANDARD_DELIVERY)
     synonyms = [ConfigSynonym(row.name, standard_text, ConfigSource.DEFAULT)]
     if node_text != standard_text:
-        synonyms.insert(0, ConfigSynonym(f"log.{row.broker_field}", node_text, ConfigSource.BROKER_FILE))
-    if own is not None:
+        synonyms.insert(0, ConfigSynonym(row.node_name or row.name, node_text, ConfigSource.BROKER_FILE))
+    if own is not None and row.is_own(own):
         synonyms.insert(0, ConfigSynonym(row.name, own, ConfigSource.TOPIC))
     nearest = synonyms[0]
     return ConfigEntry(
@@ -220,7 +240,7 @@ def _entry(row: TopicSetting, own: str | None, log: LogConfig) -> ConfigEntry:
 
 def _check_table() -> None:
     """A row without a field, or a field without a row, is our own mistake: found at import."""
-    rows = {row.field for row in TOPIC_SETTINGS.values()}
+    rows = {row.field for row in TOPIC_SETTINGS.values() if row.field is not None}
     places = {one.name for one in fields(TopicConfig)}
     if rows != places:
         raise RuntimeError(f"settings and TopicConfig disagree about {sorted(rows ^ places)}")

@@ -1,21 +1,15 @@
-"""The table of topic settings: Kafka's names, what each means and what it may be.
-
-A setting that nothing obeys is not in the table, so it is refused by name instead of
-being taken and forgotten.
-"""
+"""The table of topic settings: Kafka's names, what each means and what it may be. Any other name is refused."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
-from goqueue.config import LogConfig
 from goqueue.metadata.setting_rules import (
     INT_MAX,
     LONG_MAX,
+    NODE,
     ConfigType,
-    Rule,
     boolean,
     cleanup_policy,
     flush_messages,
@@ -27,27 +21,12 @@ from goqueue.metadata.setting_rules import (
     or_node,
     timestamp_type,
 )
+from goqueue.metadata.settings_without_effect import SETTINGS_WITHOUT_EFFECT
+from goqueue.metadata.topic_setting import TopicSetting
 from goqueue.partitioner import MURMUR2, MURMUR3
 
 _HALF_DAY_MS = 12 * 3600 * 1000
 _YEAR_MS = 365 * 24 * 3600 * 1000
-
-
-@dataclass(frozen=True, slots=True)
-class TopicSetting:
-    """One row: `field` is its place in `TopicConfig`, `broker_field` the node's own default."""
-
-    name: str
-    field: str
-    rule: Rule
-    default: str
-    doc: str
-    broker_field: str | None = None
-
-    def default_text(self, log: LogConfig) -> str:
-        """What a topic that does not set it gets, as text."""
-        return self.default if self.broker_field is None else str(getattr(log, self.broker_field))
-
 
 _ROWS = (
     TopicSetting(
@@ -56,13 +35,6 @@ _ROWS = (
         cleanup_policy(),
         "delete",
         "What happens to old segments: deleted by age and size, or compacted to the newest record of each key.",
-    ),
-    TopicSetting(
-        "compression.type",
-        "compression_type",
-        one_of("producer", because=": batches are stored as they came"),
-        "producer",
-        "Compression of stored batches; they keep what the producer chose.",
     ),
     TopicSetting(
         "delete.retention.ms",
@@ -76,22 +48,25 @@ _ROWS = (
         "delivery.backoff.max.ms",
         "delivery_backoff_ms_max",
         or_node(integer(0, _YEAR_MS)),
-        "node",
+        NODE,
         "Longest wait before a redelivery to a queue group.",
+        delivery_field="backoff_ms_max",
     ),
     TopicSetting(
         "delivery.backoff.ms",
         "delivery_backoff_ms",
         or_node(integer(0, _YEAR_MS)),
-        "node",
+        NODE,
         "Wait before the first redelivery after a nack.",
+        delivery_field="backoff_ms",
     ),
     TopicSetting(
         "delivery.backoff.multiplier",
         "delivery_backoff_multiplier",
         or_node(number(1, 1000)),
-        "node",
+        NODE,
         "How much longer each further wait is.",
+        delivery_field="backoff_multiplier",
     ),
     TopicSetting(
         "delivery.dead.letters",
@@ -104,15 +79,17 @@ _ROWS = (
         "delivery.max.retries",
         "delivery_retries_max",
         or_node(integer(0, 1_000_000)),
-        "node",
+        NODE,
         "Redeliveries after the first delivery; then the dead-letter topic.",
+        delivery_field="retries_max",
     ),
     TopicSetting(
         "delivery.visibility.timeout.ms",
         "delivery_visibility_ms",
         or_node(integer(0, _HALF_DAY_MS)),
-        "node",
+        NODE,
         "How long a message delivered to a queue group is hidden from others.",
+        delivery_field="visibility_ms",
     ),
     TopicSetting(
         "flush.messages",
@@ -177,6 +154,13 @@ _ROWS = (
         "",
         "One index entry per this many bytes of log.",
         "index_interval_bytes",
+    ),
+    TopicSetting(
+        "max.compaction.lag.ms",
+        "max_compaction_lag_ms",
+        integer(1),
+        str(LONG_MAX),
+        "A record of a compacted topic is looked at by compaction at this age, however little else is to compact.",
     ),
     TopicSetting(
         "max.message.bytes",
@@ -268,6 +252,13 @@ _ROWS = (
         "segment_bytes",
     ),
     TopicSetting(
+        "segment.jitter.ms",
+        "segment_jitter_ms",
+        integer(0),
+        "0",
+        "A segment is sealed up to this much before its age, so that not all are sealed at once.",
+    ),
+    TopicSetting(
         "segment.ms",
         "segment_ms",
         integer(1),
@@ -284,7 +275,9 @@ _ROWS = (
     ),
 )
 
-TOPIC_SETTINGS: Mapping[str, TopicSetting] = MappingProxyType({row.name: row for row in _ROWS})
+TOPIC_SETTINGS: Mapping[str, TopicSetting] = MappingProxyType(
+    {row.name: row for row in sorted((*_ROWS, *SETTINGS_WITHOUT_EFFECT), key=lambda row: row.name)}
+)
 
 # Other ways to say the same: name -> (setting, milliseconds per unit).
 ALIASES: Mapping[str, tuple[str, int]] = MappingProxyType(

@@ -8,9 +8,11 @@ from __future__ import annotations
 import logging
 import os
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from functools import partial
 from random import SystemRandom
 
+from goqueue.broker.answer_budget import AnswerBudget
 from goqueue.broker.deduplication import Deduplication
 from goqueue.broker.fetch import FetchService
 from goqueue.broker.partitions import Partitions
@@ -20,33 +22,40 @@ from goqueue.broker.queries import PartitionQueries
 from goqueue.broker.record_reads import RecordReader
 from goqueue.broker.stages import DiskGuard
 from goqueue.broker.topics import TopicService
+from goqueue.build_info import build_info
 from goqueue.clock import Clock, Rng
+from goqueue.codec.batch_decode import RECORDS_BYTES_MAX
 from goqueue.config import Config
 from goqueue.delay.feature import feature as delay_feature
 from goqueue.delay.headers import HeaderDelay
 from goqueue.delay.schedules import ScheduleService
 from goqueue.delay.service import DELAYED
 from goqueue.delay.staging import Staging
+from goqueue.delivery.dead_letters.redrive import Redrives
 from goqueue.delivery.feature import feature as delivery_feature
-from goqueue.delivery.redrive import Redrives
+from goqueue.delivery.lane_reads import LaneReader
 from goqueue.delivery.shards import DELIVERY_STATE
 from goqueue.delivery.values import GroupSettings, Start
-from goqueue.groups.eager import EagerGroups
+from goqueue.groups.classic.eager import EagerGroups
 from goqueue.groups.feature import feature as group_feature
+from goqueue.groups.offsets.progress import GroupProgress
 from goqueue.groups.polls import GroupPolls
-from goqueue.groups.progress import GroupProgress
+from goqueue.groups.queue.settings import Mode
 from goqueue.groups.service import CONSUMER_OFFSETS
+from goqueue.handles import open_files_max
+from goqueue.metadata.directory import DataDirectory
 from goqueue.metadata.local import LocalMetadata
-from goqueue.node.flusher import Flusher
+from goqueue.node.claims import check_node_id
+from goqueue.node.disk.flusher import Flusher
+from goqueue.node.disk.housekeeping import Housekeeping
+from goqueue.node.disk.offload import ThreadOffload
+from goqueue.node.disk.write_failures import WriteFailures
 from goqueue.node.health import HealthChecks
-from goqueue.node.housekeeping import Housekeeping
 from goqueue.node.listening import CannotListen
-from goqueue.node.metrics_page import MetricsPage, Storage
+from goqueue.node.metrics.metrics_page import MetricsPage, Storage
 from goqueue.node.node import Node, Running
-from goqueue.node.offload import ThreadOffload
 from goqueue.node.reports import report_dead_letters, report_delay, report_marker, report_shard
 from goqueue.node.system_clock import SystemClock
-from goqueue.node.version import version
 from goqueue.node.world import World, given_world, real_world
 from goqueue.ports import Files, Offload
 from goqueue.servers.http.server import HttpServer
@@ -99,35 +108,65 @@ async def _wire(
     work_offload: Offload,
 ) -> Running:
     files = world.files
-    metadata = LocalMetadata.open(files, clock=clock, rng=rng, offload=sync_offload)
-    stack.push_async_callback(metadata.close)
+    write_failures = WriteFailures(
+        files, clock=clock, offload=work_offload, free_bytes_min=config.durability.disk_free_bytes_min
+    )
+    write_failures.start()
+    stack.push_async_callback(write_failures.close)
+    directory, metadata = _open_metadata(
+        config, world, stack, clock=clock, rng=rng, offload=sync_offload, observer=write_failures
+    )
 
     flusher = Flusher(files, sync_offload, config.durability)
     partitions = Partitions(
-        files=files, metadata=metadata, syncer=flusher, offload=work_offload, clock=clock, log_config=config.log
+        files=files,
+        metadata=metadata,
+        syncer=flusher,
+        offload=work_offload,
+        clock=clock,
+        log_config=replace(config.log, open_files_max=open_files_max(config.log.open_files_max)),
+        # No client could have sent a larger batch without compression.
+        unpacked_bytes_max=max(config.limits.request_bytes_max, RECORDS_BYTES_MAX),
+        observer=write_failures,
     )
-    stack.push_async_callback(_close_partitions, partitions)
+    stack.push_async_callback(_close_partitions, partitions, directory)
     # Closed before the partitions: one round for all of them, and nothing is left for each to sync.
     stack.push_async_callback(flusher.close)
     await partitions.start()
 
-    topics = TopicService(metadata, partitions, broker=config.broker, log=config.log, clock=clock, rng=rng)
+    topics = TopicService(
+        metadata,
+        partitions,
+        broker=config.broker,
+        log=config.log,
+        delivery=config.delivery,
+        clock=clock,
+        rng=rng,
+    )
     deduplication = Deduplication(ids_max=config.limits.deduplication_ids_max)
     await deduplication.load(metadata.image, partitions, work_offload, clock.now_ms())
-    metadata.subscribe(deduplication.on_event)
+    metadata.subscribe(deduplication.on_delta)
     open_transactions = OpenTransactions()
     publish = PublishService(
         partitions,
         clock=clock,
         # The one ordered list of what may refuse a batch.
-        stages=[DiskGuard(files, free_bytes_min=config.durability.disk_free_bytes_min), open_transactions],
+        stages=[
+            DiskGuard(files, free_bytes_min=config.durability.disk_free_bytes_min, observer=write_failures),
+            open_transactions,
+        ],
         after_append=[],
         transactions=True,
         deduplication=deduplication,
     )
-    fetch = FetchService(partitions, offload=work_offload, limits=config.limits)
+    answers = AnswerBudget(
+        config.limits.answer_bytes_max,
+        unread_ms_max=config.limits.unread_answer_ms_max,
+        wait_ms_max=config.limits.answer_wait_ms_max,
+    )
+    fetch = FetchService(partitions, offload=work_offload, limits=config.limits, answers=answers)
     queries = PartitionQueries(partitions, metadata, files=files, data_dir=world.data_dir)
-    reads = RecordReader(fetch)
+    reads = RecordReader(fetch, partitions, offload=work_offload, answers=answers)
     groups = group_feature(
         config=config.groups,
         topics=topics,
@@ -202,7 +241,11 @@ async def _wire(
         on_retry=report_marker,
     )
     stack.push_async_callback(transactions.close)
-    redrives = Redrives(delivery, topics, queries, publish, transactions, clock)
+
+    async def is_queue_group(group: str) -> bool:
+        return await groups.mode(group) is Mode.QUEUE
+
+    redrives = Redrives(delivery, topics, queries, publish, transactions, is_queue_group, clock)
     stack.push_async_callback(redrives.close)
     housekeeping = Housekeeping(
         partitions, clock=clock, offload=work_offload, log=config.log, durability=config.durability
@@ -217,15 +260,18 @@ async def _wire(
         transactions=transactions,
         delivery=delivery,
         delay=delay,
-        storage=Storage(topics, partitions, flusher.stats, housekeeping.stats, files.free_bytes),
+        storage=Storage(topics, partitions, flusher.stats, housekeeping.stats, files.free_bytes, write_failures),
         request_times=request_times,
     )
-    health = HealthChecks(files, metadata, partitions, config.durability)
+    health = HealthChecks(files, metadata, partitions, config.durability, write_failures, delay)
+    build = build_info()
     services = Services(
         identity=NodeIdentity(
             node_id=config.broker.node_id,
             cluster_id=metadata.cluster_id,
-            version=version(),
+            version=build.version,
+            commit=build.commit,
+            built=build.built,
             kafka_host=world.advertised.host,
             kafka_port=world.advertised.port,
             started_ms=clock.now_ms(),
@@ -235,8 +281,10 @@ async def _wire(
         topics=topics,
         publish=publish,
         fetch=fetch,
+        answers=answers,
         queries=queries,
         reads=reads,
+        lane_reads=LaneReader(reads, partitions, offload=work_offload, answers=answers),
         producer_ids=producer_ids,
         transactions=transactions,
         delay=delay,
@@ -256,6 +304,41 @@ async def _wire(
     health.serving = True
     stack.callback(setattr, health, "serving", False)
     return Running(services, world.data_dir, world.kafka, world.http)
+
+
+def _open_metadata(
+    config: Config,
+    world: World,
+    stack: AsyncExitStack,
+    *,
+    clock: Clock,
+    rng: Rng,
+    offload: Offload,
+    observer: WriteFailures,
+) -> tuple[DataDirectory, LocalMetadata]:
+    """The metadata in this directory, if it is this node's; it then leads every partition."""
+    directory = DataDirectory(world.files)
+    # Left last: a stop is clean when all that is opened from here on was closed in order.
+    stack.push(directory.leave)
+    node_id = config.broker.node_id
+    metadata = LocalMetadata.open(
+        world.files,
+        clock=clock,
+        rng=rng,
+        offload=offload,
+        was_clean=directory.was_clean,
+        observer=observer,
+        check=partial(check_node_id, node_id=node_id, data_dir=world.data_dir),
+    )
+    stack.push_async_callback(metadata.close)
+    taken = metadata.take_leadership(node_id)
+    if taken:
+        # Earlier versions started with any node id, and so left topics that no running node led.
+        _log.warning("node %d takes over %d topics of another node id: %s", node_id, len(taken), ", ".join(taken[:20]))
+    directory.begin(rng)
+    if metadata.owes_epochs:
+        directory.spoil()
+    return directory, metadata
 
 
 async def _serve(world: World, services: Services, metrics: MetricsPage, stack: AsyncExitStack) -> None:
@@ -281,6 +364,10 @@ def _threads(name: str, threads_max: int, stack: AsyncExitStack) -> ThreadOffloa
     return threads
 
 
-async def _close_partitions(partitions: Partitions) -> None:
+async def _close_partitions(partitions: Partitions, directory: DataDirectory) -> None:
+    if any(place.log.poisoned for place in partitions.all_open()):
+        # What could not be synced may be gone at the next start, although nothing crashed.
+        directory.spoil()
     for place, error in await partitions.close():
+        directory.spoil()
         _log.error("partition %s was not closed in order and will be recovered at the next start: %s", place, error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TextIO
 
+from goqueue.build_info import BuildInfo
 from goqueue.node.node import Running
 
 
@@ -27,8 +28,10 @@ def show_banner(running: Running, out: TextIO) -> None:
 def banner_lines(running: Running) -> list[tuple[str, str]]:
     """Name and text of every line."""
     identity = running.services.identity
+    build = BuildInfo(identity.version, identity.commit, identity.built)
     return [
         ("GoQueue", f" {identity.version} is ready (node {identity.node_id})"),
+        *([("Build", build.origin)] if build.origin else []),
         ("Kafka", str(running.kafka)),
         ("HTTP", f"http://{running.http}"),
         ("Data", running.data_dir),

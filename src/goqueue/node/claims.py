@@ -1,7 +1,7 @@
 """What must be ours before anything is opened: the addresses and the data directory.
 
 All that stands in the way is reported at once, and then nothing has been touched. The
-lock on the directory is the first thing taken and the last one released (W33).
+lock on the directory is the first thing taken and the last one released.
 """
 
 from __future__ import annotations
@@ -14,11 +14,17 @@ from pathlib import Path
 
 from goqueue.config import Config
 from goqueue.errors import ConfigError, GoQueueError
-from goqueue.node.addresses import Address, parse_address
+from goqueue.metadata.image import Image
+from goqueue.node.config.addresses import Address, parse_address
+from goqueue.node.disk.os_files import OsFiles
 from goqueue.node.listening import bind, bound_address
-from goqueue.node.os_files import OsFiles
 
 LOCK_FILE = ".lock"
+# A broker writes its metadata right after it has locked the directory; builds of all ages have both.
+_OURS = frozenset({LOCK_FILE, "metadata"})
+# The root of a freshly formatted disk is as good as an empty directory.
+_HARMLESS = frozenset({"lost+found"})
+_SHOWN_NAMES_MAX = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +58,7 @@ def claim_listeners(config: Config, stack: ExitStack) -> tuple[Listener, Listene
 def claim_directory(data_dir: str, stack: ExitStack) -> OsFiles:
     """The data directory, made if need be, and locked until the stack unwinds."""
     try:
+        _refuse_foreign(Path(data_dir))
         files = OsFiles(data_dir, create=True)
     except OSError as error:
         raise ConfigError([f"data directory {Path(data_dir).absolute()}: {os.strerror(error.errno or 0)}"]) from error
@@ -61,6 +68,43 @@ def claim_directory(data_dir: str, stack: ExitStack) -> OsFiles:
     except OSError as error:
         raise ConfigError([f"data directory {files.root}: {os.strerror(error.errno or 0)}"]) from error
     return files
+
+
+def _refuse_foreign(directory: Path) -> None:
+    """Raise when the directory holds something, and no broker put it there."""
+    if not directory.is_dir():
+        return
+    names = sorted({path.name for path in directory.iterdir()} - _HARMLESS)
+    if not names or not _OURS.isdisjoint(names):
+        return
+    more = ", ..." if len(names) > _SHOWN_NAMES_MAX else ""
+    raise ConfigError(
+        [
+            (
+                f"data directory {directory.absolute()}: not empty, and not the data directory of a broker "
+                f"(it holds {', '.join(names[:_SHOWN_NAMES_MAX])}{more}): "
+                "set broker.data_dir (--data-dir) to an empty or a new directory"
+            )
+        ]
+    )
+
+
+def check_node_id(image: Image, *, node_id: int, data_dir: str) -> None:
+    """Refuse data that belongs to another node: clients would be sent to a leader that does not exist.
+
+    Which node data belongs to is in the metadata, with each partition's leader; so it is known of data of every
+    version. Data without topics belongs to nobody.
+    """
+    leaders = image.leaders()
+    if not leaders or node_id in leaders:
+        return
+    owners, right = " and ".join(map(str, sorted(leaders))), min(leaders)
+    problem = (
+        f"broker.node_id is {node_id}, but the data in {data_dir} belongs to node {owners}: "
+        f"start with --node-id {right} (or GOQUEUE_BROKER_NODEID={right}, or node_id in the [broker] section of the "
+        "configuration file), or name another directory with --data-dir"
+    )
+    raise ConfigError([problem])
 
 
 def _lock_problems(data_dir: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""What the node must have in order to serve, asked anew each time (L07, W66)."""
+"""What the node must have in order to serve, asked anew each time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from goqueue.broker.partitions import Partitions
 from goqueue.config import DurabilityConfig
-from goqueue.metadata.local import LocalMetadata
+from goqueue.delay.service import DelayService
+from goqueue.metadata.store import MetadataStore
+from goqueue.node.disk.write_failures import WriteFailures
 from goqueue.ports import Files
 from goqueue.servers.services import Check
 
@@ -15,21 +17,31 @@ class HealthChecks:
     """The checks behind `/readyz`. `serving` is set once every listener accepts, and cleared by the stop."""
 
     def __init__(
-        self, files: Files, metadata: LocalMetadata, partitions: Partitions, durability: DurabilityConfig
+        self,
+        files: Files,
+        metadata: MetadataStore,
+        partitions: Partitions,
+        durability: DurabilityConfig,
+        write_failures: WriteFailures,
+        delay: DelayService,
     ) -> None:
         self.serving = False
         self._files = files
         self._metadata = metadata
         self._partitions = partitions
         self._durability = durability
+        self._write_failures = write_failures
+        self._delay = delay
 
     def __call__(self) -> Sequence[Check]:
         """Every check with its problem, if it has one."""
         return (
             Check("listeners", None if self.serving else "the node is starting or stopping"),
-            Check("metadata", "it takes no changes since a sync failed" if self._metadata.poisoned else None),
-            Check("disk", self._disk_problem()),
+            Check("metadata", self._metadata.problem()),
+            Check("disk", self._disk_problem() or self._write_failures.problem()),
             Check("logs", self._log_problem(), self._damage()),
+            Check("batches", None, self._unreadable()),
+            Check("delay", self._delay.problem()),
         )
 
     def _disk_problem(self) -> str | None:
@@ -42,10 +54,11 @@ class HealthChecks:
         return None
 
     def _log_problem(self) -> str | None:
-        poisoned = [str(one.key) for one in self._partitions.all_open() if one.log.poisoned]
+        poisoned = {str(one.key): one.log.poison for one in self._partitions.all_open() if one.log.poisoned}
         if not poisoned:
             return None
-        return f"{len(poisoned)} of them take no writes since a sync failed: {_some(poisoned)}"
+        names, cause = _some([*poisoned]), next(iter(poisoned.values()))
+        return f"{len(poisoned)} of them take no writes since a sync failed, until a restart: {names} ({cause})"
 
     def _damage(self) -> str | None:
         damaged = {str(one.key): one.log.damage for one in self._partitions.all_open() if one.log.damage}
@@ -53,6 +66,18 @@ class HealthChecks:
             return None
         first = next(iter(damaged.values()))[0]
         return f"{len(damaged)} of them have damaged frames, which are not served: {_some([*damaged])}; {first.hint}"
+
+    def _unreadable(self) -> str | None:
+        found = [
+            f"{one.key.topic}-{one.key.partition} offsets {stretch.first} to {stretch.last} ({stretch.reason})"
+            for one in self._partitions.all_open()
+            for stretch in one.unreadable.still_there(one.log.start_offset)
+            # Damaged frames are told of by the check of the logs, with what to do about them.
+            if stretch.codec
+        ]
+        if not found:
+            return None
+        return f"{len(found)} stretches of offsets cannot be read and are passed over: {_some(found)}"
 
 
 def _some(names: Sequence[str]) -> str:

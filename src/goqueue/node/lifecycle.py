@@ -19,6 +19,7 @@ from goqueue.node.assemble import assemble
 from goqueue.node.banner import show_banner
 from goqueue.node.node import Node
 from goqueue.node.ready_file import check_ready_file, ready_file
+from goqueue.node.service_manager import announced
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
@@ -38,7 +39,7 @@ async def serve(node: Node, *, ready_path: str | None) -> None:
     _stop_on_signals(stopping)
     running = await node.start()
     try:
-        with ready_file(ready_path, running):
+        with ready_file(ready_path, running), announced(f"Kafka on {running.kafka}, HTTP on {running.http}"):
             show_banner(running, sys.stdout)
             keep_for_good()
             await stopping.wait()

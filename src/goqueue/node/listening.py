@@ -1,7 +1,7 @@
 """Sockets for our listeners, bound before anything else is touched.
 
 Binding early tells a free port 0 to everyone who must know it, and finds an address that
-is in use while there is nothing yet to clean up (W66). Nothing is accepted until a
+is in use while there is nothing yet to clean up. Nothing is accepted until a
 server starts to listen.
 """
 
@@ -12,7 +12,7 @@ import os
 import socket
 
 from goqueue.errors import GoQueueError
-from goqueue.node.addresses import Address
+from goqueue.node.config.addresses import Address
 
 
 class CannotListen(GoQueueError):

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from goqueue.errors import ShuttingDown
-from goqueue.node.addresses import Address
+from goqueue.node.config.addresses import Address
 from goqueue.servers.services import Services
 
 
@@ -49,9 +49,14 @@ class Node:
             if self._stopped:
                 raise ShuttingDown("the node has been stopped")
             if self._running is None:
-                async with AsyncExitStack() as stack:
+                stack = AsyncExitStack()
+                try:
                     self._running = await self._wire(stack)
-                    self._stack = stack.pop_all()
+                except BaseException:
+                    # Closed as by a stop, without the error: what was opened before it is in order.
+                    await stack.aclose()
+                    raise
+                self._stack = stack
             return self._running
 
     async def stop(self) -> None:

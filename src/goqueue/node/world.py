@@ -6,8 +6,8 @@ from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
 
 from goqueue.config import Config
-from goqueue.node.addresses import Address, parse_address
 from goqueue.node.claims import LOCK_FILE, Listener, claim_directory, claim_listeners
+from goqueue.node.config.addresses import Address, parse_address
 from goqueue.ports import Files
 
 

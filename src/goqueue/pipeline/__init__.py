@@ -3,9 +3,9 @@
     spark = goqueue.pipeline.session()
     spark.read.format("goqueue").option("kafka.bootstrap.servers", "127.0.0.1:9092")...
 
-A pipeline is an ordinary client of the broker (D13): nothing here imports the broker.
+A pipeline is an ordinary client of the broker: nothing here imports the broker.
 """
 
-from goqueue.pipeline.session import register, session
+from goqueue.pipeline.spark.session import register, session
 
 __all__ = ["register", "session"]

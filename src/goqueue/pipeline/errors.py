@@ -41,6 +41,18 @@ class DataLost(PipelineError):
         )
 
 
+class TopicRecreated(DataLost):
+    """The offsets to be read belong to a topic that was deleted; another topic has its name now."""
+
+    def __init__(self, topic: str) -> None:
+        PipelineError.__init__(
+            self,
+            f"topic {topic!r} was deleted and created again: the offsets of this query belong to the deleted topic, "
+            "and what it had left to read is lost; to go on with the new topic from its beginning, set the option "
+            "failOnDataLoss to false",
+        )
+
+
 class SparkFailed(PipelineError):
     """Spark gave up; says with what, in one line."""
 

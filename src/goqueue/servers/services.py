@@ -10,6 +10,7 @@ import msgspec
 from goqueue.servers.request_times import RequestTimes
 
 if TYPE_CHECKING:
+    from goqueue.broker.answer_budget import AnswerBudget
     from goqueue.broker.fetch import FetchService
     from goqueue.broker.producer_ids import ProducerIds
     from goqueue.broker.publish import PublishService
@@ -21,11 +22,12 @@ if TYPE_CHECKING:
     from goqueue.delay.schedules import ScheduleService
     from goqueue.delay.service import DelayService
     from goqueue.delay.staging import Staging
-    from goqueue.delivery.redrive import Redrives
+    from goqueue.delivery.dead_letters.redrive import Redrives
+    from goqueue.delivery.lane_reads import LaneReader
     from goqueue.delivery.service import DeliveryService
-    from goqueue.groups.eager import EagerGroups
+    from goqueue.groups.classic.eager import EagerGroups
+    from goqueue.groups.offsets.progress import GroupProgress
     from goqueue.groups.polls import GroupPolls
-    from goqueue.groups.progress import GroupProgress
     from goqueue.groups.service import GroupService
     from goqueue.transactions.service import TransactionService
 
@@ -39,6 +41,9 @@ class NodeIdentity(msgspec.Struct, frozen=True):
     kafka_host: str
     kafka_port: int
     started_ms: int
+    # Empty where the build did not know them.
+    commit: str = ""
+    built: str = ""
 
 
 class Check(msgspec.Struct, frozen=True):
@@ -61,8 +66,10 @@ class Services(msgspec.Struct, frozen=True):
     topics: TopicService
     publish: PublishService
     fetch: FetchService
+    answers: AnswerBudget
     queries: PartitionQueries
     reads: RecordReader
+    lane_reads: LaneReader
     producer_ids: ProducerIds
     transactions: TransactionService
     delay: DelayService

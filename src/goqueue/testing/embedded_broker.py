@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from goqueue.node.assemble import assemble
-from goqueue.node.load_config import load
+from goqueue.node.config.load_config import load
 from goqueue.node.node import Node
 from goqueue.testing.broker_clock import BrokerClock
 from goqueue.testing.settling_loop import SettlingLoop

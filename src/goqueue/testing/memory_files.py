@@ -32,6 +32,8 @@ class MemoryFiles:
         self._power = PoweredDisk(MemoryDisk(), Faults(), Random(seed))  # noqa: S311 - repeatable on purpose
         self._power.faults.capacity_bytes = capacity_bytes
         self._locked: set[str] = set()
+        self.sync_all_reports_closed_files = True
+        self.sync_all_failures = 0
 
     # --- what a test does to the disk -----------------------------------------------------
 
@@ -209,7 +211,12 @@ class MemoryFiles:
         """Make every byte of every file survive a power cut (syncfs)."""
         self._power.run_sync_hook("")
         disk = self._power.disk
-        self._power.store("sync_all", "", disk.sync_everything, disk.lose_pending_writes)
+
+        def fail() -> None:
+            self.sync_all_failures += 1
+            disk.lose_pending_writes()
+
+        self._power.store("sync_all", "", disk.sync_everything, fail)
 
     @contextmanager
     def lock(self, path: str) -> Iterator[None]:

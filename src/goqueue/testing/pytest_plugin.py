@@ -20,6 +20,8 @@ import pytest
 if TYPE_CHECKING:
     from goqueue.testing.broker_clock import BrokerClock
     from goqueue.testing.embedded_broker import EmbeddedBroker, Setting
+    from goqueue.worker import Worker
+    from goqueue.worker.testing import TestWorker
 
 
 @pytest.fixture(scope="session")
@@ -65,5 +67,35 @@ def goqueue_new_broker(
             directory = tmp_path_factory.mktemp("goqueue")
             merged = {**goqueue_settings, **(settings or {})}
             return stack.enter_context(EmbeddedBroker(directory, settings=merged, **options))
+
+        yield start
+
+
+@pytest.fixture
+def goqueue_eager() -> Iterator[Callable[[Worker], Worker]]:
+    """A function that lets tasks of an app run where they are sent, without a broker: `goqueue_eager(app)`."""
+    changed: list[tuple[Worker, bool]] = []
+
+    def make_eager(app: Worker) -> Worker:
+        changed.append((app, app.eager))
+        app.eager = True
+        return app
+
+    yield make_eager
+    for app, before in reversed(changed):
+        app.eager = before
+
+
+@pytest.fixture
+def goqueue_worker(goqueue_broker: EmbeddedBroker) -> Iterator[Callable[[Worker], TestWorker]]:
+    """A function that runs tasks of an app through `goqueue_broker`: `goqueue_worker(app).run()`."""
+    from goqueue.worker.testing import TestWorker
+
+    with ExitStack() as stack:
+
+        def start(app: Worker) -> TestWorker:
+            worker = TestWorker(app, goqueue_broker.http_url)
+            stack.callback(worker.close)
+            return worker
 
         yield start

@@ -113,6 +113,8 @@ class Described(msgspec.Struct, frozen=True):
     timeout_ms: int
     started_ms: int
     partitions: tuple[TopicPartition, ...]
+    # The epoch whose transaction was aborted without its producer's wish; -1: none, or the id was taken since.
+    aborted_epoch: int = -1
 
 
 class Describe(msgspec.Struct, frozen=True):

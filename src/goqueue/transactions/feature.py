@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import cast
 
 from goqueue.broker.partitions import Partitions
 from goqueue.broker.producer_ids import ProducerIds
@@ -15,7 +16,7 @@ from goqueue.coordinator.topic import CoordinatorTopic
 from goqueue.ports import Files, Offload
 from goqueue.transactions.machine import TransactionMachine
 from goqueue.transactions.markers import EndInShard, Markers, OnRetry
-from goqueue.transactions.open_transactions import OpenTransactions
+from goqueue.transactions.open_transactions import OpenTransactions, ShardProducers
 from goqueue.transactions.service import TRANSACTION_STATE, CompanionOf, GroupPlace, TransactionService
 from goqueue.transactions.statistics import TransactionStatistics
 
@@ -49,12 +50,13 @@ async def feature(
     coordinator = Coordinator(
         TRANSACTION_STATE,
         topic.partition_count,
-        lambda: TransactionMachine(config, open_transactions, statistics),
+        lambda: TransactionMachine(config, ShardProducers(), statistics),
         open_partition=topic,
         files=files,
         offload=offload,
         clock=clock,
         on_failure=on_failure,
+        on_loaded=lambda shard, machine: open_transactions.show(shard, cast("TransactionMachine", machine).producers),
     )
     markers = Markers(
         coordinator,

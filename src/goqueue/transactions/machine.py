@@ -2,8 +2,8 @@
 
 `TransactionalIds` and `PreparedWriters` answer most of what is asked. A decision (Prepare*) goes to
 the watcher only through a held reply, so no partition hears of one that could still be lost;
-after a replay the watcher gets every transaction that was decided and not completed (W39).
-Ongoing transactions that take too long are aborted by `tick` (W37).
+after a replay the watcher gets every transaction that was decided and not completed.
+Ongoing transactions that take too long are aborted by `tick`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from goqueue.transactions.commands import (
     WatchPrepared,
 )
 from goqueue.transactions.names import Name, Participant
-from goqueue.transactions.open_transactions import OpenTransactions
+from goqueue.transactions.open_transactions import ShardProducers
 from goqueue.transactions.outbox import Outbox, prepared_of
 from goqueue.transactions.prepared import PreparedWriters
 from goqueue.transactions.records import (
@@ -62,12 +62,13 @@ class TransactionMachine:
     def __init__(
         self,
         config: TransactionsConfig,
-        open_transactions: OpenTransactions,
+        producers: ShardProducers,
         statistics: TransactionStatistics | None = None,
     ) -> None:
         self._config = config
         self._statistics = statistics or TransactionStatistics()
-        self._open = open_transactions
+        # This shard's own; what it shows of them is up to whoever loads it.
+        self.producers = producers
         self._ids: dict[Name, TransactionRecord] = {}
         self._writers = PreparedWriters(config, self._ids)
         # Ongoing transactions, id -> when they have taken too long.
@@ -134,15 +135,15 @@ class TransactionMachine:
             self._writers.left(name) if record is None else self._writers.joined(name)
         if known is not None:
             for producer_id in _producer_ids(known) - _producer_ids(record):
-                self._open.forget(producer_id)
+                self.producers.forget(producer_id)
         if record is None:
             return
         self._ids[name] = record
         is_ongoing = record.state is TransactionState.ONGOING
         places = record.places if is_ongoing else _NO_PLACES
-        self._open.put(record.producer_id, name, record.producer_epoch, places, record.number)
+        self.producers.put(record.producer_id, name, record.producer_epoch, places, record.number)
         if record.next_producer_id >= 0:
-            self._open.put(record.next_producer_id, name, 0, _NO_PLACES, record.number)
+            self.producers.put(record.next_producer_id, name, 0, _NO_PLACES, record.number)
         if is_ongoing:
             self._deadlines[name] = record.started_ms + record.timeout_ms
         if record.state.is_prepared:

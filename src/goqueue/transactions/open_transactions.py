@@ -2,6 +2,9 @@
 
 The machines keep it up to date as they apply records; whoever is about to append asks it in the
 same step, so that no batch can land behind its transaction's marker and stay open for ever.
+
+Each shard has a table of its own. A shard that loads goes through all that was once so: it is shown
+when it has loaded, in the place of the table of the shard before it.
 """
 
 from __future__ import annotations
@@ -32,15 +35,47 @@ class Known(NamedTuple):
     number: int
 
 
+class ShardProducers:
+    """The transactional producers of one shard, as far as its log was taken in."""
+
+    def __init__(self) -> None:
+        self._own: dict[int, Known] = {}
+        # The table of all shards, once this one is shown in it.
+        self._shown: dict[int, Known] | None = None
+
+    def put(self, producer_id: int, name: Name, epoch: int, partitions: frozenset[TopicPartition], number: int) -> None:
+        """The producer has this epoch, and this transaction if there are partitions."""
+        known = self._own[producer_id] = Known(name, epoch, partitions, number)
+        if self._shown is not None:
+            self._shown[producer_id] = known
+
+    def forget(self, producer_id: int) -> None:
+        """The producer's transactional id is gone, or has another producer."""
+        self._own.pop(producer_id, None)
+        if self._shown is not None:
+            self._shown.pop(producer_id, None)
+
+    def show_in(self, producers: dict[int, Known], former: ShardProducers | None) -> None:
+        """From now on all that is known here is known there, and nothing that only the former shard knew."""
+        if former is not None:
+            former._shown = None  # noqa: SLF001 - of the same class
+            for producer_id in former._own.keys() - self._own.keys():  # noqa: SLF001
+                producers.pop(producer_id, None)
+        producers.update(self._own)
+        self._shown = producers
+
+
 class OpenTransactions:
     """Every transactional producer of this node. A publish stage."""
 
     def __init__(self) -> None:
         self._producers: dict[int, Known] = {}
+        self._shards: dict[int, ShardProducers] = {}
 
-    def put(self, producer_id: int, name: Name, epoch: int, partitions: frozenset[TopicPartition], number: int) -> None:
-        """The producer has this epoch, and this transaction if there are partitions."""
-        self._producers[producer_id] = Known(name, epoch, partitions, number)
+    def show(self, shard: int, producers: ShardProducers) -> None:
+        """The shard has loaded: its producers are those of this table."""
+        producers.show_in(self._producers, self._shards.get(shard))
+        self._shards[shard] = producers
 
     def get(self, producer_id: int) -> Known | None:
         """What is known of a producer."""
@@ -51,10 +86,6 @@ class OpenTransactions:
         known = self._producers.get(producer_id)
         if known is not None:
             self._producers[producer_id] = known._replace(partitions=known.partitions.difference(partitions))
-
-    def forget(self, producer_id: int) -> None:
-        """The producer's transactional id is gone, or has another producer."""
-        self._producers.pop(producer_id, None)
 
     def check_member(self, producer_id: int, epoch: int, place: TopicPartition) -> None:
         """Refuse what is not of an open transaction that has this partition in it."""
@@ -77,7 +108,7 @@ class OpenTransactions:
             raise InvalidTransactionState("that transaction has ended")
 
     def check(self, partition: Partition, header: BatchHeader, batch: Buffer, now_ms: int) -> None:  # noqa: ARG002
-        """Refuse transactional batches without a transaction, and a transactional producer's other batches (W36)."""
+        """Refuse transactional batches without a transaction, and a transactional producer's other batches."""
         if header.attributes & TRANSACTIONAL:
             self.check_member(header.producer_id, header.producer_epoch, partition.key)
         elif header.producer_id >= 0 and header.producer_id in self._producers:

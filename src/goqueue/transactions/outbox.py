@@ -80,4 +80,5 @@ def described(name: Name, record: TransactionRecord) -> Described:
         record.timeout_ms,
         record.started_ms,
         tuple(sorted(record.places)),
+        transitions.aborted_epoch(record),
     )

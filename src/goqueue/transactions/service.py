@@ -24,7 +24,6 @@ from goqueue.errors import (
     PartitionNotFound,
     TopicNotFound,
     TransactionalIdNotFound,
-    TransactionFenced,
     WriterNotFound,
 )
 from goqueue.ids import parse_group_id, parse_transactional_id
@@ -55,6 +54,7 @@ from goqueue.transactions.names import Name, Participant, parse_participant, par
 from goqueue.transactions.open_transactions import OpenTransactions
 from goqueue.transactions.sessions import ProducerSessions
 from goqueue.transactions.statistics import TransactionStatistics
+from goqueue.transactions.transitions import fenced
 
 TRANSACTION_STATE = "__transaction_state"
 
@@ -231,7 +231,8 @@ class TransactionService:
         if producer.producer_id != described.producer_id:
             raise InvalidProducerIdMapping(f"the transactional id does not belong to producer {producer.producer_id}")
         if producer.epoch != described.producer_epoch:
-            raise TransactionFenced("another producer has taken the transactional id over")
+            current = Producer(described.producer_id, described.producer_epoch)
+            raise fenced(producer, current, aborted=described.aborted_epoch, timeout_ms=described.timeout_ms)
 
     def check_number(self, producer: Producer, number: int) -> None:
         """Refuse what comes too late for its transaction. To be asked in the same step as the write."""
@@ -333,6 +334,6 @@ class TransactionService:
             return TopicNotFound(place.topic)
         if topic.internal:
             return InternalTopic(place.topic)
-        if not 0 <= place.partition < len(topic.partitions):
+        if not 0 <= place.partition < topic.partition_count:
             return PartitionNotFound(place.topic, place.partition)
         return None

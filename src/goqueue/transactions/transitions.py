@@ -19,7 +19,7 @@ from goqueue.records import TopicPartition
 from goqueue.transactions.commands import Producer
 from goqueue.transactions.records import TransactionRecord, TransactionState
 
-# Epochs have 16 bits (W40). The last one is kept for fencing the holder of the one before.
+# Epochs have 16 bits. The last one is kept for fencing the holder of the one before.
 EPOCH_MAX = 2**15 - 1
 _NO_EPOCH = -1
 _NO_PRODUCER = -1
@@ -212,8 +212,29 @@ def completed(record: TransactionRecord, now_ms: int) -> TransactionRecord:
     )
 
 
-def _fenced(record: TransactionRecord, producer: Producer) -> TransactionFenced:
-    return TransactionFenced(
-        f"producer {producer.producer_id} has epoch {producer.epoch}; "
-        f"the transactional id is at epoch {record.producer_epoch} of producer {record.producer_id}"
+def aborted_epoch(record: TransactionRecord) -> int:
+    """The epoch whose transaction was aborted without its producer's wish; -1: there is none."""
+    is_abort = record.state in {TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT}
+    return record.producer_epoch - 1 if is_abort and record.last_epoch == _NO_EPOCH else _NO_EPOCH
+
+
+def fenced(producer: Producer, current: Producer, *, aborted: int, timeout_ms: int) -> TransactionFenced:
+    """Why a producer may not go on under its epoch: its transaction was ended from outside, or another took the id."""
+    if producer.producer_id == current.producer_id and producer.epoch == aborted:
+        error = TransactionFenced(
+            f"the transaction of epoch {producer.epoch} was aborted: it was open for longer than its timeout of "
+            f"{timeout_ms} ms, its session ended, or an operator aborted it"
+        )
+        error.hint = "start the producer again with the same transactional id, and repeat the transaction"
+        return error
+    error = TransactionFenced(
+        f"another producer has taken the transactional id over: it is at epoch {current.epoch} of producer "
+        f"{current.producer_id}, and this is epoch {producer.epoch} of producer {producer.producer_id}"
     )
+    error.hint = "only the newest producer of a transactional id may use it"
+    return error
+
+
+def _fenced(record: TransactionRecord, producer: Producer) -> TransactionFenced:
+    current = Producer(record.producer_id, record.producer_epoch)
+    return fenced(producer, current, aborted=aborted_epoch(record), timeout_ms=record.timeout_ms)

@@ -80,12 +80,12 @@ async def _latency(client: Client, topic: str, partitions: int, size: int, rate:
     async def read(partition: int) -> None:
         offset = 0
         while len(late) < wanted:
-            messages, offset = await client.read(topic, partition, offset=offset, limit=1000, wait_ms=1000)
+            messages, offset = await client.read(topic, partition, offset=offset, limit=1000, wait=1)
             now = time.monotonic()
             late.extend(now - stamped(message.value or b"") for message in messages)
 
     readers = [asyncio.create_task(read(partition)) for partition in range(partitions)]
-    async with client.producer(linger_ms=1) as producer:
+    async with client.producer(linger="1ms") as producer:
         started = time.monotonic()
         for number in range(wanted):
             due = started + number / rate

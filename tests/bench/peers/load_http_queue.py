@@ -44,7 +44,7 @@ async def _queue(address: str, topic: str, count: int) -> dict[str, Any]:
         options = {"client_id": f"bench-{number}", "auto_extend": False, "visibility_ms": 600_000}
         async with client.queue(topic, group=GROUP, **options) as receiver:
             while got < count:
-                messages = await receiver.receive(limit=QUEUE_BATCH, wait_ms=0)
+                messages = await receiver.receive(limit=QUEUE_BATCH, wait=0)
                 if messages:
                     got += len(messages)
                     total += checksum([message.value or b"" for message in messages])
@@ -79,7 +79,7 @@ async def _delay(address: str, topic: str, count: int, seconds: float) -> dict[s
     async with connect(f"http://{address}") as client, asyncio.timeout(seconds + 10 * QUIET_SECONDS_MAX):
         offset = 0
         while len(late) < count:
-            messages, offset = await client.read(topic, 0, offset=offset, limit=1000, wait_ms=5000)
+            messages, offset = await client.read(topic, 0, offset=offset, limit=1000, wait=5)
             now = time.time()
             late += [now - stamped(message.value or b"") for message in messages]
     if min(late) < -0.001:
@@ -97,7 +97,7 @@ async def _priorities(address: str, topic: str, count: int) -> dict[str, Any]:
         wanted = count * 3 // 10
         async with client.queue(topic, group=GROUP, auto_extend=False) as receiver:
             while received.total() < wanted:
-                messages = await receiver.receive(limit=BATCH, wait_ms=1000)
+                messages = await receiver.receive(limit=BATCH, wait=1)
                 received.update(int(message.value or b"") for message in messages)
                 await receiver.ack(*messages)
     shares = [received[lane] / received.total() * 100 for lane in range(len(WEIGHTS))]

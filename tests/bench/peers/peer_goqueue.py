@@ -14,7 +14,7 @@ from tests.bench.peers.peer_kafka import knows_itself
 from tests.bench.peers.servers import Server, exchange, free_port, running
 
 import goqueue
-from goqueue.node.version import version
+from goqueue.build_info import build_info
 
 
 class _GoQueue:
@@ -24,7 +24,7 @@ class _GoQueue:
         return None
 
     def version(self) -> str:
-        return version()
+        return build_info().version
 
 
 class GoQueueKafka(_GoQueue):

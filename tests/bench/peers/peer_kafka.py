@@ -55,6 +55,7 @@ class ApacheKafka:
             f"log.dirs={home / 'data'}\n"
             "offsets.topic.replication.factor=1\ngroup.initial.rebalance.delay.ms=0\n"
             "auto.create.topics.enable=false\n"
+            "share.coordinator.state.topic.replication.factor=1\nshare.coordinator.state.topic.min.isr=1\n"
             # Not a minute after a topic was deleted, when somebody else is being measured.
             "log.segment.delete.delay.ms=100\n"
         )

@@ -13,9 +13,9 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from tests.e2e.process import BrokerProcess
 
+from goqueue.backup.store import BackupStore
 from goqueue.errors import InvalidRequest
 from goqueue.pipeline.backup import job
-from goqueue.pipeline.backup.manifest import BackupStore
 
 MESSAGES = 3_000
 

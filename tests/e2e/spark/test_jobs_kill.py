@@ -17,8 +17,8 @@ from tests.e2e.process import BrokerProcess
 from tests.e2e.spark.command import Command, run
 from tests.e2e.spark.kafka_truth import Row, truth
 
-from goqueue.pipeline.backup.files import verify_file
-from goqueue.pipeline.backup.manifest import BackupStore
+from goqueue.backup.files import verify_file
+from goqueue.backup.store import BackupStore
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import Producer
 from tests.e2e.kafka_raw import RawClient
 from tests.e2e.process import BrokerProcess
+from tests.e2e.spark.example_runs import check_sessions
 
 from goqueue.pipeline.declared.cases import run_cases
 from goqueue.pipeline.declared.load import load_text, load_values
@@ -47,6 +48,41 @@ def test_the_examples_pass_their_own_tests(spark: Any, name: str) -> None:
     outcomes = run_cases(load_text(example_text(name)), spark)
 
     assert [one.differences for one in outcomes] == [()] * len(outcomes)
+
+
+def test_clicks_become_sessions_over_several_batches_and_a_restart(
+    spark: Any, broker: BrokerProcess, read: Read, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    prefix = topic() + "."
+    with RawClient(broker.kafka) as raw:
+        for name in ("clicks", "clicks.sessions", "clicks.bad"):
+            raw.create_topic(prefix + name, 1)
+    rows = list(generate("clicks", 3000, seed=5))
+    pipeline = example("clicks", broker, tmp_path, prefix)
+    pipeline.sources["clicks"].max_per_batch = 400
+    produce(broker, f"{prefix}clicks", [*rows[:1500], *rows[1400:1500]])
+    run_until_stopped(pipeline, spark, folder=tmp_path)
+    produce(broker, f"{prefix}clicks", rows[1500:])
+
+    status = run_until_stopped(pipeline, spark, folder=tmp_path)
+
+    assert {one["sink"]: one["batch"] >= 7 for one in status} == {"sessions_out": True, "dead_letters": True}
+    check_sessions(rows, [bytes(one.value) for one in read(f"{prefix}clicks.sessions").collect()])
+
+
+def test_a_case_runs_as_a_stream_too_and_says_what_fails_there(spark: Any) -> None:
+    values = {
+        "name": "small",
+        "sources": {"events": {"topic": "events"}},
+        "steps": [{"sql": {"name": "out", "query": "SELECT count(1) AS n FROM events"}}],
+        "sinks": [{"console": {}}],
+        "tests": [{"name": "counts", "given": {"events": [{"value": "a"}]}, "expect": {"out": [{"n": 1}]}}],
+    }
+
+    (outcome,) = run_cases(load_values(values), spark)
+
+    (told,) = outcome.differences
+    assert told.startswith("out: as a stream of 3 batches it fails: ")
 
 
 def test_a_case_that_fails_says_what_is_missing_and_what_is_too_much(spark: Any) -> None:
@@ -185,7 +221,8 @@ def test_a_running_pipeline_is_stopped_by_word(
     worker = threading.Thread(target=lambda: run_until_stopped(pipeline, spark, folder=tmp_path))
     worker.start()
     deadline = time.monotonic() + 60
-    while (status := files.read()) is None or status["sinks"][0]["rows_written"] < 1:
+    # While it starts, a pipeline has a status and no sinks yet.
+    while (status := files.read()) is None or not status["sinks"] or status["sinks"][0]["rows_written"] < 1:
         assert time.monotonic() < deadline, status
         time.sleep(0.1)
     assert status["running"]

@@ -61,5 +61,5 @@ def test_a_session_prints_only_what_somebody_has_to_say(tmp_path: Path) -> None:
     )
 
     # Planners too are of the daemon that is quiet: one that is ended after an idle minute would print a traceback.
-    assert done.stdout.splitlines() == ["5 rows", "['goqueue.pipeline.daemon'] True", "True"]
+    assert done.stdout.splitlines() == ["5 rows", "['goqueue.pipeline.spark.daemon'] True", "True"]
     assert [line for line in done.stderr.splitlines() if line != OF_JAVA] == ["told by a worker"]

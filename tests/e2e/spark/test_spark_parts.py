@@ -18,12 +18,12 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from goqueue.client.wire import BrokerRefused
 from goqueue.partitioner import partition_for_key
-from goqueue.pipeline.batch_reader import BatchReader
 from goqueue.pipeline.errors import DataLost, RowRefused
-from goqueue.pipeline.options import parse_source_options
-from goqueue.pipeline.sink_options import parse_sink_options
-from goqueue.pipeline.stream_reader import StreamReader
-from goqueue.pipeline.writers import drop, publish, write_rows
+from goqueue.pipeline.sink.sink_options import parse_sink_options
+from goqueue.pipeline.sink.writers import drop, publish, write_rows
+from goqueue.pipeline.source.batch_reader import BatchReader
+from goqueue.pipeline.source.options import parse_source_options
+from goqueue.pipeline.source.stream_reader import StreamReader
 
 
 def source(broker, topic: str, **options: str):

@@ -94,6 +94,22 @@ def test_text_is_written_and_rows_without_a_partition_go_by_their_key(spark, bro
         assert all(row[0] == mmh3.hash(row[3], 0, signed=False) % 4 for row in found)
 
 
+def test_a_table_that_was_read_is_copied_to_the_topic_of_the_option(spark, broker, topic, read):
+    source, target = topic(2), topic(2)
+    frame = spark.range(20).selectExpr(
+        "cast(id as string) key", "cast(id as string) value", "cast(id % 2 as int) partition"
+    )
+    write(frame, broker, source)
+
+    write(read(source), broker, target)
+
+    assert read(source).count() == 20
+    copied, original = (
+        [(r.partition, bytes(r.key)) for r in read(name).orderBy("value").collect()] for name in (target, source)
+    )
+    assert copied == original
+
+
 def test_batches_are_no_larger_than_their_topic_takes(spark, broker, topic):
     name = topic(1, max_message_bytes="5000")
     frame = spark.range(100).selectExpr("cast(concat(id, repeat('x', 1000)) as binary) value")

@@ -17,7 +17,7 @@ pytest.importorskip("pyspark", reason="needs goqueue[spark]")
 import pyarrow as pa
 from pyspark.errors import PySparkException
 
-from goqueue.pipeline.worker_heap import ARROW_KEEPS_MS
+from goqueue.pipeline.spark.worker_heap import ARROW_KEEPS_MS
 
 # Young enough for retention.
 NOW_MS = int(time.time() * 1000) - 600_000

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import TypeVar
 
+from goqueue.broker.answer_budget import AnswerBudget
 from goqueue.broker.deduplication import Deduplication
 from goqueue.broker.fetch import FetchedPartition, FetchQuery, FetchService, PartitionRead
 from goqueue.broker.partitions import Partitions
@@ -19,9 +20,9 @@ from goqueue.clock import Clock
 from goqueue.codec.batch_decode import decode_records
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.config import Config
-from goqueue.metadata.image import Topic
+from goqueue.metadata.events import Topic
 from goqueue.metadata.local import LocalMetadata
-from goqueue.node.flusher import Flusher
+from goqueue.node.disk.flusher import Flusher
 from goqueue.ports import Files, Offload
 from goqueue.records import Acks, Isolation, NewRecord, Record
 from goqueue.testing.clock import ManualClock
@@ -70,6 +71,7 @@ class Stack:
             self.partitions,
             broker=self.config.broker,
             log=self.config.log,
+            delivery=self.config.delivery,
             clock=self.clock,
             rng=rng,
         )
@@ -83,7 +85,12 @@ class Stack:
             transactions=transactions,
             deduplication=self.deduplication,
         )
-        self.fetch = FetchService(self.partitions, offload=offload, limits=self.config.limits)
+        self.answers = AnswerBudget(
+            self.config.limits.answer_bytes_max,
+            unread_ms_max=self.config.limits.unread_answer_ms_max,
+            wait_ms_max=self.config.limits.answer_wait_ms_max,
+        )
+        self.fetch = FetchService(self.partitions, offload=offload, limits=self.config.limits, answers=self.answers)
         self.queries = PartitionQueries(self.partitions, self.metadata, files=self.files, data_dir="data")
         self.producer_ids = ProducerIds(self.metadata)
 

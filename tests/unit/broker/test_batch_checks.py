@@ -22,7 +22,7 @@ from goqueue.errors import (
     NotEnoughReplicas,
     UnsupportedFormat,
 )
-from goqueue.metadata.topic_config import parse_topic_config
+from goqueue.metadata.topic_config import TopicConfig, parse_topic_config
 from goqueue.records import NewRecord
 
 NOW_MS = 1_700_000_000_000
@@ -31,6 +31,10 @@ HOUR_MS = 3_600_000
 
 def batch_at(*timestamps_ms: int) -> bytes:
     return encode_batch([NewRecord(b"k", b"v", (), at) for at in timestamps_ms], now_ms=NOW_MS)
+
+
+def check_limits_of(config: TopicConfig, batch: bytes) -> None:
+    check_limits(config, header_of(batch), batch, NOW_MS)
 
 
 def test_one_batch_of_the_current_format_passes() -> None:
@@ -67,36 +71,36 @@ def test_any_bytes_are_taken_or_refused_by_our_own_errors(data: bytes) -> None:
 
 def test_a_batch_may_be_as_large_as_the_topic_says_and_no_larger() -> None:
     batch = batch_at(NOW_MS)
-    check_limits(parse_topic_config({"max.message.bytes": str(len(batch))}), header_of(batch), NOW_MS)
+    check_limits_of(parse_topic_config({"max.message.bytes": str(len(batch))}), batch)
     with pytest.raises(MessageTooLarge):
-        check_limits(parse_topic_config({"max.message.bytes": str(len(batch) - 1)}), header_of(batch), NOW_MS)
+        check_limits_of(parse_topic_config({"max.message.bytes": str(len(batch) - 1)}), batch)
 
 
 @pytest.mark.parametrize("ahead_ms", [0, HOUR_MS, -HOUR_MS, -NOW_MS])
 def test_timestamps_within_the_default_bounds_pass(ahead_ms: int) -> None:
-    check_limits(parse_topic_config({}), header_of(batch_at(NOW_MS + ahead_ms)), NOW_MS)
+    check_limits_of(parse_topic_config({}), batch_at(NOW_MS + ahead_ms))
 
 
 def test_a_timestamp_from_the_future_is_refused() -> None:
     with pytest.raises(InvalidTimestamp, match=r"message\.timestamp\.after\.max\.ms"):
-        check_limits(parse_topic_config({}), header_of(batch_at(NOW_MS, NOW_MS + HOUR_MS + 1)), NOW_MS)
+        check_limits_of(parse_topic_config({}), batch_at(NOW_MS, NOW_MS + HOUR_MS + 1))
 
 
 def test_a_timestamp_from_the_past_is_refused_where_the_topic_says_so() -> None:
     config = parse_topic_config({"message.timestamp.before.max.ms": "1000"})
-    check_limits(config, header_of(batch_at(NOW_MS - 1000)), NOW_MS)
+    check_limits_of(config, batch_at(NOW_MS - 1000))
     with pytest.raises(InvalidTimestamp, match=r"message\.timestamp\.before\.max\.ms"):
-        check_limits(config, header_of(batch_at(NOW_MS - 1001, NOW_MS)), NOW_MS)
+        check_limits_of(config, batch_at(NOW_MS - 1001, NOW_MS))
 
 
 def test_a_record_without_a_timestamp_is_not_too_old() -> None:
     config = parse_topic_config({"message.timestamp.before.max.ms": "1000"})
-    check_limits(config, header_of(batch_at(-1)), NOW_MS)
+    check_limits_of(config, batch_at(-1))
 
 
 def test_where_the_broker_stamps_records_their_own_time_does_not_matter() -> None:
     config = parse_topic_config({"message.timestamp.type": "LogAppendTime", "message.timestamp.before.max.ms": "1"})
-    check_limits(config, header_of(batch_at(0, NOW_MS * 2)), NOW_MS)
+    check_limits_of(config, batch_at(0, NOW_MS * 2))
 
 
 @pytest.mark.parametrize("codec", list(Codec))

@@ -134,7 +134,7 @@ async def test_more_ids_than_fit_are_refused_and_not_forgotten() -> None:
 
 async def test_a_topic_made_again_under_its_name_knows_no_ids() -> None:
     stack = await stack_with_window()
-    stack.metadata.subscribe(stack.deduplication.on_event)
+    stack.metadata.subscribe(stack.deduplication.on_delta)
     await send(stack, "a")
     await stack.topics.delete("t")
     await stack.topic("t", 3, **{"goqueue.dedup.window.ms": "1000"})

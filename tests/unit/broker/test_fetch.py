@@ -250,7 +250,6 @@ async def test_what_there_is_is_given_when_the_time_is_up(clock: ManualClock) ->
 
 @simulated
 async def test_a_client_that_hangs_up_leaves_nothing_behind(clock: ManualClock) -> None:
-    """W19."""
     stack = Stack(clock=clock)
     await stack.topic("t", 3)
     waiting = asyncio.create_task(stack.fetch.fetch(query(at(0), at(1), at(2), max_wait_ms=10_000)))
@@ -312,7 +311,7 @@ async def test_what_arrives_during_a_cold_read_is_not_slept_over(clock: ManualCl
 
 
 async def test_a_damaged_frame_is_an_error_of_its_partition_alone() -> None:
-    """L08: damage is told, not skipped."""
+    """Damage is told, not skipped."""
     files = MemoryFiles()
     stack = Stack(files)
     await stack.topic("t", 2)
@@ -356,7 +355,6 @@ def end(stack: Stack, producer_id: int, *, commit: bool) -> None:
 
 @simulated
 async def test_readers_of_committed_records_stop_at_the_first_open_transaction(clock: ManualClock) -> None:
-    """W03."""
     stack = Stack(clock=clock, transactions=True)
     await stack.topic()
     await stack.write(b"before")

@@ -30,7 +30,7 @@ async def everything(stack: Stack, partitions: int) -> dict[Place, bytes | None]
 
 @pytest.mark.parametrize("seed", range(15))
 def test_acknowledged_records_are_readable_now_and_after_a_power_cut(seed: int) -> None:
-    """L01, with acks=all and a disk that forgets whatever was not synced."""
+    """With acks=all and a disk that forgets whatever was not synced."""
     files, clock = MemoryFiles(seed=seed), ManualClock()
     acknowledged: dict[Place, bytes | None] = {}
 
@@ -60,7 +60,7 @@ def test_acknowledged_records_are_readable_now_and_after_a_power_cut(seed: int) 
 
 @pytest.mark.parametrize("seed", range(15))
 def test_topics_that_come_and_go_never_see_each_others_records(seed: int) -> None:
-    """W31: every record read belongs to the topic that was read."""
+    """Every record read belongs to the topic that was read."""
     files, clock, chance = MemoryFiles(seed=seed), ManualClock(), Random(seed)
 
     async def come_and_go(stack: Stack) -> None:

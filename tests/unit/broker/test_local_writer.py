@@ -24,6 +24,8 @@ class CountingSyncer:
     def mark_dirty(self, log: PartitionLog) -> None:
         self.dirty += 1
 
+    def flush_soon(self) -> None: ...
+
     def synced(self, log: PartitionLog, end_offset: int) -> asyncio.Future[None]:
         self.waits.append(end_offset)
         return asyncio.get_running_loop().create_future()

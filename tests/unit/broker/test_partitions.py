@@ -11,7 +11,7 @@ from tests.unit.broker.stack import Stack, values_in
 
 from goqueue.broker.topics import NewTopic
 from goqueue.errors import PartitionNotFound, ShuttingDown, TopicNotFound
-from goqueue.log.checkpoint import stored_topic_id
+from goqueue.log.state.checkpoint import stored_topic_id
 from goqueue.records import Acks, NewRecord, TopicPartition
 from goqueue.testing.disk import Survival
 from goqueue.testing.faults import Crash
@@ -90,7 +90,7 @@ async def test_a_log_that_cannot_be_closed_is_reported_and_the_others_are_closed
 
 
 async def test_a_deleted_topic_leaves_nothing_and_its_name_starts_clean() -> None:
-    """W31: a recreated topic inherited what the old one had left."""
+    """A recreated topic inherited what the old one had left."""
     files = MemoryFiles()
     stack = Stack(files)
     await stack.topic("t", 2)
@@ -126,7 +126,7 @@ async def test_a_deletion_that_is_reported_as_finished_stays_finished_after_a_po
 
 
 async def test_a_deleted_topic_leaves_nothing_in_memory() -> None:
-    """L27: whatever is kept per topic goes with it."""
+    """Whatever is kept per topic goes with it."""
     stack = Stack()
     for number in range(3):
         await stack.topic(f"t{number}", 2)
@@ -147,7 +147,7 @@ async def test_deleting_wakes_those_who_wait_for_records() -> None:
 
 
 async def test_a_directory_of_another_topic_is_set_aside_and_never_served() -> None:
-    """W31: restored or copied files that the metadata does not know."""
+    """Restored or copied files that the metadata does not know."""
     files = MemoryFiles()
     donor = Stack(files)
     await donor.topic("t")
@@ -201,7 +201,7 @@ async def test_a_deletion_that_cannot_move_its_files_is_finished_at_the_next_sta
 
 @pytest.mark.parametrize("survival", list(Survival))
 def test_a_crash_at_any_step_of_delete_and_recreate_never_mixes_the_two(survival: Survival) -> None:
-    """W31, with the plug pulled at every change to the disk."""
+    """With the plug pulled at every change to the disk."""
     crashes = 0
     for step in range(1, 1000):
         files = MemoryFiles(seed=step)

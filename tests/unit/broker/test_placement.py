@@ -37,7 +37,6 @@ def test_every_record_is_placed_once_and_in_order(records: list[NewRecord], part
 
 
 def test_records_without_a_key_are_even_over_several_requests() -> None:
-    """W15."""
     turns = RoundRobin()
     counts: Counter[int] = Counter()
     for size in (1, 2, 5, 1, 3):

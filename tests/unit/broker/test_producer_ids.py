@@ -13,7 +13,7 @@ from goqueue.testing.memory_files import MemoryFiles
 
 
 async def test_ids_are_never_given_out_twice() -> None:
-    """W40, over power cuts and many askers."""
+    """Over power cuts and many askers."""
     files = MemoryFiles()
     seen: set[int] = set()
     for _ in range(4):

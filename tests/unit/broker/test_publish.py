@@ -54,7 +54,7 @@ async def test_a_batch_gets_the_next_offsets_and_is_readable_at_once() -> None:
 
 
 async def test_acks_all_means_disk_and_not_page_cache() -> None:
-    """W21: acks came before the sync."""
+    """Acks came before the sync."""
     files = MemoryFiles()
     stack = Stack(files)
     await stack.topic()
@@ -67,11 +67,11 @@ async def test_acks_all_means_disk_and_not_page_cache() -> None:
 
 
 async def test_one_sync_covers_every_segment_that_was_sealed_before_it() -> None:
-    """W21: more segments are sealed between two syncs than the node keeps open."""
+    """More segments are sealed between two syncs than the node keeps open."""
     files = MemoryFiles()
     # One sync per file, so that each of them counts.
     durability = DurabilityConfig(syncfs_files_min=10**6)
-    stack = Stack(files, config=Config(log=LogConfig(open_segments_max=8), durability=durability))
+    stack = Stack(files, config=Config(log=LogConfig(open_files_max=8), durability=durability))
     await stack.topic("t", segment_bytes="1024")
     for _ in range(30):
         stack.publish.append("t", 0, stack.batch(bytes(600)), acks=Acks.LEADER)
@@ -249,7 +249,6 @@ def idempotent(stack: Stack, sequence: int, *values: bytes, epoch: int = 0) -> b
 
 
 async def test_a_retry_is_answered_with_the_original_offset_and_stored_once() -> None:
-    """W35."""
     told: list[tuple[int, int]] = []
     stack = Stack(after_append=[lambda topic, partition, first, last: told.append((first, last))])
     await stack.topic()
@@ -267,7 +266,7 @@ async def test_a_retry_is_answered_with_the_original_offset_and_stored_once() ->
 
 
 async def test_a_failed_append_is_not_taken_for_a_stored_one() -> None:
-    """W35: the sequence was recorded before the append."""
+    """The sequence was recorded before the append."""
     files = MemoryFiles()
     stack = Stack(files)
     await stack.topic()

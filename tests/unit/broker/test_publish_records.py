@@ -60,7 +60,7 @@ async def test_records_of_one_request_make_one_batch_per_partition() -> None:
 
 @pytest.mark.parametrize("partitions", [2, 3, 6])
 async def test_records_without_a_key_are_spread_evenly(partitions: int) -> None:
-    """W15: with 2 partitions everything went to one, with 6 to three."""
+    """With 2 partitions everything went to one, with 6 to three."""
     stack = Stack()
     await stack.topic("t", partitions)
     counts: Counter[int] = Counter()
@@ -73,7 +73,7 @@ async def test_records_without_a_key_are_spread_evenly(partitions: int) -> None:
 
 
 async def test_a_named_partition_is_obeyed_even_if_it_is_number_zero_and_there_are_keys() -> None:
-    """W16: zero was taken for "not named"."""
+    """Zero was taken for "not named"."""
     stack = Stack()
     await stack.topic("t", 3)
     for partition in (0, 2):
@@ -106,7 +106,7 @@ async def test_what_concerns_the_whole_request_is_raised() -> None:
 
 
 async def test_a_bad_record_does_not_take_the_good_ones_with_it() -> None:
-    """L03: per-record errors that nobody saw."""
+    """Per-record errors that nobody saw."""
     stack = Stack()
     await stack.topic("t", cleanup_policy="compact", max_message_bytes="1000")
     future_ms = stack.clock.now_ms() * 2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from tests.unit.broker.stack import Stack
 
 from goqueue.broker.record_reads import RecordReader
@@ -19,7 +21,7 @@ async def test_an_answer_is_bounded_by_what_it_unpacks_to() -> None:
     for _ in range(20):
         batch = encode_batch([NewRecord(b"k", bytes(1_000_000))], codec=Codec.ZSTD, now_ms=stack.clock.now_ms())
         stack.publish.append("t", 0, batch, acks=Acks.LEADER)
-    reader = RecordReader(stack.fetch)
+    reader = RecordReader(stack.fetch, stack.partitions, offload=asyncio.to_thread, answers=stack.answers)
 
     first = (await reader.read({AT: 0}, limit=10_000, max_bytes=2_500_000))[AT]
 
@@ -34,7 +36,7 @@ async def test_a_limit_inside_a_batch_goes_on_behind_the_last_record_given() -> 
     stack = await Stack().start()
     await stack.topic()
     await stack.write(b"a", b"b", b"c")
-    reader = RecordReader(stack.fetch)
+    reader = RecordReader(stack.fetch, stack.partitions, offload=asyncio.to_thread, answers=stack.answers)
 
     first = (await reader.read({AT: 0}, limit=2, max_bytes=1_000_000))[AT]
     second = (await reader.read({AT: first.next_offset}, limit=2, max_bytes=1_000_000))[AT]
@@ -49,7 +51,7 @@ async def test_a_long_backlog_keeps_no_other_partition_waiting() -> None:
     await stack.topic(partitions=3)
     await stack.write(*[b"many"] * 100, partition=0)
     await stack.write(b"one", partition=1)
-    reader = RecordReader(stack.fetch)
+    reader = RecordReader(stack.fetch, stack.partitions, offload=asyncio.to_thread, answers=stack.answers)
 
     found = await reader.read({TopicPartition("t", number): 0 for number in range(3)}, limit=10, max_bytes=1_000_000)
 

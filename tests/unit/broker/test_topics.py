@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from uuid import UUID
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec import structs
 from tests.unit.broker.stack import Stack
 
 from goqueue.broker.topics import NewTopic
@@ -27,6 +25,7 @@ from goqueue.errors import (
     TopicIdNotFound,
     TopicNotFound,
 )
+from goqueue.metadata.events import Topic
 from goqueue.metadata.topic_config import ConfigSource
 from goqueue.testing.disk import Survival
 from goqueue.testing.memory_files import MemoryFiles
@@ -35,7 +34,7 @@ from goqueue.testing.memory_files import MemoryFiles
 async def test_a_topic_has_three_partitions_unless_told_otherwise() -> None:
     stack = Stack()
     topic = await stack.topics.create(NewTopic("orders"))
-    assert len(topic.partitions) == 3
+    assert topic.partition_count == 3
     assert topic.replication_factor == 1
     assert not topic.internal
     assert topic.created_ms == stack.clock.now_ms()
@@ -48,16 +47,17 @@ async def test_a_topic_has_three_partitions_unless_told_otherwise() -> None:
 async def test_minus_one_leaves_the_choice_to_the_broker(default: int | None) -> None:
     stack = Stack(config=Config(broker=BrokerConfig(default_partitions=7)))
     topic = await stack.topics.create(NewTopic("orders", default, default))
-    assert len(topic.partitions) == 7
+    assert topic.partition_count == 7
 
 
 async def test_a_topic_survives_a_power_cut() -> None:
     files = MemoryFiles()
     stack = Stack(files)
     topic = await stack.topic("orders", 5, retention_ms="1000")
-    again = Stack(files.crash(Survival.NOTHING)).topics.get("orders")
+    again = Stack(files.crash(Survival.NOTHING)).topics
+    assert again.get("orders") == topic
     # The end of a log may be lost with the power, and its readers learn that by the epoch.
-    assert again == replace(topic, partitions=(structs.replace(topic.partitions[0], leader_epoch=1),) * 5)
+    assert [one.leader_epoch for one in again.assignments(topic)] == [1] * 5
 
 
 async def test_what_is_not_there_is_not_found() -> None:
@@ -120,7 +120,7 @@ async def test_a_name_that_leaves_no_room_for_its_dead_letter_topic_is_refused()
     ],
 )
 async def test_a_name_that_could_leave_its_directory_is_refused(name: str) -> None:
-    """W32: a topic named `..` was a way to remove the data directory."""
+    """A topic named `..` was a way to remove the data directory."""
     stack = Stack()
     for attempt in (
         stack.topics.create(NewTopic(name)),
@@ -135,7 +135,6 @@ async def test_a_name_that_could_leave_its_directory_is_refused(name: str) -> No
 @settings(deadline=None)
 @given(st.text(max_size=8) | st.text("./_-a\\\0 ", max_size=6))
 def test_any_name_stays_inside_the_data_directory(name: str) -> None:
-    """W32."""
 
     async def attempt() -> None:
         files = MemoryFiles()
@@ -178,7 +177,7 @@ async def test_a_single_node_cannot_hold_more_than_one_copy(copies: int) -> None
 async def test_an_assignment_to_this_node_is_taken() -> None:
     stack = Stack(config=Config(broker=BrokerConfig(node_id=4)))
     topic = await stack.topics.create(NewTopic("orders", -1, -1, assignments={1: [4], 0: [4]}))
-    assert [one.replicas for one in topic.partitions] == [(4,), (4,)]
+    assert [one.replicas for one in stack.topics.assignments(topic)] == [(4,), (4,)]
 
 
 @pytest.mark.parametrize("assignments", [{}, {0: []}, {0: [2]}, {0: [1, 2]}, {1: [1]}, {0: [1], 2: [1]}, {0: [1, 1]}])
@@ -203,12 +202,12 @@ async def test_bad_settings_are_refused_before_anything_is_made() -> None:
 async def test_validation_alone_changes_nothing() -> None:
     stack = Stack()
     planned = await stack.topics.create(NewTopic("orders", 4), validate_only=True)
-    assert len(planned.partitions) == 4
+    assert planned.partition_count == 4
     assert stack.topics.list() == []
     await stack.topic("orders", 1)
     await stack.topics.add_partitions("orders", 2, validate_only=True)
     await stack.topics.alter_config("orders", {"retention.ms": "1"}, validate_only=True)
-    assert len(stack.topics.get("orders").partitions) == 1
+    assert stack.topics.get("orders").partition_count == 1
     assert stack.topics.get("orders").config == {}
 
 
@@ -218,13 +217,13 @@ async def test_partitions_are_added_and_never_taken_away() -> None:
     await stack.topic("t", 2)
     await stack.write(b"before", partition=1)
     topic = await stack.topics.add_partitions("t", 4)
-    assert len(topic.partitions) == 4
+    assert topic.partition_count == 4
     await stack.write(b"after", partition=3)
     for total in (4, 3, 0, -1, 10_001):
         with pytest.raises(InvalidPartitions):
             await stack.topics.add_partitions("t", total)
     reopened = Stack(files.crash(Survival.NOTHING))
-    assert len(reopened.topics.get("t").partitions) == 4
+    assert reopened.topics.get("t").partition_count == 4
     assert [record.value for record in await reopened.read_all("t", 1)] == [b"before"]
     assert [record.value for record in await reopened.read_all("t", 3)] == [b"after"]
 
@@ -236,7 +235,7 @@ async def test_new_partitions_can_be_assigned_to_this_node_only() -> None:
         await stack.topics.add_partitions("t", 3, assignments=[[1]])
     with pytest.raises(InvalidReplicaAssignment):
         await stack.topics.add_partitions("t", 3, assignments=[[1], [2]])
-    assert len((await stack.topics.add_partitions("t", 3, assignments=[[1], [1]])).partitions) == 3
+    assert (await stack.topics.add_partitions("t", 3, assignments=[[1], [1]])).partition_count == 3
 
 
 async def test_settings_are_changed_one_by_one_or_all_together() -> None:
@@ -267,6 +266,38 @@ async def test_settings_changed_at_the_same_time_are_all_kept() -> None:
     changes = {"retention.ms": "1", "segment.ms": "2", "retention.bytes": "3", "delete.retention.ms": "4"}
     await asyncio.gather(*(stack.topics.alter_config("t", {name: value}) for name, value in changes.items()))
     assert stack.topics.get("t").config == changes
+
+
+async def test_of_two_at_once_that_create_a_name_one_wins_and_the_other_is_told_that_it_exists() -> None:
+    stack = Stack()
+    outcomes = await asyncio.gather(stack.topic("t", 1), stack.topic("t", 2), return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [Topic, TopicExists]
+    assert stack.topics.get("t") is outcomes[0]
+
+
+async def test_a_change_at_the_same_time_as_a_deletion_never_brings_the_topic_back() -> None:
+    stack = Stack()
+    for change in (
+        lambda: stack.topics.alter_config("t", {"retention.ms": "1"}),
+        lambda: stack.topics.add_partitions("t", 5),
+    ):
+        await stack.topic("t", 1)
+        deleted, refused = await asyncio.gather(stack.topics.delete("t"), change(), return_exceptions=True)
+        assert (type(deleted), type(refused)) == (Topic, TopicNotFound)
+        await stack.topic("t", 1)
+        changed, deleted = await asyncio.gather(change(), stack.topics.delete("t"), return_exceptions=True)
+        assert (type(changed), type(deleted)) == (Topic, Topic)
+        assert stack.topics.find("t") is None
+
+
+async def test_partitions_added_at_the_same_time_are_added_once() -> None:
+    stack = Stack()
+    await stack.topic("t", 1)
+    outcomes = await asyncio.gather(
+        *(stack.topics.add_partitions("t", total) for total in (4, 4, 6)), return_exceptions=True
+    )
+    assert [type(outcome) for outcome in outcomes] == [Topic, InvalidPartitions, Topic]
+    assert stack.topics.get("t").partition_count == len(stack.topics.assignments(stack.topics.get("t"))) == 6
 
 
 async def test_an_open_partition_obeys_new_settings_at_once() -> None:
@@ -317,7 +348,7 @@ async def test_naming_a_topic_while_it_is_being_created_waits_for_it() -> None:
         stack.topics.create(NewTopic("orders", 9)), stack.topics.ensure("orders")
     )
     assert explicit is first_use
-    assert len(first_use.partitions) == 9
+    assert first_use.partition_count == 9
 
 
 async def test_a_client_that_gives_up_does_not_stop_the_others_topic() -> None:
@@ -345,7 +376,7 @@ async def test_the_brokers_own_topics_are_made_on_first_use_with_their_own_setti
     )
     assert all(topic is made[0] for topic in made)
     assert made[0].internal
-    assert len(made[0].partitions) == 50
+    assert made[0].partition_count == 50
     assert stack.topics.config("__consumer_offsets").is_compacted
 
 

@@ -63,7 +63,7 @@ async def test_time_ends_a_wait() -> None:
 
 
 async def test_a_reader_that_goes_away_leaves_nothing_behind() -> None:
-    """W19: a poll that outlives its client keeps working for nobody."""
+    """A poll that outlives its client keeps working for nobody."""
     left, right = Waiters(), Waiters()
     task = waiting(Waiter(1), left, right)
     await turn_the_loop()

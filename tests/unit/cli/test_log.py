@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from uuid import UUID
 
@@ -14,7 +15,7 @@ from goqueue.cli.log import app
 from goqueue.log.partition_log import PartitionLog
 from goqueue.log.settings import LogSettings
 from goqueue.node.claims import LOCK_FILE
-from goqueue.node.os_files import OsFiles
+from goqueue.node.disk.os_files import OsFiles
 
 NOW_MS = 1_700_000_000_000
 BATCHES = 100
@@ -108,6 +109,48 @@ def test_verify_names_file_bytes_and_offsets_of_damage_and_ends_with_1(data: Pat
     assert found["sound"] is False
     assert [len(one["damage"]) for one in found["partitions"]] == [1, 0]
     assert run("verify", data, "--topic", "orders", "--partition", 1).exit_code == 0
+
+
+def test_verify_names_synced_records_that_are_gone_from_the_end_of_a_file(data: Path) -> None:
+    """The file ends between two frames: only the checkpoint tells that more was there."""
+    *_, last = segments(data)
+    left = last.stat().st_size - 2 * FRAME_BYTES
+    os.truncate(last, left)
+    result = run("verify", data)
+    assert result.exit_code == 1
+    where = f"damaged: logs/orders/0/{last.name}, at byte {left}"
+    assert f"{where}: the file ends here, but more was synced; offsets 294 to 299" in result.stdout
+    assert "NOT sound" in result.stdout
+    assert where in run("inspect", data).stderr
+    assert [row["sound"] for row in answer("verify", data)["partitions"]] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("missing", "said"),
+    [
+        (-1, "the file is missing, and it was synced; offsets {base} to 299"),
+        (-2, "frames are missing before it; offsets {base} to {last}"),
+        (None, "the file is missing, and it was synced; offsets 0 to 299"),
+    ],
+)
+def test_verify_names_the_offsets_of_a_segment_that_is_missing(data: Path, missing: int | None, said: str) -> None:
+    files = segments(data)
+    bases = [int(one.stem) for one in files]
+    for one in files if missing is None else [files[missing]]:
+        one.unlink()
+    result = run("verify", data)
+    assert result.exit_code == 1
+    numbers = {"base": bases[missing or 0], "last": bases[-1] - 1}
+    assert said.format(**numbers) in result.stdout
+
+
+def test_repair_keeps_the_offsets_of_records_that_are_gone_from_the_end(data: Path) -> None:
+    *_, last = segments(data)
+    os.truncate(last, last.stat().st_size - 2 * FRAME_BYTES)
+    result = run("repair", data, "--topic", "orders", "--partition", 0)
+    assert result.exit_code == 1
+    assert "next offset 300" in result.stdout
+    assert "offsets 294 to 299" in result.stdout
 
 
 def test_inspect_shows_damaged_bytes_among_the_frames(data: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,16 +16,26 @@ from goqueue.client.types import QueueMessage, Settled, SettleReply
 class Wire:
     """A transport that answers when told, and remembers what it was sent."""
 
-    def __init__(self, *, refuse: frozenset[str] = frozenset(), down: bool = False) -> None:
+    def __init__(self, *, refuse: frozenset[str] = frozenset(), down: bool = False, loses_answer: bool = False) -> None:
         self.sent: list[tuple[str, dict[str, Any]]] = []
         self.go = asyncio.Event()
         self._refuse = refuse
         self._down = down
+        self._loses_answer = loses_answer
 
     async def call(
-        self, _method: str, path: str, _reply: type, *, body: dict[str, Any], repeatable: bool
+        self,
+        _method: str,
+        path: str,
+        _reply: type,
+        *,
+        body: dict[str, Any],
+        repeatable: bool,
+        on_lost: Callable[[], None],
     ) -> SettleReply:
         assert repeatable
+        if self._loses_answer:
+            on_lost()
         self.sent.append((path, body))
         await self.go.wait()
         if self._down:
@@ -106,3 +117,21 @@ async def test_more_than_a_request_takes_are_sent_in_several() -> None:
     results = await settler.send("/messages/ack", [message(str(n)) for n in range(2500)])
     assert [len(body["receipts"]) for _, body in wire.sent] == [1000, 1000, 500]
     assert [one.receipt for one in results] == [str(n) for n in range(2500)]
+
+
+@pytest.mark.parametrize(("lease_s", "is_settled"), [(30.0, True), (-1.0, False)])
+async def test_a_receipt_that_is_gone_after_a_lost_answer_was_settled_if_its_lease_still_holds(
+    lease_s: float, is_settled: bool
+) -> None:
+    wire = Wire(refuse=frozenset({"a"}), loses_answer=True)
+    wire.go.set()
+    settler = Settler(wire, durable=True)  # type: ignore[arg-type]
+    until_s = asyncio.get_running_loop().time() + lease_s
+    future = settler.put("/messages/ack", "a", until_s=until_s)
+    if is_settled:
+        assert (await future).action == "acked"
+        # What is known is forgotten: a second acknowledgement is a mistake of the program, and is told.
+        wire._loses_answer = False
+        future = settler.put("/messages/ack", "a", until_s=until_s)
+    with pytest.raises(SettleFailed):
+        await future

@@ -1,4 +1,4 @@
-"""Frames: there and back, and no single flipped bit goes unnoticed (R1.02, R1.06, W22, W23)."""
+"""Frames: there and back, and no single flipped bit goes unnoticed."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from goqueue.config import DurabilityConfig
 from goqueue.coordinator.runtime import Coordinator
 from goqueue.log.partition_log import PartitionLog
 from goqueue.log.settings import LogSettings
-from goqueue.node.flusher import Flusher
+from goqueue.node.disk.flusher import Flusher
 from goqueue.testing.clock import ManualClock, seeded_rng
 from goqueue.testing.faults import Crash
 from goqueue.testing.memory_files import MemoryFiles

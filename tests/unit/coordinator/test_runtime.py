@@ -241,6 +241,33 @@ async def test_a_shard_dropped_while_it_loads_never_runs(stage: Any) -> None:
 
 
 @simulated
+async def test_a_shard_dropped_while_it_loads_takes_nothing_more_in(stage: Any) -> None:
+    """Machines share tables with their successors: what a dropped one takes in late would overwrite theirs."""
+    taken: list[bytes] = []
+
+    class Telling(Register):
+        def apply(self, key: bytes, value: bytes | None) -> None:
+            taken.append(key)
+            super().apply(key, value)
+
+    reply = stage.coordinator.submit("a", Put("a", 1))
+    await stage.settle()
+    stage.partition_of("a").sync()
+    await reply
+    stage.machine_factory = Telling
+    stage.restart()
+    stage.may_open = asyncio.Event()
+    dropped = stage.coordinator.submit("a", Put("a", 2))
+    await stage.settle()
+    stage.coordinator.drop(stage.coordinator.partition_for("a"), NotLeader("node 2 leads now"))
+    with pytest.raises(CoordinatorUnavailable):
+        await dropped
+    stage.may_open.set()
+    await stage.settle()
+    assert taken == []
+
+
+@simulated
 async def test_a_bug_in_a_machine_costs_its_shard_and_says_what_it_was(stage: Any) -> None:
     class Buggy(Register):
         def decide(self, ticket: int, command: Any, now_ms: int) -> Decision:
@@ -260,7 +287,6 @@ async def test_a_bug_in_a_machine_costs_its_shard_and_says_what_it_was(stage: An
 
 @simulated
 async def test_a_record_that_cannot_be_replayed_is_never_skipped_in_silence(stage: Any) -> None:
-    """L08."""
 
     class Strict(Register):
         def apply(self, key: bytes, value: bytes | None) -> None:

@@ -14,8 +14,15 @@ from goqueue.broker.topics import NewTopic
 from goqueue.config import BrokerConfig, Config, DelayConfig, ListenersConfig
 from goqueue.delay.index import Row
 from goqueue.delay.records import Slot, SlotState
+from goqueue.delay.schedules import NewSchedule
 from goqueue.delay.values import Held, SlotId
-from goqueue.errors import DelayedMessageFiring, DelayedMessageNotFound, MessageTooLarge, PartitionNotFound
+from goqueue.errors import (
+    DelayedMessageFiring,
+    DelayedMessageNotFound,
+    MessageTooLarge,
+    PartitionNotFound,
+    ScheduleNotFound,
+)
 from goqueue.node.assemble import assemble
 from goqueue.records import NewRecord, Record, TopicPartition
 from goqueue.servers.services import Services
@@ -311,3 +318,43 @@ def test_what_the_topic_would_refuse_is_refused_at_once():
         assert isinstance(fine, SlotId)
 
     live(node(), story)
+
+
+BEAT = NewSchedule("beat", "* * * * * *", "UTC", "orders", NewRecord(None, b"x"))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_new_recurring_message_is_answered_with_its_first_run_even_if_that_is_fired_meanwhile(seed: int):
+    async def story(services: Services) -> None:
+        await make_topic(services)
+        await services.delay.shard_of("orders")
+        now_ms = services.clock.now_ms()
+        first_ms = (now_ms // 1000 + 2) * 1000
+        # Within the time in which a message is made ready.
+        await asyncio.sleep((first_ms - now_ms - 20) / 1000)
+        created = await services.schedules.create(BEAT)
+        assert list(created.next_runs_ms[:2]) == [first_ms, first_ms + 1000]
+        assert created.schedule.runs == 0
+
+    live(SimNode(seed), story)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_recurring_message_that_is_deleted_before_it_is_durable_was_created_all_the_same(seed: int):
+    async def delete(services: Services) -> None:
+        while True:
+            try:
+                await services.schedules.delete("beat")
+            except ScheduleNotFound:
+                await asyncio.sleep(0)
+            else:
+                return
+
+    async def story(services: Services) -> None:
+        await make_topic(services)
+        await services.delay.shard_of("orders")
+        created, _ = await asyncio.gather(services.schedules.create(BEAT), delete(services))
+        assert created.name == "beat"
+        assert await services.schedules.list() == ()
+
+    live(SimNode(seed), story)

@@ -13,7 +13,7 @@ START_MS = 1_700_000_000_003
 LEVEL_1_MS = 2_560
 LEVEL_2_MS = 163_840
 LEVEL_3_MS = 10_485_760
-# L12: below, at and above a tick, and around the boundary of every level.
+# Below, at and above a tick, and around the boundary of every level.
 DELAYS_MS = sorted(
     {0, 1, 9, 10, 11, 19, 20, 21}
     | {
@@ -73,7 +73,7 @@ def test_a_timer_in_the_past_fires_at_the_next_advance():
 
 
 def test_the_position_decides_when_the_clock_jitters():
-    """L13: a clock that steps back and forth neither loses a timer nor fires it twice."""
+    """A clock that steps back and forth neither loses a timer nor fires it twice."""
     wheel = TimerWheel(START_MS)
     wheel.add(1, START_MS + 100)
     assert fired_by(wheel, START_MS + 95) == []
@@ -92,7 +92,7 @@ def test_what_is_beyond_the_range_is_refused():
 
 @pytest.mark.parametrize("delay_ms", [15, LEVEL_1_MS + 15, LEVEL_2_MS + 15, LEVEL_3_MS + 15])
 def test_cancel_during_a_drain_stops_the_others_and_strands_none(delay_ms: int):
-    """L11: while one timer of a bucket fires, another of the same bucket is cancelled, on every level."""
+    """While one timer of a bucket fires, another of the same bucket is cancelled, on every level."""
     wheel = TimerWheel(START_MS)
     for timer in range(5):
         wheel.add(timer, START_MS + delay_ms)

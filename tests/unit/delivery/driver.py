@@ -8,9 +8,9 @@ from uuid import UUID
 
 from goqueue.coordinator.shard import Entry, Record, Shard, Transaction
 from goqueue.delivery.commands import FreshShare, Granted, Lease, OpenQueue
-from goqueue.delivery.lanes import LANES
+from goqueue.delivery.lanes.lane_scheduler import LANES
+from goqueue.delivery.leases.receive_plan import LaneOffer, make_plan
 from goqueue.delivery.machine import DeliveryMachine
-from goqueue.delivery.plan import LaneOffer, make_plan
 from goqueue.delivery.policy import DeliveryPolicy
 from goqueue.delivery.queue import Queue
 from goqueue.delivery.records import QueueId, offsets_of, ranges_of

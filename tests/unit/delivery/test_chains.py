@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from goqueue.delivery.chains import KeyChains
+from goqueue.delivery.leases.key_order import KeyChains
 
 
 def test_the_first_of_a_key_is_in_the_way_of_the_others_until_it_leaves() -> None:
@@ -43,5 +43,16 @@ def test_chains_that_were_joined_in_any_order_are_sorted() -> None:
     chains = KeyChains()
     chains.join(2, [12, 10, 11], [7, 7, 8])
 
-    assert sorted(chains.sort()) == [(2, 10), (2, 11)]
+    assert sorted(chains.sort(lambda _offset: False)) == [(2, 10), (2, 11)]
     assert chains.leave(10) == (2, 12)
+
+
+def test_a_reopened_message_waits_for_the_one_that_is_out_and_goes_before_those_behind_it() -> None:
+    chains = KeyChains()
+    chains.join(2, [9, 12], [7, 7])
+    chains.join(2, [5], [7])
+    assert not chains.is_first(5)
+
+    assert list(chains.sort(lambda offset: offset != 9)) == [(2, 9)]
+    assert chains.leave(9) == (2, 5)
+    assert chains.leave(5) == (2, 12)

@@ -1,4 +1,4 @@
-"""The lane scheduler: shares by weight, nobody starves, nothing is turned upside down (R6.10-R6.16, W13, W14)."""
+"""The lane scheduler: shares by weight, nobody starves, nothing is turned upside down."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from goqueue.delivery.lanes import LANES, LaneScheduler
+from goqueue.delivery.lanes.lane_scheduler import LANES, LaneScheduler
 from goqueue.delivery.policy import LANE_WEIGHTS
 
 FULL = [1_000_000] * LANES

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from goqueue.delivery.letters import Edits, Letter, LetterFilter, letter_of, way_back
+from goqueue.delivery.dead_letters.dead_letter_moves import HEADER_PREFIX
+from goqueue.delivery.dead_letters.letters import Edits, Letter, LetterFilter, letter_of, way_back
 from goqueue.records import Header
 
 HISTORY: tuple[Header, ...] = (
@@ -75,3 +76,11 @@ def test_a_second_redrive_leaves_one_time_behind() -> None:
     once = way_back(letter(), Edits(), now_ms=7000)
     again = way_back(letter_of(0, 10, 1, once.key, once.value, once.headers), Edits(), now_ms=8000)
     assert [value for name, value in again.headers if name == "goqueue-redriven-at"] == [b"8000"]
+
+
+def test_a_raw_batch_is_sent_back_only_if_its_reason_is_asked_for() -> None:
+    letter = letter_of(0, 0, 0, None, b"batch", [(HEADER_PREFIX + "reason", b"unreadable")])
+
+    assert LetterFilter().takes(letter)
+    assert not LetterFilter().redrives(letter)
+    assert LetterFilter(reason="unreadable").redrives(letter)

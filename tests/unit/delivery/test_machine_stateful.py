@@ -120,7 +120,8 @@ class Leases(RuleBasedStateMachine):
         offset, lease_id, count = data.draw(st.sampled_from(self.receipts))
         row = self.model.rows[offset]
         (outcome,) = self.driver.run(Settle([SettleShare(lease_id, count, action, [offset])]))
-        is_good = row.receipt == (lease_id, count) and row.state == "held"
+        is_held = row.state == "held" and row.until_ms > self.driver.now_ms
+        is_good = row.receipt == (lease_id, count) and is_held
         assert (offset not in outcome.refused) == is_good
         if is_good:
             self._settled(row, action, outcome.action_taken)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from goqueue.config import DeliveryConfig
-from goqueue.delivery.backoff import backoff_ms
+from goqueue.delivery.leases.backoff import backoff_ms
 from goqueue.delivery.policy import DeliveryPolicy, Policies, checked_wishes, group_policy, node_policy, topic_policy
 from goqueue.errors import InvalidRequest
 from goqueue.metadata.topic_config import parse_topic_config

@@ -1,4 +1,4 @@
-"""Receipts: parseable whatever the topic's name, and told apart from what was never given out (R4.09, W18)."""
+"""Receipts: parseable whatever the topic's name, and told apart from what was never given out."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goqueue.delivery.receipts import is_ours, parse_nonce, receipt_parts, split_place, split_receipt
+from goqueue.delivery.leases.receipts import is_ours, parse_nonce, receipt_parts, split_place, split_receipt
 from goqueue.errors import InvalidReceipt
 
 TOPIC_ID = UUID(int=3)

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goqueue.delivery.commands import Promise, SettleHeld, SettleShare
-from goqueue.delivery.holds import State
+from goqueue.delivery.leases.outstanding import State
 from goqueue.delivery.queue import Queue
 from goqueue.delivery.records import Settled, offsets_of
-from goqueue.delivery.settling import Changes, settle_held
+from goqueue.delivery.settlement.outcomes import Changes, settle_held
 from goqueue.delivery.snapshots import snapshot_of
 from goqueue.delivery.values import Action, RangeSettlement
 
@@ -21,13 +21,12 @@ _ranges = st.lists(st.tuples(_offsets, _offsets).map(sorted), min_size=1, max_si
 
 
 def _held(queue: Queue, consumer: str, first: int, last: int) -> set[int]:
-    good = {State.LEASED, State.EXPIRED, State.EXHAUSTED}
     return {
         at
         for at in range(first, last + 1)
         if (hold := queue.outstanding.get(at)) is not None
         and hold.consumer == consumer
-        and hold.state in good
+        and hold.state is State.LEASED
         and at not in queue.pending
     }
 

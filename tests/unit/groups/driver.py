@@ -19,8 +19,8 @@ from goqueue.groups.commands import (
     SyncGroup,
 )
 from goqueue.groups.machine import GroupMachine
-from goqueue.groups.partitions import PartitionSet, TopicIdPartition, TopicShape
 from goqueue.groups.statistics import Rebalances
+from goqueue.groups.subscription.topic_partitions import PartitionSet, TopicIdPartition, TopicShape
 
 START_MS = 1_700_000_000_000
 

@@ -22,6 +22,9 @@ class FakeDelivery:
         known = self.offsets.get(group, {})
         return {at: offset for at, offset in known.items() if places is None or at in places}
 
+    async def unsettled(self, _group: str, _places: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        return {}
+
     async def reset(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         if group in self.in_flight:
             raise GroupNotEmpty("messages are in flight")

@@ -1,4 +1,4 @@
-"""Assignors: every partition once, evenly, and moved only when it must be (W54)."""
+"""Assignors: every partition once, evenly, and moved only when it must be."""
 
 from __future__ import annotations
 
@@ -9,8 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goqueue.groups.assignors import ASSIGNORS, Assignment, Subscriber, assign_range, assign_round_robin, assign_uniform
-from goqueue.groups.partitions import TopicIdPartition
+from goqueue.groups.subscription.assignors import (
+    ASSIGNORS,
+    Assignment,
+    Subscriber,
+    assign_range,
+    assign_round_robin,
+    assign_uniform,
+)
+from goqueue.groups.subscription.topic_partitions import TopicIdPartition
 
 T, U, V = UUID(int=1), UUID(int=2), UUID(int=3)
 

@@ -368,7 +368,7 @@ def test_a_newcomer_that_changes_its_mind_disturbs_nobody() -> None:
 
 
 def test_an_old_generation_is_refused_everywhere() -> None:
-    """L51: generations stop zombies on heartbeat, sync and commit."""
+    """Generations stop zombies on heartbeat, sync and commit."""
     bench = Bench()
     bench.form("a")
     bench.newcomer("b")
@@ -386,7 +386,7 @@ def test_an_old_generation_is_refused_everywhere() -> None:
 
 
 def test_only_members_commit_while_there_are_any() -> None:
-    """W56: the caller's generation counts, not the group's."""
+    """The caller's generation counts, not the group's."""
     bench = Bench()
     bench.form("a")
 
@@ -429,7 +429,7 @@ def test_a_commit_is_a_sign_of_life() -> None:
 
 
 def test_members_survive_a_restart_with_a_new_session() -> None:
-    """W57: group membership must not be lost on restart."""
+    """Group membership must not be lost on restart."""
     bench = Bench()
     generation = bench.form("a", "b")
     bench.pass_ms(9_000)

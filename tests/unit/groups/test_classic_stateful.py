@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.unit.groups.driver import Bench
 
 from goqueue.errors import GoQueueError, MemberIdRequired, RebalanceInProgress
-from goqueue.groups.classic_group import ClassicGroup
+from goqueue.groups.classic.group import ClassicGroup
 from goqueue.groups.commands import Heartbeat, Joined, LeaveGroup, Leaver, Synced
 from goqueue.groups.descriptions import GroupState
 

@@ -57,7 +57,7 @@ def test_a_first_member_gets_everything_at_once() -> None:
 
 
 def test_partitions_are_revoked_first_and_assigned_only_when_given_up() -> None:
-    """R12.02: at no moment do two members own a partition."""
+    """At no moment do two members own a partition."""
     bench = Bench(FakeTopics(t=4))
     t = bench.topics.partitions
     bench.consume("a")
@@ -91,7 +91,7 @@ def test_a_member_that_has_already_let_go_moves_in_one_step() -> None:
 
 
 def test_what_does_not_move_is_never_interrupted() -> None:
-    """R12.01: partitions that stay are in every assignment from the old one to the new."""
+    """Partitions that stay are in every assignment from the old one to the new."""
     bench = Bench(FakeTopics(t=6))
     t = bench.topics.partitions
     bench.consume("a")
@@ -195,7 +195,7 @@ def test_a_fenced_member_may_join_again_under_its_id() -> None:
 
 
 def test_who_does_not_revoke_in_time_is_out_and_cannot_commit() -> None:
-    """W56: forced revocation fences the old owner."""
+    """Forced revocation fences the old owner."""
     bench = Bench(FakeTopics(t=2), session_timeout_ms=1_000_000)
     bench.consume("a")
     bench.consume("b")
@@ -211,7 +211,8 @@ def test_who_does_not_revoke_in_time_is_out_and_cannot_commit() -> None:
         commit(bench, "a", 1)
     assert bench.consume("b", 2).assignment == bench.topics.partitions("t")
     counts = bench.rebalances.of("g")
-    assert (counts.revocation_timeouts, counts.by_reason["revocation_timeout"]) == (1, 1)  # type: ignore[index]
+    # It belongs to the rebalance that was under way, which is counted by its own reason.
+    assert (counts.revocation_timeouts, counts.by_reason.total()) == (1, counts.started)
 
 
 def test_heartbeats_do_not_put_the_revocation_off() -> None:
@@ -474,7 +475,7 @@ def test_a_full_group_takes_nobody_in() -> None:
 
 @pytest.mark.parametrize("compacted", [False, True])
 def test_members_survive_a_restart_in_the_middle_of_a_rebalance(compacted: bool) -> None:
-    """W57, and a restart neither forgets a revocation nor hands partitions out twice."""
+    """A restart neither forgets a revocation nor hands partitions out twice."""
     bench = Bench(FakeTopics(t=4))
     t = bench.topics.partitions
     bench.consume("a")

@@ -79,7 +79,6 @@ def test_offsets_survive_restarts() -> None:
 
 
 def test_a_topic_created_anew_does_not_inherit_offsets() -> None:
-    """W31."""
     bench = Bench()
     commit(bench, 500)
     bench.topics.delete("t")

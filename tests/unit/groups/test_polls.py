@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from goqueue.broker.topics import NewTopic
 from goqueue.config import Config, GroupsConfig
-from goqueue.groups.eager import EagerMember
+from goqueue.groups.classic.eager import EagerMember
 from goqueue.groups.polls import Poll
 from goqueue.records import Acks, NewRecord, TopicPartition
 from goqueue.servers.services import Services
@@ -56,7 +56,7 @@ async def polled(
 
 
 def test_a_topic_made_again_is_read_from_its_own_beginning() -> None:
-    """W31: a position counts in the topic that it was reached in, not in the next one of that name."""
+    """A position counts in the topic that it was reached in, not in the next one of that name."""
 
     async def story(services: Services) -> None:
         await create(services, b"a", b"b")

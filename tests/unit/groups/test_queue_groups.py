@@ -33,8 +33,9 @@ from goqueue.groups.commands import (
     OffsetToCommit,
     UseQueue,
 )
+from goqueue.groups.descriptions import ClassicDescription, ConsumerDescription, GroupType
 from goqueue.groups.machine import GroupMachine
-from goqueue.groups.queue_settings import AsQueue, Mode, QueueSettings, Sharing
+from goqueue.groups.queue.settings import AsQueue, Mode, QueueSettings, Sharing
 from goqueue.groups.records import KEYS, VALUES, OffsetKey, OffsetRecord
 from goqueue.groups.statistics import Rebalances
 from goqueue.records import TopicPartition
@@ -326,6 +327,46 @@ def test_a_queue_group_outlives_the_retention_of_offsets() -> None:
 
     assert bench.ask(AskMode("g")) is Mode.QUEUE
     assert use(bench, "members") == QueueSettings(SHARED)
+
+
+def test_an_empty_queue_group_keeps_its_protocol_for_as_long_as_it_lives() -> None:
+    bench = Bench(offsets_retention_ms=1_000)
+    bench.consume("h", group="turns", as_queue=AsQueue(EXCLUSIVE))
+    bench.consume("h", group="shares", as_queue=AsQueue(SHARED))
+    bench.form("h", group="old", as_queue=AsQueue())
+    before = {one.group: (one.type, one.mode) for one in bench.ask(ListGroups())}  # type: ignore[attr-defined]
+    assert before == {
+        "turns": (GroupType.CONSUMER, Mode.QUEUE),
+        "shares": (GroupType.SHARE, Mode.QUEUE),
+        "old": (GroupType.CLASSIC, Mode.QUEUE),
+    }
+    for group in before:
+        bench.ask(LeaveGroup(group, (Leaver("h"),)))
+
+    bench.pass_ms(3_600_000)
+
+    for compacted in (False, True):
+        assert {one.group: (one.type, one.mode) for one in bench.ask(ListGroups())} == before  # type: ignore[attr-defined]
+        described = {group: bench.ask(DescribeGroup(group)) for group in before}
+        assert [type(one) for one in described.values()] == [
+            ConsumerDescription,
+            ConsumerDescription,
+            ClassicDescription,
+        ]
+        bench.restart(compacted=compacted)
+    for group in before:
+        bench.ask(DeleteGroup(group))
+    assert bench.ask(ListGroups()) == ()
+
+
+def test_a_queue_group_of_turns_that_never_had_a_member_speaks_the_consumer_protocol() -> None:
+    bench = Bench()
+    bench.ask(UseQueue("g", AsQueue(EXCLUSIVE)))
+
+    (listed,) = bench.ask(ListGroups())  # type: ignore[misc]
+
+    assert listed.type is GroupType.CONSUMER
+    assert isinstance(bench.ask(DescribeGroup("g")), ConsumerDescription)
 
 
 # --- the end ----------------------------------------------------------------------------

@@ -9,13 +9,13 @@ from goqueue.broker.topics import NewTopic
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.config import BrokerConfig, Config, GroupsConfig
 from goqueue.errors import GroupModeMismatch, GroupNotEmpty, GroupNotFound, TopicNotFound
+from goqueue.groups.classic.eager import EagerMember
 from goqueue.groups.commands import ConsumerHeartbeat
-from goqueue.groups.eager import EagerMember
-from goqueue.groups.partitions import NO_PARTITIONS
+from goqueue.groups.offsets.progress import Target
 from goqueue.groups.polls import Poll
-from goqueue.groups.progress import Target
-from goqueue.groups.queue_settings import AsQueue, Mode, QueueSettings, Sharing
+from goqueue.groups.queue.settings import AsQueue, Mode, QueueSettings, Sharing
 from goqueue.groups.service import NewOffset
+from goqueue.groups.subscription.topic_partitions import NO_PARTITIONS
 from goqueue.records import Acks, NewRecord, TopicPartition
 from goqueue.servers.services import Services
 from goqueue.testing.sim_node import SimNode
@@ -106,8 +106,9 @@ def test_lag_of_a_queue_is_what_delivery_has_not_settled() -> None:
         await services.groups.ensure_queue("g")
         delivery.deliver("g", AT, 4)
         delivery.deliver("g", TopicPartition("gone", 0), 4)
-        (row,) = await services.group_progress.of("g")
+        row, untouched = await services.group_progress.of("g")
         assert (row.topic, row.committed, row.end, row.lag) == ("jobs", 4, 10, 6)
+        assert (untouched.partition, untouched.committed, untouched.lag) == (1, None, 0)
         found = await services.groups.fetch_offsets("g", [AT])
         assert {at: one.offset for at, one in found.items()} == {AT: 4}
 

@@ -26,6 +26,8 @@ from goqueue.groups.records import (
     OffsetRecord,
     QueueKey,
     QueueRecord,
+    SettingsKey,
+    SettingsRecord,
     ShareGroupKey,
     ShareGroupRecord,
     ShareMemberKey,
@@ -45,6 +47,7 @@ _keys: st.SearchStrategy[Key] = st.one_of(
     st.builds(QueueKey, _names),
     st.builds(ShareGroupKey, _names),
     st.builds(ShareMemberKey, _names, _names),
+    st.builds(SettingsKey, _names),
 )
 
 
@@ -61,6 +64,7 @@ _values: st.SearchStrategy[Value] = st.one_of(
     st.builds(CurrentRecord, _ints, _ints, st.integers(0, 2), _partitions, _partitions),
     st.builds(ConsumerGroupRecord, _ints, _ints),
     st.builds(ShareGroupRecord, _ints, _ints),
+    st.builds(SettingsRecord, _ints, _ints, _names),
     st.builds(
         QueueRecord,
         st.sampled_from(["", "exclusive", "shared"]),
@@ -82,6 +86,8 @@ def test_the_bytes_on_disk_do_not_change() -> None:
     topic_id = UUID(int=7)
     assert KEYS.encode(OffsetKey("g", "t", 3)) == b"\x01\x93\xa1g\xa1t\x03"
     assert KEYS.encode(CurrentKey("g", "m")) == b"\x06\x92\xa1g\xa1m"
+    assert KEYS.encode(SettingsKey("g")) == b"\x0a\x91\xa1g"
+    assert VALUES.encode(SettingsRecord(6, 1, "")) == b"\x09\x93\x06\x01\xa0"
     record = OffsetRecord(topic_id, 42, -1, "", 9)
     assert VALUES.decode(b"\x01\x95\xd9$" + str(topic_id).encode() + b"\x2a\xff\xa0\x09") == record
     assert VALUES.encode(record)[:2] == b"\x01\x95"

@@ -29,8 +29,8 @@ from goqueue.groups.commands import (
     SyncGroup,
 )
 from goqueue.groups.descriptions import ConsumerDescription, GroupState
-from goqueue.groups.partitions import NO_PARTITIONS, PartitionSet
 from goqueue.groups.service import CONSUMER_OFFSETS, NewOffset
+from goqueue.groups.subscription.topic_partitions import NO_PARTITIONS, PartitionSet
 from goqueue.records import TopicPartition
 from goqueue.servers.services import Services
 from goqueue.testing.sim_node import SimNode

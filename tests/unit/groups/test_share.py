@@ -27,7 +27,7 @@ from goqueue.groups.commands import (
     UseQueue,
 )
 from goqueue.groups.descriptions import ConsumerDescription, GroupState, GroupType
-from goqueue.groups.queue_settings import AsQueue, Mode, Sharing
+from goqueue.groups.queue.settings import AsQueue, Mode, Sharing
 
 SHARED = AsQueue(Sharing.SHARED)
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goqueue.errors import InvalidRegex
-from goqueue.groups.topic_pattern import PATTERN_CHARS_MAX, TopicPattern
+from goqueue.groups.subscription.topic_pattern import PATTERN_CHARS_MAX, TopicPattern
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,12 @@ from goqueue.codec.batch_decode import decode_records
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.codec.frame import HEADER_BYTES, Flags, encode_frame_header
 from goqueue.codec.markers import encode_marker
-from goqueue.log.compaction import Compaction, finish_interrupted
-from goqueue.log.lanes import PRIORITY_HEADER
-from goqueue.log.producer_state import ProducerState
-from goqueue.log.segment import Segment
-from goqueue.log.segment_cache import SegmentCache
-from goqueue.log.segment_names import LOG, offsets_of
+from goqueue.log.compaction.compaction_pass import Compaction, finish_interrupted
+from goqueue.log.index.batch_lanes import PRIORITY_HEADER
+from goqueue.log.segment.file_names import LOG, offsets_of
+from goqueue.log.segment.handle_cache import SegmentCache
+from goqueue.log.segment.segment import Segment
+from goqueue.log.state.producer_state import ProducerState
 from goqueue.records import NewRecord
 from goqueue.testing.memory_files import MemoryFiles
 

@@ -1,4 +1,4 @@
-"""Aborted transactions: what a committed reader must not see, found again after a restart (L10)."""
+"""Aborted transactions: what a committed reader must not see, found again after a restart."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from goqueue.codec.frame import Flags, encode_frame_header
 from goqueue.codec.frame_walk import walk_frames
 from goqueue.codec.markers import encode_marker
 from goqueue.errors import DamagedIndex
-from goqueue.log.aborted_index import AbortedIndex, search_file
-from goqueue.log.producer_state import ProducerState
+from goqueue.log.index.aborted_index import AbortedIndex, search_file
+from goqueue.log.state.producer_state import ProducerState
 from goqueue.records import AbortedTransaction, NewRecord
 from goqueue.testing.memory_files import MemoryFiles
 

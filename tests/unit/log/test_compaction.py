@@ -1,18 +1,19 @@
-"""Compaction: the newest record of every key stays, where it was (W27)."""
+"""Compaction: the newest record of every key stays, where it was."""
 
 from __future__ import annotations
 
 import pytest
+from tests.unit.codec.builders import raw_batch
 
 from goqueue.codec.batch import parse_batch_header
 from goqueue.codec.batch_decode import decode_records
-from goqueue.codec.frame import Flags
+from goqueue.codec.frame import HEADER_BYTES, Flags
 from goqueue.codec.frame_headers import encode_headers
-from goqueue.log.aborted_index import AbortedIndex
-from goqueue.log.compaction import load_state
-from goqueue.log.lane_index import LaneIndex, read_runs
-from goqueue.log.producer_state import ProducerState
-from goqueue.log.segment_names import LOG, offsets_of
+from goqueue.log.compaction.compaction_pass import load_state
+from goqueue.log.index.aborted_index import AbortedIndex
+from goqueue.log.index.lane_index import LaneIndex, read_runs
+from goqueue.log.segment.file_names import LOG, offsets_of
+from goqueue.log.state.producer_state import ProducerState
 from goqueue.records import NewRecord
 
 HERE = "topic/0"
@@ -281,3 +282,18 @@ def test_offset_and_time_indexes_of_a_new_segment_lead_to_its_frames(bench):
     handles.unpin()
     assert len(segment.index) > 3
     assert segment.max_timestamp_ms == 5
+
+
+@pytest.mark.parametrize("codec", [0, 1, 2, 3, 4])
+def test_a_batch_that_nobody_can_read_stays_as_it_is_and_the_rest_is_compacted(bench, codec):
+    poison = raw_batch(b"\x01" * 60, count=3, attributes=codec)
+    bench.write(("a", "1"), ("b", "1"))
+    bench.frame(poison)
+    bench.write(("a", "2"))
+
+    report = bench.compact_fully()[-1]
+
+    stored = [bytes(frame[HEADER_BYTES:]) for segment in bench.segments for _, _, frame in segment.frames()]
+    assert [one[16:] for one in stored if parse_batch_header(one).base_offset == 2] == [poison[16:]]
+    assert [decode_records(one)[0].value for one in stored if parse_batch_header(one).base_offset != 2] == [b"1", b"2"]
+    assert report.is_complete

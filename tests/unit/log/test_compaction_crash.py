@@ -1,4 +1,4 @@
-"""Compaction and power cuts: afterwards the old log or the new one, never a mixture (R14.05)."""
+"""Compaction and power cuts: afterwards the old log or the new one, never a mixture."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import pytest
 
 from goqueue.codec.frame import Flags
 from goqueue.errors import CorruptFrame
-from goqueue.log.compaction import finish_interrupted, load_state
-from goqueue.log.segment_names import PRODUCER_SNAPSHOT, offsets_of
+from goqueue.log.compaction.compaction_pass import finish_interrupted, load_state
+from goqueue.log.segment.file_names import PRODUCER_SNAPSHOT, offsets_of
 from goqueue.testing.disk import Survival
 from goqueue.testing.faults import Crash
 from goqueue.testing.memory_files import MemoryFiles

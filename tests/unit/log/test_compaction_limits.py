@@ -8,13 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from goqueue.codec.batch import parse_batch_header, verify_batch
 from goqueue.codec.batch_encode import encode_batch
+from goqueue.codec.compression import Codec
 from goqueue.codec.crc32c import crc32c
 from goqueue.codec.frame import Flags
 from goqueue.errors import CorruptFrame
-from goqueue.log import compaction_filter
-from goqueue.log.compaction import compactable, dirty_ratio, load_state
-from goqueue.log.compaction_keys import OffsetMarks
+from goqueue.log.compaction import record_filter as compaction_filter
+from goqueue.log.compaction.compaction_pass import compactable, dirty_ratio, load_state
+from goqueue.log.compaction.key_map import OffsetMarks
 from goqueue.records import NewRecord
 
 HERE = "topic/0"
@@ -52,12 +54,12 @@ def test_a_second_pass_maps_only_what_is_new(bench):
 
 def test_only_sealed_segments_below_the_bound_and_old_enough_are_compactable(bench):
     for i in range(4):
-        bench.write(NewRecord(b"a", b"v", timestamp_ms=100 * i))
+        bench.write(NewRecord(b"a", b"v", timestamp_ms=100 * i + 1))
         bench.roll()
     segments = bench.segments
 
     def bases(**options):
-        found = compactable(segments, **({"upper": 4, "now_ms": 1000, "min_lag_ms": 0} | options))
+        found = compactable(segments, **({"upper": 4, "now_ms": 1001, "min_lag_ms": 0} | options))
         return [segment.base_offset for segment in found]
 
     assert bases() == [0, 1, 2, 3]
@@ -65,6 +67,24 @@ def test_only_sealed_segments_below_the_bound_and_old_enough_are_compactable(ben
     assert bases(upper=0) == []
     assert bases(min_lag_ms=800) == [0, 1, 2]
     assert bases(min_lag_ms=801) == [0, 1]
+
+
+@pytest.mark.parametrize("codec", Codec)
+@pytest.mark.parametrize("producer", [-1, 7])
+def test_a_batch_that_compaction_empties_says_no_codec_and_keeps_its_sequence(bench, codec, producer):
+    flags = Flags.COMPRESSED if codec else 0
+    bench.write(("a", "1"), ("b", "1"), producer=producer, codec=codec, flags=flags)
+    bench.roll()
+    bench.write(("a", "2"), ("b", "2"))
+    bench.compact()
+    bench.compact()
+    emptied = [(frame, verify_batch(batch)) for frame, batch in bench.batches() if not parse_batch_header(batch).count]
+    if producer >= 0:
+        # It is the last of its producer, and stays to tell its sequence.
+        ((frame, header),) = emptied
+        assert (header.producer_id, header.base_sequence, header.last_sequence) == (producer, 0, 1)
+        assert (header.codec, header.size, frame.flags & Flags.COMPRESSED) == (0, 61, 0)
+    assert bench.newest() == {"a": (2, "2"), "b": (3, "2")}
 
 
 def test_damage_in_what_is_new_stops_the_pass_before_its_segment_and_is_reported_l08(bench):

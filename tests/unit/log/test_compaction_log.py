@@ -1,8 +1,9 @@
-"""Compaction of a whole log: readers, producers and restarts meet it (W27, W35, R14.05)."""
+"""Compaction of a whole log: readers, producers and restarts meet it."""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -13,7 +14,7 @@ from goqueue.codec.batch_encode import encode_batch
 from goqueue.codec.markers import encode_marker
 from goqueue.log.partition_log import PartitionLog
 from goqueue.log.settings import LogSettings
-from goqueue.node.os_files import OsFiles
+from goqueue.node.disk.os_files import OsFiles
 from goqueue.records import NewRecord
 from goqueue.testing.disk import Survival
 from goqueue.testing.faults import Crash
@@ -292,3 +293,35 @@ def test_readers_on_other_threads_never_notice_a_compaction(tmp_path):
         assert all(reader.result() >= 3 for reader in readers)
     assert len(records(log)) < 20
     log.close()
+
+
+def test_records_are_compacted_at_the_age_that_the_topic_says_though_little_is_dirty_and_nothing_is_written():
+    log = opened(MemoryFiles())
+    log.reconfigure(replace(SETTINGS, compaction_dirty_ratio=1.0, max_compaction_lag_ms=5000))
+    append(log, ("a", "old"), ("a", "new"))
+    log.roll()
+    sync(log)
+    log.checkpoint()
+    log.compact(1000)
+    append(log, ("a", "newer"), ("b", "x"))
+    sync(log)
+
+    log.seal_for_compaction(5999)
+    assert not log.needs_compaction(5999)
+    log.seal_for_compaction(6000)
+    sync(log)
+    log.checkpoint()
+    assert log.needs_compaction(6000), "a pass looks at it, though by its bytes it need not"
+    log.compact(6000)
+    assert [(key, value) for _, key, value in records(log)] == [("a", "newer"), ("b", "x")]
+    assert not log.needs_compaction(60_000), "what a pass has seen is not due again"
+
+
+def test_a_segment_of_a_compacted_log_is_sealed_when_its_records_are_due():
+    log = opened(MemoryFiles())
+    log.reconfigure(replace(SETTINGS, max_compaction_lag_ms=5000))
+    append(log, ("a", "1"), now_ms=1000)
+    append(log, ("a", "2"), now_ms=5999)
+    assert len(log.segments) == 1
+    append(log, ("a", "3"), now_ms=6000)
+    assert len(log.segments) == 2

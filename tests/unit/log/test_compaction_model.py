@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from goqueue.codec.batch import parse_batch_header
 from goqueue.codec.frame import Flags
-from goqueue.log.producer_state import ProducerState
+from goqueue.log.state.producer_state import ProducerState
 
 DAY_MS = 24 * 3600 * 1000
 

@@ -1,4 +1,4 @@
-"""Lanes: which offsets are of which priority, without keeping a record of every message (W29)."""
+"""Lanes: which offsets are of which priority, without keeping a record of every message."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from goqueue.codec.frame import Flags, encode_frame_header
 from goqueue.codec.frame_walk import walk_frames
 from goqueue.codec.markers import encode_marker
 from goqueue.errors import DamagedIndex
-from goqueue.log.lane_index import LaneIndex, read_runs
-from goqueue.log.lanes import PRIORITY_HEADER, LaneRun, parse_lane, record_lane, record_runs
+from goqueue.log.index.batch_lanes import PRIORITY_HEADER, LaneRun, parse_lane, record_lane, record_runs
+from goqueue.log.index.lane_index import LaneIndex, read_runs
 from goqueue.records import NewRecord, Record
 from goqueue.testing.memory_files import MemoryFiles
 

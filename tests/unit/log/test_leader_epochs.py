@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goqueue.log.leader_epochs import LeaderEpochs
+from goqueue.log.state.leader_epochs import LeaderEpochs
 
 
 def epochs(*entries):

@@ -14,7 +14,7 @@ from goqueue.errors import (
     OutOfOrderSequence,
     ProducerFenced,
 )
-from goqueue.log.producer_state import LastBatch, ProducerState, StoredBatch
+from goqueue.log.state.producer_state import LastBatch, ProducerState, StoredBatch
 from goqueue.records import AbortedTransaction
 
 SEQUENCE_MAX = 2**31 - 1

@@ -1,4 +1,4 @@
-"""Repairing: indexes come back from the frames, and nothing is cut that nobody asked to cut (W22)."""
+"""Repairing: indexes come back from the frames, and nothing is cut that nobody asked to cut."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from goqueue.codec.batch_decode import decode_records
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.codec.markers import encode_marker
 from goqueue.errors import CorruptFrame
-from goqueue.log.checkpoint import read_checkpoint
+from goqueue.log.inspection.repair import repair_partition
+from goqueue.log.inspection.verify import verify_partition
 from goqueue.log.partition_log import PartitionLog
-from goqueue.log.repair import repair_partition
 from goqueue.log.settings import LogSettings
-from goqueue.log.verify import verify_partition
+from goqueue.log.state.checkpoint import read_checkpoint
 from goqueue.records import NewRecord
 from goqueue.testing.memory_files import MemoryFiles
 

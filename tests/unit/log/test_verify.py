@@ -1,4 +1,4 @@
-"""Verifying: every damaged byte is found and named, and what lies behind it is still read (L08, W22)."""
+"""Verifying: every damaged byte is found and named, and what lies behind it is still read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.unit.codec.builders import framed, some_batch, with_fields
 
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.codec.frame import Flags
-from goqueue.log.verify import Damage, SoundFrame, verify_partition, verify_segment, walk_segment
+from goqueue.log.inspection.verify import Damage, SoundFrame, verify_partition, verify_segment, walk_segment
 from goqueue.records import NewRecord
 from goqueue.testing.memory_files import MemoryFiles
 

@@ -13,17 +13,18 @@ from uuid import UUID
 import pytest
 
 from goqueue.errors import GoQueueError, ShuttingDown, StorageError, TopicExists
-from goqueue.metadata.image import (
+from goqueue.metadata.events import (
+    Assignment,
     DeletionFinished,
+    Delta,
     Event,
-    Image,
-    PartitionAssignment,
     ProducerIdsReserved,
     Topic,
     TopicConfigChanged,
     TopicCreated,
     TopicDeleted,
 )
+from goqueue.metadata.image import Image
 from goqueue.metadata.local import LocalMetadata
 from goqueue.testing.clock import ManualClock
 from goqueue.testing.disk import Survival
@@ -32,7 +33,7 @@ from goqueue.testing.memory_files import MemoryFiles
 from goqueue.testing.sim_loop import Stuck, run
 
 T = TypeVar("T")
-ONE = PartitionAssignment(leader=1, leader_epoch=0, replicas=(1,), isr=(1,))
+ONE = Assignment(leader=1, leader_epoch=0, replicas=(1,), isr=(1,))
 
 
 async def at_once(work: Callable[[], T]) -> T:
@@ -45,7 +46,7 @@ def open_metadata(files: MemoryFiles, seed: int = 1) -> LocalMetadata:
 
 
 def created(name: str, number: int) -> TopicCreated:
-    return TopicCreated(Topic(name, UUID(int=number), (ONE,)))
+    return TopicCreated(Topic(name, UUID(int=number), 1), (ONE,))
 
 
 def names(metadata: LocalMetadata) -> list[str]:
@@ -76,7 +77,7 @@ async def test_a_commit_survives_a_power_cut() -> None:
 
 
 def epochs(metadata: LocalMetadata) -> list[int]:
-    return [one.leader_epoch for topic in metadata.image.topics() for one in topic.partitions]
+    return [one.leader_epoch for topic in metadata.image.topics() for one in metadata.image.assignments(topic.topic_id)]
 
 
 async def test_a_crash_raises_every_leader_epoch_and_a_clean_stop_does_not() -> None:
@@ -117,23 +118,23 @@ async def test_an_event_is_believed_only_once_it_is_durable() -> None:
     assert names(metadata) == ["a"]
 
 
-async def test_listeners_hear_every_event_in_order_with_the_image_already_changed() -> None:
+async def test_listeners_hear_one_delta_per_commit_with_the_image_already_changed() -> None:
     metadata = open_metadata(MemoryFiles())
-    heard: list[tuple[Event, list[str]]] = []
-    metadata.subscribe(lambda event: heard.append((event, names(metadata))))
-    events = [created("a", 1), created("b", 2)]
-    await metadata.commit(events)
-    assert heard == [(events[0], ["a"]), (events[1], ["a", "b"])]
+    heard: list[tuple[Delta, list[str]]] = []
+    metadata.subscribe(lambda delta: heard.append((delta, names(metadata))))
+    events = (created("a", 1), created("b", 2))
+    revision = await metadata.commit(events)
+    assert heard == [(Delta(revision, events), ["a", "b"])]
 
 
 async def test_a_listener_that_fails_takes_nothing_with_it() -> None:
     metadata = open_metadata(MemoryFiles())
-    heard: list[Event] = []
+    heard: list[Delta] = []
     reported: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context["exception"]))
 
-    def fail(event: Event) -> None:
-        raise OSError(str(event))
+    def fail(delta: Delta) -> None:
+        raise OSError(str(delta))
 
     metadata.subscribe(fail)
     metadata.subscribe(heard.append)
@@ -159,7 +160,7 @@ async def test_two_at_once_for_one_name_are_told_apart_before_either_is_durable(
     outcomes = await asyncio.gather(
         metadata.commit([created("a", 1)]), metadata.commit([created("a", 2)]), return_exceptions=True
     )
-    assert [type(outcome) for outcome in outcomes] == [type(None), TopicExists]
+    assert [type(outcome) for outcome in outcomes] == [int, TopicExists]
 
 
 async def test_commits_that_arrive_together_share_a_sync() -> None:
@@ -179,7 +180,7 @@ async def test_a_caller_that_goes_away_does_not_undo_its_commit() -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await metadata.settled()
+    await metadata.catch_up()
     assert names(metadata) == ["a"]
     assert names(open_metadata(files.crash(Survival.NOTHING))) == ["a"]
 
@@ -235,6 +236,7 @@ async def test_the_log_does_not_grow_for_ever() -> None:
     assert topic.config["note"] == value + "999"
 
 
+CLOSED = -1
 HISTORY: list[list[Event]] = [
     [created("a", 1)],
     [created("b", 2), ProducerIdsReserved(1000)],
@@ -252,30 +254,65 @@ def summary(image: Image) -> tuple[object, ...]:
 def test_a_crash_at_any_step_leaves_a_prefix_with_every_commit_that_was_answered() -> None:
     possible = [summary(Image())]
     image = Image()
-    for events in HISTORY:
+    for revision, events in enumerate(HISTORY, 1):
         for event in events:
-            image.apply(event)
+            image.apply(event, revision)
         possible.append(summary(image))
     crashes = 0
     for step in range(1, 1000):
         files = MemoryFiles(seed=step)
         files.faults.crash_at_step = step
-        answered: list[str] = []
+        answered: list[int] = []
         # Without power nothing goes on: whoever still waits is stuck, and that is no failure here.
         with suppress(Crash, Stuck, asyncio.CancelledError):
             run(live(files, answered))
-        if "closed" in answered:
+        if CLOSED in answered:
             break
         crashes += 1
         survivor = open_metadata(files.crash(Survival.SOME))
         assert summary(survivor.image) in possible[len(answered) : len(answered) + 2], f"step {step}: {answered}"
+        # Revisions never go back, or a guard of before could hold again.
+        assert survivor.image.revision >= max(answered, default=0)
     assert crashes > 15
 
 
-async def live(files: MemoryFiles, answered: list[str]) -> None:
+async def live(files: MemoryFiles, answered: list[int]) -> None:
     metadata = open_metadata(files)
     for events in HISTORY:
-        await metadata.commit(events)
-        answered.append("committed")
+        revision = await metadata.commit(events)
+        answered.append(revision)
     await metadata.close()
-    answered.append("closed")
+    answered.append(CLOSED)
+
+
+async def test_a_check_that_refuses_what_is_stored_leaves_everything_as_it_was() -> None:
+    files = MemoryFiles()
+    metadata = open_metadata(files)
+    await metadata.commit([created("orders", 1)])
+    crashed = files.crash(Survival.NOTHING)
+    before = crashed.read("metadata/00000000000000000000.log")
+
+    def refuse(image: Image) -> None:
+        assert image.leaders() == {1}
+        raise StorageError("not ours")
+
+    with pytest.raises(StorageError, match="not ours"):
+        LocalMetadata.open(crashed, clock=ManualClock(), rng=Random(1), offload=at_once, check=refuse)
+    assert crashed.read("metadata/00000000000000000000.log") == before
+    # The crash is still known: the next start that is let in raises the epochs.
+    assert epochs(open_metadata(crashed)) == [1]
+
+
+async def test_leadership_is_taken_over_for_good_and_in_a_new_epoch() -> None:
+    files = MemoryFiles()
+    metadata = open_metadata(files)
+    await metadata.commit([created("orders", 1), created("invoices", 2)])
+    assert metadata.take_leadership(2) == ["invoices", "orders"]
+    assert metadata.take_leadership(2) == []
+    await metadata.close()
+    again = open_metadata(files)
+    assert again.image.leaders() == {2}
+    found = [again.image.assignments(one.topic_id) for one in again.image.topics()]
+    assert [[(one.leader, one.leader_epoch, one.replicas, one.isr) for one in each] for each in found] == [
+        [(2, 1, (2,), (2,))]
+    ] * 2

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goqueue.config import LogConfig
+from goqueue.config import DeliveryConfig, LogConfig
 from goqueue.errors import InvalidConfig
+from goqueue.log.settings import LogSettings
 from goqueue.metadata.setting_rules import LONG_MAX, ConfigType
 from goqueue.metadata.topic_config import (
     ConfigSource,
@@ -15,6 +16,7 @@ from goqueue.metadata.topic_config import (
     describe,
     log_settings,
     parse_topic_config,
+    warnings_of,
 )
 from goqueue.metadata.topic_settings import TOPIC_SETTINGS
 from goqueue.records import TimestampType
@@ -29,6 +31,47 @@ def test_what_is_not_set_comes_from_the_node() -> None:
     assert config.timestamp_type is TimestampType.CREATE_TIME
     assert config.partitioner == "murmur3"
     assert not config.syncs_every_batch
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("compression.type", "zstd"),
+        ("compression.gzip.level", "9"),
+        ("file.delete.delay.ms", "1000"),
+        ("segment.index.bytes", "1024"),
+        ("local.retention.bytes", "-1"),
+        ("remote.storage.enable", "true"),
+        ("follower.replication.throttled.replicas", "0:1,1:1"),
+    ],
+)
+def test_a_setting_without_effect_is_taken_with_a_warning(name: str, value: str) -> None:
+    parse_topic_config({name: value})
+    (warning,) = warnings_of({name: value})
+    assert f"{name!r} is {value!r} and has no effect: " in warning
+    assert warnings_of({name: TOPIC_SETTINGS[name].default, "retention.ms": "5"}) == []
+
+
+def test_without_a_cleanup_policy_records_are_kept() -> None:
+    config = parse_topic_config({"cleanup.policy": ""})
+    assert (config.is_compacted, config.is_deleted_by_age) == (False, False)
+
+
+def test_the_compaction_lag_is_a_compacted_topics_own() -> None:
+    given = {"max.compaction.lag.ms": "5000", "segment.jitter.ms": "20"}
+    plain = log_settings(parse_topic_config(given), LogConfig())
+    compacted = log_settings(parse_topic_config({**given, "cleanup.policy": "compact"}), LogConfig())
+    assert plain.segment_ms_max(0) > 5000
+    assert 4980 <= compacted.segment_ms_max(0) <= 5000
+
+
+def test_segments_are_sealed_at_different_times_with_jitter() -> None:
+    settings = LogSettings(segment_ms=1000, segment_jitter_ms=500)
+    ages = {settings.segment_ms_max(base) for base in range(100)}
+    assert len(ages) > 50
+    assert 500 <= min(ages) < 600
+    assert 900 < max(ages) <= 1000
+    assert LogSettings(segment_ms=1000).segment_ms_max(7) == 1000
 
 
 def test_every_setting_can_be_set() -> None:
@@ -89,10 +132,20 @@ def test_every_setting_can_be_set() -> None:
         ("segment.bytes", "1023"),
         ("segment.bytes", str(2**31)),
         ("segment.ms", "0"),
-        ("cleanup.policy", ""),
         ("cleanup.policy", "delete,shred"),
+        ("cleanup.policy", "delete,"),
         ("cleanup.policy", "Delete"),
-        ("compression.type", "gzip"),
+        ("compression.type", "brotli"),
+        ("compression.gzip.level", "0"),
+        ("compression.lz4.level", "18"),
+        ("compression.zstd.level", "23"),
+        ("file.delete.delay.ms", "-1"),
+        ("leader.replication.throttled.replicas", "all"),
+        ("local.retention.ms", "-3"),
+        ("max.compaction.lag.ms", "0"),
+        ("remote.storage.enable", "maybe"),
+        ("segment.index.bytes", "3"),
+        ("segment.jitter.ms", "-1"),
         ("max.message.bytes", "0"),
         ("min.insync.replicas", "0"),
         ("message.timestamp.type", "createtime"),
@@ -166,7 +219,7 @@ def test_rows_say_where_each_value_comes_from() -> None:
     assert own.type is ConfigType.LONG
     assert node.type is ConfigType.INT
     assert rows["cleanup.policy"].type is ConfigType.LIST
-    assert all(row.doc and row.allowed and row.value for row in rows.values())
+    assert all(row.doc and row.allowed for row in rows.values())
 
 
 def test_every_default_passes_its_own_rule() -> None:
@@ -183,3 +236,23 @@ def test_whatever_is_sent_is_either_taken_or_refused_by_name(given_settings: dic
     except InvalidConfig as error:
         refusal = error
     assert refusal is None or refusal.field is not None
+
+
+def test_a_delivery_setting_shows_the_number_in_force() -> None:
+    node = DeliveryConfig(retries_max=7, backoff_multiplier=1.5)
+    own = {"delivery.backoff.ms": "5", "delivery.visibility.timeout.ms": "node"}
+    rows = {row.name: row for row in describe(own, LogConfig(), node)}
+    shown = {name: (row.value, row.source) for name, row in rows.items() if row.name.startswith("delivery.")}
+    assert shown == {
+        "delivery.backoff.max.ms": ("60000", ConfigSource.DEFAULT),
+        "delivery.backoff.ms": ("5", ConfigSource.TOPIC),
+        "delivery.backoff.multiplier": ("1.5", ConfigSource.BROKER_FILE),
+        "delivery.dead.letters": ("true", ConfigSource.DEFAULT),
+        "delivery.max.retries": ("7", ConfigSource.BROKER_FILE),
+        # Set to "node", it is the node's value like one that was never set.
+        "delivery.visibility.timeout.ms": ("30000", ConfigSource.DEFAULT),
+    }
+    assert [one.name for one in rows["delivery.max.retries"].synonyms] == [
+        "delivery.retries_max",
+        "delivery.max.retries",
+    ]

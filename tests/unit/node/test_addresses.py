@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goqueue.node.addresses import Address, parse_address
+from goqueue.node.config.addresses import Address, parse_address
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from goqueue.node.addresses import Address, parse_address
     ],
 )
 def test_an_address_is_read_as_written(text: str, host: str, port: int) -> None:
-    """L33: `0.0.0.0:8080` once became `:0.0.0.0:8080`."""
+    """`0.0.0.0:8080` once became `:0.0.0.0:8080`."""
     assert parse_address(text) == Address(host, port)
 
 

@@ -11,12 +11,14 @@ from types import SimpleNamespace
 import pytest
 
 from goqueue.errors import ConfigError
-from goqueue.node.addresses import Address
 from goqueue.node.banner import show_banner
+from goqueue.node.config.addresses import Address
 from goqueue.node.node import Running
 from goqueue.node.ready_file import check_ready_file, ready_file
 
-SERVICES = SimpleNamespace(identity=SimpleNamespace(version="1.2.3", node_id=4))
+SERVICES = SimpleNamespace(
+    identity=SimpleNamespace(version="1.2.3", node_id=4, commit="0123456789", built="2026-01-02T03:04:05Z")
+)
 RUNNING = Running(SERVICES, "/var/lib/goqueue", Address("127.0.0.1", 9092), Address("::1", 8080))  # type: ignore[arg-type]
 
 
@@ -29,13 +31,14 @@ def test_the_banner_says_who_where_and_what_next() -> None:
     out = io.StringIO()
     show_banner(RUNNING, out)
     lines = out.getvalue().splitlines()
-    assert lines[:4] == [
+    assert lines[:5] == [
         "GoQueue 1.2.3 is ready (node 4)",
+        "Build  commit 01234567, built 2026-01-02T03:04:05Z",
         "Kafka  127.0.0.1:9092",
         "HTTP   http://[::1]:8080",
         "Data   /var/lib/goqueue",
     ]
-    assert "kcat -P -b 127.0.0.1:9092" in lines[4]
+    assert "kcat -P -b 127.0.0.1:9092" in lines[5]
 
 
 def test_only_a_terminal_gets_colour(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,7 +27,7 @@ def open_files() -> int:
 
 
 async def test_a_stopped_node_has_given_everything_back(tmp_path: Path) -> None:
-    """L16, L27: handles, threads and tasks that outlived what they were for."""
+    """Handles, threads and tasks that outlived what they were for."""
     before = open_files(), threading.active_count(), len(asyncio.all_tasks())
     node = assemble(config(tmp_path))
     running = await node.start()

@@ -10,8 +10,8 @@ import pytest
 
 from goqueue.config import BrokerConfig, Config, ListenersConfig
 from goqueue.errors import ConfigError, DataDirectoryInUse
-from goqueue.node.addresses import Address
 from goqueue.node.claims import LOCK_FILE, claim_directory, claim_listeners
+from goqueue.node.config.addresses import Address
 from goqueue.node.listening import CannotListen, bind, bound_address
 
 
@@ -48,7 +48,7 @@ def test_localhost_is_one_address_and_one_port() -> None:
 
 
 def test_every_address_in_the_way_is_named(tmp_path: Path) -> None:
-    """W66: a listener that failed was only logged."""
+    """A listener that failed was only logged."""
     with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
         taken = [f"127.0.0.1:{each.getsockname()[1]}" for each in (one, two)]
         with pytest.raises(ConfigError) as caught, ExitStack() as stack:
@@ -97,3 +97,25 @@ def test_the_directory_is_made_and_held(tmp_path: Path) -> None:
 def test_a_directory_that_cannot_be_made_is_a_clear_refusal() -> None:
     with pytest.raises(ConfigError, match="data directory /proc/goqueue"), ExitStack() as stack:
         claim_directory("/proc/goqueue", stack)
+
+
+def test_a_directory_that_holds_other_files_is_refused_and_left_alone(tmp_path: Path) -> None:
+    for name in ("c", "b", "a", "d"):
+        (tmp_path / name).mkdir()
+    with pytest.raises(ConfigError) as caught, ExitStack() as stack:
+        claim_directory(str(tmp_path), stack)
+    assert caught.value.problems == [
+        (
+            f"data directory {tmp_path}: not empty, and not the data directory of a broker (it holds a, b, c, "
+            "...): set broker.data_dir (--data-dir) to an empty or a new directory"
+        )
+    ]
+    assert not (tmp_path / LOCK_FILE).exists()
+
+
+@pytest.mark.parametrize("names", [(), ("lost+found",), ("metadata", "notes.txt"), (LOCK_FILE,)])
+def test_an_empty_directory_and_one_of_a_broker_are_taken(tmp_path: Path, names: tuple[str, ...]) -> None:
+    for name in names:
+        (tmp_path / name).touch() if name == LOCK_FILE else (tmp_path / name).mkdir()
+    with ExitStack() as stack:
+        assert claim_directory(str(tmp_path), stack).exists(LOCK_FILE)

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from goqueue.errors import DataDirectoryInUse
-from goqueue.node.os_files import OsFiles
+from goqueue.node.disk.os_files import OsFiles
 from goqueue.ports import Files
 from goqueue.testing.memory_files import MemoryFiles
 
@@ -223,7 +223,7 @@ def test_free_space_is_a_number_of_bytes(files: Files) -> None:
     ],
 )
 def test_no_operation_leaves_the_root(files: Files, path: str, act: Callable[[Files, str], object]) -> None:
-    """W32: a name that became a path must not reach another directory."""
+    """A name that became a path must not reach another directory."""
     with pytest.raises(ValueError, match="leaves the root"):
         act(files, path)
 

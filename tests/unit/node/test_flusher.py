@@ -13,8 +13,8 @@ import pytest
 
 from goqueue.config import DurabilityConfig
 from goqueue.errors import LogPoisoned, StorageError
-from goqueue.node.flusher import Flusher
-from goqueue.node.offload import ThreadOffload
+from goqueue.node.disk.flusher import Flusher
+from goqueue.node.disk.offload import ThreadOffload
 from goqueue.testing.memory_files import MemoryFiles
 
 T = TypeVar("T")
@@ -22,6 +22,7 @@ T = TypeVar("T")
 
 class FakeSync:
     file_count = 1
+    needs_whole_disk = False
 
     def __init__(self, log: FakeLog) -> None:
         self.end = log.end
@@ -33,6 +34,9 @@ class FakeSync:
             time.sleep(self._log.seconds)
         if self._log.failure is not None:
             raise self._log.failure
+
+    def check_whole_disk(self) -> None:
+        """Nothing was closed before its sync."""
 
 
 class FakeLog:
@@ -47,6 +51,10 @@ class FakeLog:
         self.failure: Exception | None = None
         self.checkpoint_works = True
         self.poisoned = False
+
+    @property
+    def is_dirty(self) -> bool:
+        return self.end > self.synced_end
 
     def append(self) -> int:
         self.end += 1

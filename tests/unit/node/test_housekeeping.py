@@ -52,7 +52,7 @@ async def stored(services: Services) -> list[tuple[bytes | None, bytes | None]]:
 
 @simulated
 async def test_segments_past_their_retention_go(clock: ManualClock) -> None:
-    """W24: retention logged success and never deleted anything."""
+    """Retention logged success and never deleted anything."""
     async with running(MemoryFiles(), clock) as services:
         await services.topics.create(NewTopic("orders", 1, config={"retention.ms": "10000", "segment.ms": "1000"}))
         for number in range(5):

@@ -8,7 +8,7 @@ import pytest
 
 from goqueue.config import Config, documented_settings
 from goqueue.errors import ConfigError
-from goqueue.node.load_config import CLIENT_VARIABLES, load
+from goqueue.node.config.load_config import CLIENT_VARIABLES, load
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +55,7 @@ def test_an_empty_yaml_file_changes_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("section_name_variable", [(row[0], row[1], row[3]) for row in documented_settings()])
 def test_every_documented_variable_sets_its_setting(section_name_variable: tuple[str, str, str]) -> None:
-    """L32: documented settings that nothing read."""
+    """Documented settings that nothing read."""
     section, name, variable = section_name_variable
     default = getattr(getattr(Config(), section), name)
     other: object = {bool: not default, str: default, int: default, float: default}[type(default)]
@@ -197,3 +197,25 @@ def test_beyond_loopback_is_allowed_when_the_risk_is_accepted() -> None:
 
 def test_two_free_ports_are_no_conflict() -> None:
     load(None, {"GOQUEUE_LISTENERS_KAFKA": "127.0.0.1:0", "GOQUEUE_LISTENERS_HTTP": "127.0.0.1:0"}, {})
+
+
+def test_variables_that_kubernetes_injects_for_a_service_are_ignored() -> None:
+    injected = {
+        "GOQUEUE_SERVICE_HOST": "10.96.0.12",
+        "GOQUEUE_SERVICE_PORT": "9092",
+        "GOQUEUE_SERVICE_PORT_KAFKA": "9092",
+        "GOQUEUE_PORT": "tcp://10.96.0.12:9092",
+        "GOQUEUE_PORT_9092_TCP": "tcp://10.96.0.12:9092",
+        "GOQUEUE_PORT_9092_TCP_PROTO": "tcp",
+        "GOQUEUE_PORT_9092_TCP_PORT": "9092",
+        "GOQUEUE_PORT_9092_TCP_ADDR": "10.96.0.12",
+        "GOQUEUE_HEADLESS_SERVICE_HOST": "None",
+        "GOQUEUE_HEADLESS_PORT": "tcp://10.96.0.13:8080",
+    }
+    assert load(None, injected | {"GOQUEUE_BROKER_NODEID": "3"}, {}).broker.node_id == 3
+
+
+def test_a_port_variable_of_a_person_is_still_an_unknown_setting() -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(None, {"GOQUEUE_PORT": "9092"}, {})
+    assert caught.value.problems == ["GOQUEUE_PORT: unknown setting"]

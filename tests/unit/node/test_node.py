@@ -1,4 +1,4 @@
-"""Start and stop: in order, once, and undone when one part fails (L19, L25, W33)."""
+"""Start and stop: in order, once, and undone when one part fails."""
 
 from __future__ import annotations
 

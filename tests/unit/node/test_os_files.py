@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from goqueue.errors import DataDirectoryInUse
-from goqueue.node import os_file
-from goqueue.node.os_files import OsFiles
+from goqueue.node.disk import os_file
+from goqueue.node.disk.os_files import OsFiles
 from goqueue.ports import ColdRead
 
 
@@ -27,7 +27,7 @@ def files(tmp_path: Path) -> Iterator[OsFiles]:
 
 _HOLD_LOCK = """
 import sys
-from goqueue.node.os_files import OsFiles
+from goqueue.node.disk.os_files import OsFiles
 with OsFiles(sys.argv[1]).lock(".lock"):
     print("held", flush=True)
     sys.stdin.read()
@@ -39,7 +39,7 @@ def mode(path: Path) -> int:
 
 
 def test_files_and_directories_are_closed_to_others(files: OsFiles, tmp_path: Path) -> None:
-    """L37: directories were 0755 and files 0644."""
+    """Directories were 0755 and files 0644."""
     files.make_dirs("logs/orders")
     files.open("logs/orders/a.log", create=True).close()
     files.replace("logs/orders/b.ckpt", b"x")
@@ -203,7 +203,7 @@ def test_a_failed_replace_keeps_the_old_file_and_removes_its_draft(
 
 
 def test_the_lock_of_a_killed_process_is_free_at_once(files: OsFiles) -> None:
-    """W33: a stale PID file kept the broker from starting for ever."""
+    """A stale PID file kept the broker from starting for ever."""
     holder = subprocess.Popen(
         [sys.executable, "-c", _HOLD_LOCK, files.root], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
@@ -275,9 +275,48 @@ def test_giving_room_back_leaves_what_another_handle_has_written(files: OsFiles,
     file.append([bytes(100_000)])
     files.open("a.log").append([b"more"])
 
+    file.finish()
     file.close()
 
     assert (tmp_path / "data/a.log").read_bytes() == bytes(100_000) + b"more"
+
+
+def test_closing_never_cuts_what_is_appended_through_another_handle_meanwhile(
+    files: OsFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, other = files.open("a.log", create=True), files.open("a.log")
+    file.append([bytes(100_000)])
+    other.look_again()
+    seen = os.fstat
+
+    def append_right_after(descriptor: int) -> os.stat_result:
+        found = seen(descriptor)
+        monkeypatch.undo()
+        other.append([b"more"])
+        return found
+
+    monkeypatch.setattr("os.fstat", append_right_after)
+    file.close()
+    monkeypatch.undo()
+    other.append([b"and more"])
+
+    assert (tmp_path / "data/a.log").read_bytes().strip(b"\0").endswith(b"and more")
+    assert (tmp_path / "data/a.log").stat().st_size == other.size()
+
+
+def test_room_that_another_handle_kept_is_given_back(files: OsFiles, tmp_path: Path) -> None:
+    file = files.open("a.log", create=True)
+    file.append([bytes(100_000)])
+    file.close()
+    if allocated(tmp_path / "data/a.log") < 1_000_000:
+        pytest.skip("this file system reserves nothing")
+
+    again = files.open("a.log")
+    again.look_again()
+    again.finish()
+    again.close()
+
+    assert allocated(tmp_path / "data/a.log") < 200_000
 
 
 def test_a_file_can_be_cut_and_appended_to_where_room_was_kept(files: OsFiles, tmp_path: Path) -> None:

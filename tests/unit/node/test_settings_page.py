@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from goqueue.config import documented_settings
-from goqueue.node.settings_page import settings_page
+from goqueue.node.config.settings_page import settings_page
 
 PAGE = Path(__file__).parents[3] / "docs/reference/settings.md"
 # These define and check settings; using one is another matter.
@@ -24,7 +24,7 @@ def test_every_setting_is_on_the_page_with_its_variable() -> None:
 
 
 def test_every_setting_is_read_by_some_code() -> None:
-    """L32: settings that were documented, mounted and set, and read by nothing."""
+    """Settings that were documented, mounted and set, and read by nothing."""
     sources = [path for path in (PAGE.parents[2] / "src/goqueue").rglob("*.py") if path.name not in NOT_READERS]
     code = "\n".join(path.read_text() for path in sources)
     unread = [f"{section}.{name}" for section, name, *_ in documented_settings() if not re.search(rf"\.{name}\b", code)]

@@ -14,11 +14,11 @@ from goqueue.codec.batch import parse_batch_header, split_batches  # noqa: E402
 from goqueue.codec.batch_decode import decode_records  # noqa: E402
 from goqueue.codec.batch_encode import encode_batch, encode_sparse_batch, stamped  # noqa: E402
 from goqueue.errors import CorruptBatch  # noqa: E402
-from goqueue.pipeline import layout as layouts  # noqa: E402
-from goqueue.pipeline import record_starts as starts_of  # noqa: E402
-from goqueue.pipeline.batches import Batches  # noqa: E402
-from goqueue.pipeline.columns import RECORD_COLUMNS, Bounds, _from_records, record_batches  # noqa: E402
-from goqueue.pipeline.varints import ROOM_BYTES, TooLong, Varints  # noqa: E402
+from goqueue.pipeline.decoding import layout as layouts  # noqa: E402
+from goqueue.pipeline.decoding import record_starts as starts_of  # noqa: E402
+from goqueue.pipeline.decoding.batches import Batches  # noqa: E402
+from goqueue.pipeline.decoding.columns import RECORD_COLUMNS, Bounds, _from_records, record_batches  # noqa: E402
+from goqueue.pipeline.decoding.varints import ROOM_BYTES, TooLong, Varints  # noqa: E402
 from goqueue.records import NewRecord, TopicPartition  # noqa: E402
 
 PLACE = TopicPartition("orders", 3)

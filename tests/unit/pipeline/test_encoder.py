@@ -12,7 +12,7 @@ from hypothesis import strategies as st  # noqa: E402
 
 from goqueue.codec.batch_decode import decode_records  # noqa: E402
 from goqueue.codec.batch_encode import encode_batch, encode_section_parts  # noqa: E402
-from goqueue.pipeline.encoder import encode_sections, header_block  # noqa: E402
+from goqueue.pipeline.sink.encoder import encode_sections, header_block  # noqa: E402
 from goqueue.records import NewRecord  # noqa: E402
 
 data = st.none() | st.binary(max_size=5) | st.sampled_from([bytes(63), bytes(64), bytes(8191), bytes(9000)])

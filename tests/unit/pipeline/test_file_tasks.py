@@ -8,11 +8,11 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs goqueue[spark]")
 
-from goqueue.pipeline.columns import Bounds
+from goqueue.pipeline.decoding.columns import Bounds
 from goqueue.pipeline.errors import DataLost
-from goqueue.pipeline.options import SourceOptions, parse_source_options
-from goqueue.pipeline.plan import Range, Task, tasks_for
-from goqueue.pipeline.segments import DataDirectory
+from goqueue.pipeline.source.options import SourceOptions, parse_source_options
+from goqueue.pipeline.source.plan import Range, Task, tasks_for
+from goqueue.pipeline.source.segments import DataDirectory
 from goqueue.records import TopicPartition
 
 PLACE = TopicPartition("orders", 0)

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from goqueue.pipeline.java import JavaMissing, find_java
+from goqueue.pipeline.spark.java import JavaMissing, find_java
 
 
 def java(folder: Path, version: str) -> Path:

@@ -11,8 +11,8 @@ from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
 from goqueue.partitioner import partition_for_key  # noqa: E402
-from goqueue.pipeline.key_hashes import partitions_of  # noqa: E402
-from goqueue.pipeline.targets import Target  # noqa: E402
+from goqueue.pipeline.sink.key_hashes import partitions_of  # noqa: E402
+from goqueue.pipeline.sink.targets import Target  # noqa: E402
 
 keys = st.binary(max_size=9) | st.sampled_from([bytes(16), b"\xff" * 31, b"key-0000001"]) | st.none()
 

@@ -8,10 +8,10 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs goqueue[spark]")
 
-from goqueue.pipeline import plan
-from goqueue.pipeline.columns import Bounds
-from goqueue.pipeline.options import parse_source_options
-from goqueue.pipeline.plan import Range, tasks_for
+from goqueue.pipeline.decoding.columns import Bounds
+from goqueue.pipeline.source import plan
+from goqueue.pipeline.source.options import parse_source_options
+from goqueue.pipeline.source.plan import Range, tasks_for
 from goqueue.records import TopicPartition
 
 

@@ -13,7 +13,7 @@ pytest.importorskip("pyarrow", reason="needs goqueue[spark]")
 # In a process of its own: what is frozen stays so.
 _STORY = """
 import gc
-from goqueue.pipeline.worker_heap import settle
+from goqueue.pipeline.spark.worker_heap import settle
 
 class Link: pass
 
@@ -40,7 +40,7 @@ def test_arrow_keeps_its_memory_by_its_own_setting_or_by_the_c_library(kept_ms: 
         environment["MIMALLOC_PURGE_DELAY"] = kept_ms
     story = f"""
 import pyarrow as pa
-from goqueue.pipeline.worker_heap import settle
+from goqueue.pipeline.spark.worker_heap import settle
 
 settle()
 assert pa.default_memory_pool().backend_name == {pool!r}, pa.default_memory_pool().backend_name

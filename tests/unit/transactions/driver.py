@@ -21,7 +21,7 @@ from goqueue.transactions.commands import (
     WatchPrepared,
 )
 from goqueue.transactions.machine import TransactionMachine
-from goqueue.transactions.open_transactions import OpenTransactions
+from goqueue.transactions.open_transactions import OpenTransactions, ShardProducers
 from goqueue.transactions.records import TransactionState
 
 START_MS = 1_700_000_000_000
@@ -126,7 +126,9 @@ class Bench:
 
     def _new_machine(self) -> None:
         self.open = OpenTransactions()
-        self.machine = TransactionMachine(self.config, self.open)
+        producers = ShardProducers()
+        self.open.show(0, producers)
+        self.machine = TransactionMachine(self.config, producers)
 
     def _carry_out(self, decision: Decision) -> None:
         if decision.records:

@@ -193,7 +193,7 @@ def test_a_late_completion_does_not_complete_the_next_transaction() -> None:
 
 
 def test_initialising_again_aborts_what_the_old_producer_left_open() -> None:
-    """W37: the abort is carried out, not only noted."""
+    """The abort is carried out, not only noted."""
     bench = Bench()
     watcher = bench.watch()
     old = bench.init()
@@ -288,7 +288,7 @@ def test_an_id_that_nobody_uses_is_forgotten_but_not_while_it_is_used() -> None:
 def test_after_a_restart_the_watcher_is_told_of_every_decision_that_is_not_completed(
     commit: bool, from_snapshot: bool
 ) -> None:
-    """W39: what was decided before the crash is what happens after it."""
+    """What was decided before the crash is what happens after it."""
     bench = Bench()
     producer = bench.init()
     bench.add(producer, A0)
@@ -302,7 +302,7 @@ def test_after_a_restart_the_watcher_is_told_of_every_decision_that_is_not_compl
 
 
 def test_after_a_restart_an_open_transaction_goes_on_and_still_times_out() -> None:
-    """W38: open transactions survive, in a snapshot too."""
+    """Open transactions survive, in a snapshot too."""
     for from_snapshot in (True, False):
         bench = Bench()
         producer = bench.init(timeout_ms=5000)
@@ -333,7 +333,6 @@ def test_only_partitions_of_the_open_transaction_take_its_batches() -> None:
 
 
 def test_a_zombies_batch_is_fenced_even_where_it_never_wrote() -> None:
-    """W36."""
     bench = Bench()
     old = bench.init()
     new = bench.init()

@@ -99,7 +99,7 @@ def open_producers(services: Services, place: TopicPartition) -> int:
 async def test_a_marker_that_cannot_be_written_is_tried_again_until_it_is(
     services: Services, monkeypatch: pytest.MonkeyPatch, failures: int, commit: bool
 ) -> None:
-    """L55: whichever of the markers fails, the transaction is ended everywhere in the end."""
+    """Whichever of the markers fails, the transaction is ended everywhere in the end."""
     producer = await opened(services, A0, A1, B0)
     append, left = LocalWriter.append, [failures]
 
@@ -138,10 +138,42 @@ async def test_a_shard_that_is_dropped_between_decision_and_markers_ends_the_tra
     write(services, producer, A0, 1)
 
 
+async def test_while_a_dropped_shard_is_read_again_nothing_is_admitted_that_was_so_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The replay went through all former states in the sight of those who write: a zombie's batch was let in."""
+
+    async def yielding(work: Callable[[], Any]) -> Any:
+        await asyncio.sleep(0)
+        return work()
+
+    # One batch at a time: others get their turn between any two records.
+    monkeypatch.setattr("goqueue.coordinator.journal._READ_BYTES", 1)
+    node = assemble(Config(), files=MemoryFiles(), clock=ManualClock(), rng=seeded_rng(1), offload=yielding)
+    services = (await node.start()).services
+    await services.topics.create(NewTopic("a", partitions=2))
+    zombie = await opened(services, A0)
+    fresh = await services.transactions.init_producer("tx")
+    await services.transactions.add_partitions("tx", fresh, [A0])
+    assert (zombie.producer_id, zombie.epoch) < (fresh.producer_id, fresh.epoch)
+    coordinator = services.transactions._coordinator
+    coordinator.drop(coordinator.partition_for("tx"), CoordinatorUnavailable("dropped by the test"))
+    loading = asyncio.ensure_future(services.transactions.describe("tx"))
+    steps, sequence = 0, 0
+    while not loading.done():
+        with pytest.raises((ProducerFenced, InvalidTransactionState)):
+            write(services, zombie, A0, 1)
+        write(services, fresh, A0, sequence)
+        steps, sequence = steps + 1, sequence + 1
+        await asyncio.sleep(0)
+    assert steps > 5
+    assert (await loading).producer_epoch == fresh.epoch
+    await node.stop()
+
+
 async def test_a_transaction_that_was_decided_before_the_stop_is_ended_after_the_start(
     files: MemoryFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """W39."""
     node = new_node(files)
     services = (await node.start()).services
     await services.topics.create(NewTopic("a", partitions=2))
@@ -165,7 +197,6 @@ async def test_a_transaction_that_was_decided_before_the_stop_is_ended_after_the
 
 
 async def test_batches_outside_the_transaction_and_of_zombies_are_refused(services: Services) -> None:
-    """W36."""
     producer = await opened(services, A0)
     for refused, place in ((True, A1), (False, A0), (False, A1)):
         with pytest.raises(InvalidTransactionState):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from queue import Full, Queue
 from typing import Any, NamedTuple
@@ -23,6 +24,8 @@ from goqueue.records import Isolation, TopicPartition
 FETCH = 1
 _WAIT_MS = 500
 _ANSWERS_AHEAD = 2
+# How long a log may end below the bound before the rest counts as lost, unless the caller says otherwise.
+_STALL_S = 120.0
 
 
 class Fetched(NamedTuple):
@@ -40,7 +43,7 @@ class Fetched(NamedTuple):
 
 
 class Gone(NamedTuple):
-    """Offsets that the log no longer has: retention took them before we came."""
+    """Offsets that the log no longer has: retention took them, or the log ends before them."""
 
     first_offset: int
     end_offset: int
@@ -55,14 +58,16 @@ def fetch_range(
     isolation: Isolation = Isolation.READ_UNCOMMITTED,
     answer_bytes: int = 16 * 1024 * 1024,
     on_gone: Callable[[Gone], None] | None = None,
+    stall_s: float = _STALL_S,
 ) -> Iterator[Fetched]:
     """Everything in [start, end); batches at both edges may reach beyond it.
 
-    Offsets that are gone raise OffsetOutOfRange, unless `on_gone` takes note of them.
+    Offsets that are gone raise OffsetOutOfRange, unless `on_gone` takes note of them. A log that ends below `end`
+    (it was shortened since the bound was planned) is waited for at most `stall_s`; the rest counts as gone then.
     """
     if start >= end:
         return
-    reader = _Reader(client, place, start, end, isolation, answer_bytes, on_gone)
+    reader = _Reader(client, place, start, end, isolation, answer_bytes, on_gone, stall_s)
     thread = threading.Thread(target=reader.run, name=f"fetch-{place}", daemon=True)
     thread.start()
     try:
@@ -90,6 +95,7 @@ class _Reader:
         isolation: Isolation,
         answer_bytes: int,
         on_gone: Callable[[Gone], None] | None,
+        stall_s: float,
     ) -> None:
         self.answers: Queue[Fetched | BaseException | None] = Queue(_ANSWERS_AHEAD)
         self._client = client
@@ -99,6 +105,8 @@ class _Reader:
         self._isolation = isolation
         self._answer_bytes = answer_bytes
         self._on_gone = on_gone
+        self._stall_s = stall_s
+        self._stalled_since: float | None = None
         self._stopped = threading.Event()
         self._connection: WireConnection | None = None
         # One is being filled, one is with the caller, and the others wait.
@@ -175,21 +183,35 @@ class _Reader:
             raise DamagedFetch(self._place.topic, self._place.partition, offset, str(error)) from error
         upper = self._next if behind is None else behind
         if upper > self._next:
-            self._next = upper
+            self._next, self._stalled_since = upper, None
         elif visible >= self._end:
             # Everything up to the bound may be seen, and there is nothing: compaction took the last of it.
             self._next = self._end
+        else:
+            self._stalled(visible)
         return Fetched(data[:position], starts, tuple((one.producer_id, one.first_offset) for one in aborted), first)
+
+    def _stalled(self, visible: int) -> None:
+        """The log ends below the bound: a new leader may still catch up, a shortened log never does."""
+        now = time.monotonic()
+        if self._stalled_since is None:
+            self._stalled_since = now
+        if now - self._stalled_since >= self._stall_s:
+            self._gone(self._end, OffsetOutOfRange(self._next, min(self._next, visible), visible))
 
     def _pass_over(self) -> None:
         earliest = list_offsets(self._client, {self._place: EARLIEST})[self._place]
-        if earliest <= self._next:
-            raise OffsetOutOfRange(self._next, earliest, self._next)
-        upper = min(earliest, self._end)
+        if earliest > self._next:
+            self._gone(min(earliest, self._end), OffsetOutOfRange(self._next, earliest, self._end))
+        else:
+            # The log ends before this offset: it was deleted and made anew, or lost its end in a crash.
+            self._gone(self._end, OffsetOutOfRange(self._next, earliest, self._next))
+
+    def _gone(self, upper: int, error: OffsetOutOfRange) -> None:
         if self._on_gone is None:
-            raise OffsetOutOfRange(self._next, earliest, self._end)
+            raise error
         self._on_gone(Gone(self._next, upper))
-        self._next = upper
+        self._next, self._stalled_since = upper, None
 
 
 def _sound_until(data: memoryview, offset: int) -> int:

@@ -1,1 +1,1 @@
-"""Backups of a broker: every log as it was at one instant, verified when made, when checked and when restored."""
+"""Backups on Spark; the format, the storage and the work itself are in `goqueue.backup`."""

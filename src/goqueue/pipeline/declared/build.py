@@ -18,7 +18,6 @@ from msgspec import UNSET
 from pyspark.sql import functions as sql
 from pyspark.sql.types import StructType
 
-from goqueue.pipeline.declared.check import step_reads
 from goqueue.pipeline.declared.intervals import spark_interval
 from goqueue.pipeline.declared.spec import (
     Deduplicate,
@@ -34,10 +33,14 @@ from goqueue.pipeline.declared.spec import (
     Window,
 )
 from goqueue.pipeline.declared.sql import columns_of
+from goqueue.pipeline.declared.watermarks import delays, step_reads
+from goqueue.pipeline.errors import PipelineError
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+# Where Spark keeps the delay of a column with a watermark.
+_DELAY = "spark.watermarkDelayMs"
 _ERROR, _CORRUPT, _ROW, _RAW = "__error", "__corrupt", "__row", "__raw"
 # What a dead letter must know of the message that it was.
 ORIGIN = ("topic", "partition", "offset", "timestamp")
@@ -58,8 +61,11 @@ class Built:
 def build(pipeline: Pipeline, read: Callable[[str, Source], DataFrame]) -> Built:
     """Every source and step as a frame, in the order of the file."""
     built = Built({name: read(name, source) for name, source in pipeline.sources.items()})
+    late = delays(pipeline)
     for name, step in pipeline.steps.items():
         inputs = [built.frames[one] for one in step_reads(step)]
+        if isinstance(step, Window | Deduplicate) and step.time is not UNSET and name in late:
+            inputs = [_with_watermark(inputs[0], step.time, late[name], name), *inputs[1:]]
         built.frames[name] = _apply(step, inputs, built, where=f"{pipeline.name}.{name}")
     return built
 
@@ -138,6 +144,18 @@ def _dead_letters(bad: DataFrame, columns: Sequence[str], value: str, where: str
     )
 
 
+def _with_watermark(frame: DataFrame, time: str, delay: str, step: str) -> DataFrame:
+    """The frame with the watermark of its stream, which is defined once."""
+    if not frame.isStreaming:
+        return frame
+    marked = [one.name for one in frame.schema.fields if _DELAY in one.metadata]
+    if not marked:
+        return frame.withWatermark(time, spark_interval(delay))
+    if time not in marked:
+        raise PipelineError(f"step {step}: time is {time!r}, and the stream has its watermark on {marked[0]!r}")
+    return frame
+
+
 def _window(step: Window, frame: DataFrame) -> DataFrame:
     if step.session_gap:
         window = sql.session_window(step.time, spark_interval(step.size))
@@ -145,7 +163,7 @@ def _window(step: Window, frame: DataFrame) -> DataFrame:
         window = sql.window(step.time, spark_interval(step.size))
     else:
         window = sql.window(step.time, spark_interval(step.size), spark_interval(step.slide))
-    grouped = frame.withWatermark(step.time, spark_interval(step.watermark)).groupBy(window.alias("window"), *step.by)
+    grouped = frame.groupBy(window.alias("window"), *step.by)
     totals = grouped.agg(*[sql.expr(expression).alias(name) for name, expression in step.aggregate.items()])
     bounds = [sql.col(f"window.{end}").alias(f"window_{end}") for end in ("start", "end")]
     return totals.select(*bounds, *step.by, *step.aggregate)
@@ -155,7 +173,7 @@ def _deduplicate(step: Deduplicate, frame: DataFrame) -> DataFrame:
     if step.time is UNSET or step.watermark is UNSET or not frame.isStreaming:
         # A table, as in a test, is forgotten as a whole.
         return frame.dropDuplicates(step.keys)
-    return frame.withWatermark(step.time, spark_interval(step.watermark)).dropDuplicatesWithinWatermark(step.keys)
+    return frame.dropDuplicatesWithinWatermark(step.keys)
 
 
 def _python(step: Python, frame: DataFrame) -> DataFrame:

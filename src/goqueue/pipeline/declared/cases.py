@@ -1,6 +1,6 @@
 """The tests of a pipeline: given rows go through its steps, and what comes out is compared.
 
-No broker and no stream: sources are small tables, so a test takes as long as a small query.
+No broker: first all rows as a table, which says what comes out, then as a stream of several micro-batches.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from msgspec import UNSET
 from goqueue.pipeline.declared.build import Built, build, make_importable
 from goqueue.pipeline.declared.sinks import DEAD_LETTERS
 from goqueue.pipeline.declared.spec import Case, Pipeline, Rows, Source
+from goqueue.pipeline.declared.streamed_cases import BATCHES, is_stateful, stream_rows
+from goqueue.pipeline.errors import PipelineError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -50,16 +52,42 @@ def _run(pipeline: Pipeline, case: Case, spark: SparkSession) -> Outcome:
     differences = [
         line for name, rows in case.expect.items() for line in _compare(name, rows, _rows(pipeline, built, name))
     ]
+    if not differences:
+        differences = [line for name in case.expect for line in _streamed(pipeline, case, spark, name)]
     return Outcome(case.name, tuple(differences))
+
+
+def _streamed(pipeline: Pipeline, case: Case, spark: SparkSession, name: str) -> list[str]:
+    messages = {
+        given: _messages(given, pipeline.sources[given], rows)
+        for given, rows in case.given.items()
+        if pipeline.sources[given].is_stream
+    }
+    try:
+        found = stream_rows(
+            pipeline,
+            spark,
+            messages,
+            lambda source_name, source: _table(spark, source_name, source, case.given[source_name]),
+            lambda built: _frame(pipeline, built, name),
+        )
+    except PipelineError as error:
+        return [f"{name}: as a stream of {BATCHES} batches it fails: {error}"]
+    if is_stateful(pipeline, _read_by(pipeline, name)):
+        return []
+    return [f"as a stream of {BATCHES} batches, {line}" for line in _compare(name, case.expect[name], found)]
 
 
 def _table(spark: SparkSession, name: str, source: Source, rows: Rows) -> DataFrame:
     if source.is_stream:
-        messages = [_message(name if source.topic is UNSET else source.topic, at, row) for at, row in enumerate(rows)]
-        return spark.createDataFrame(messages, MESSAGE_SCHEMA)
+        return spark.createDataFrame(_messages(name, source, rows), MESSAGE_SCHEMA)
     text = spark.sparkContext.parallelize([json.dumps(row) for row in rows])
     reader = spark.read if source.schema is UNSET else spark.read.schema(source.schema)
     return reader.json(text)
+
+
+def _messages(name: str, source: Source, rows: Rows) -> list[tuple[Any, ...]]:
+    return [_message(name if source.topic is UNSET else source.topic, at, row) for at, row in enumerate(rows)]
 
 
 def _message(topic: str, at: int, row: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -78,10 +106,17 @@ def _bytes(value: Any) -> bytearray | None:
 
 
 def _rows(pipeline: Pipeline, built: Built, name: str) -> Rows:
+    return [row.asDict(recursive=True) for row in _frame(pipeline, built, name).collect()]
+
+
+def _frame(pipeline: Pipeline, built: Built, name: str) -> DataFrame:
+    return built.all_bad() if name == DEAD_LETTERS else built.frames[_read_by(pipeline, name)]
+
+
+def _read_by(pipeline: Pipeline, name: str) -> str:
+    """The step that a sink reads, or the step of this name itself."""
     sink = pipeline.sinks.get(name)
-    read = name if sink is None else sink.reads()[0]
-    frame = built.all_bad() if name == DEAD_LETTERS else built.frames[read]
-    return [row.asDict(recursive=True) for row in frame.collect()]
+    return name if sink is None else sink.reads()[0]
 
 
 def _compare(name: str, expected: Rows, found: Rows) -> list[str]:

@@ -10,16 +10,19 @@ import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from msgspec import UNSET
 
-from goqueue.errors import InvalidTopicName
+from goqueue.errors import InvalidRequest, InvalidTopicName
 from goqueue.ids import parse_topic_name
 from goqueue.pipeline.declared.problems import Problem
 from goqueue.pipeline.declared.spec import (
     Deduplicate,
+    DeltaSink,
     Filter,
     Join,
+    ParquetSink,
     Parse,
     Pipeline,
     Python,
@@ -30,7 +33,9 @@ from goqueue.pipeline.declared.spec import (
     Window,
 )
 from goqueue.pipeline.declared.sql import BadSql, check_expression, columns_of, tables_of
+from goqueue.pipeline.declared.watermarks import step_reads, watermark_problems
 from goqueue.pipeline.errors import BadOption
+from goqueue.pipeline.places import DELTA_SCHEMES, SPARK_SCHEMES, refuse_scheme
 
 _TRIGGER = re.compile(r"^(available-now|once|\d+ ?(ms|s|m|h|seconds?|minutes?|hours?))$")
 
@@ -53,11 +58,6 @@ def problems_of(
     ]
 
 
-def step_reads(step: Step) -> list[str]:
-    """What a step reads: for SQL the tables of its query."""
-    return list(tables_of(step.query)) if isinstance(step, Sql) else step.reads()
-
-
 def topics_of(pipeline: Pipeline) -> dict[str, str]:
     """Every topic that is read or written, by its place in the file."""
     named = {
@@ -75,6 +75,8 @@ def _head(pipeline: Pipeline) -> Iterator[Problem]:
     for at in pipeline.broker.split(","):
         if not re.fullmatch(r"(\[[0-9a-fA-F:]+\]|[^:\s]+):\d{1,5}", at.strip()):
             yield Problem("broker", f"{at!r} is no address", "write host:port")
+    if pipeline.checkpoint is not UNSET:
+        yield from _place("checkpoint", pipeline.checkpoint, {"file"})
     if pipeline.dead_letters is not UNSET:
         yield from _topic("dead_letters", pipeline.dead_letters)
     elif any(isinstance(step, Parse) for step in pipeline.steps.values()):
@@ -89,6 +91,8 @@ def _sources(pipeline: Pipeline, unread: Collection[str]) -> Iterator[Problem]:
             yield Problem(
                 f"sources.{name}.schema", f"{source.format} files need a schema", "as in: id BIGINT, city STRING"
             )
+        if source.files is not UNSET:
+            yield from _place(f"sources.{name}.files", source.files, SPARK_SCHEMES, pipeline.settings)
         if source.schema is not UNSET:
             yield from _sql(f"sources.{name}.schema", columns_of, source.schema)
         if source.options and source.is_stream:
@@ -108,6 +112,8 @@ def _steps(pipeline: Pipeline, folder: Path | None, known: set[str], places: Map
                     yield _nowhere(path, read, known)
         yield from _step_rules(pipeline, step, path, folder)
         known.add(name)
+    if all(not list(_step_sql(step, "")) for step in pipeline.steps.values()):
+        yield from watermark_problems(pipeline, places)
 
 
 def _step_sql(step: Step, path: str) -> Iterator[Problem]:
@@ -157,6 +163,10 @@ def _sinks(pipeline: Pipeline, known: set[str], places: Mapping[str, str]) -> It
         for read in sink.reads():
             if read not in known:
                 yield _nowhere(path, read, known)
+        if isinstance(sink, ParquetSink):
+            yield from _place(f"{path}.path", sink.path, SPARK_SCHEMES, pipeline.settings)
+        if isinstance(sink, DeltaSink):
+            yield from _place(f"{path}.path", sink.path, DELTA_SCHEMES)
         if isinstance(sink, TopicSink):
             yield from _topic(f"{path}.topic", sink.topic)
             if sink.options:
@@ -189,8 +199,8 @@ def _sql(path: str, parse: Callable[[str], object], text: str) -> Iterator[Probl
 
 def _options(path: str, options: Mapping[str, str], *, is_sink: bool) -> Iterator[Problem]:
     # Imported only if there are any: these modules take longer than all other checks.
-    from goqueue.pipeline.options import SERVERS, parse_source_options
-    from goqueue.pipeline.sink_options import parse_sink_options
+    from goqueue.pipeline.sink.sink_options import parse_sink_options
+    from goqueue.pipeline.source.options import SERVERS, parse_source_options
 
     given = {SERVERS: "127.0.0.1:9092", **options}
     try:
@@ -200,6 +210,15 @@ def _options(path: str, options: Mapping[str, str], *, is_sink: bool) -> Iterato
             parse_source_options({"subscribe": "any", **given})
     except BadOption as error:
         yield Problem(path, str(error))
+
+
+def _place(
+    path: str, given: str, known: Collection[str], settings: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[Problem]:
+    try:
+        refuse_scheme(given, path, known, settings)
+    except InvalidRequest as error:
+        yield Problem(path, str(error).removeprefix(f"{path}: "), error.hint)
 
 
 def _topic(path: str, name: str) -> Iterator[Problem]:

@@ -7,12 +7,15 @@ from html import escape
 
 from msgspec import UNSET
 
-from goqueue.pipeline.declared.check import step_reads
+from goqueue.pipeline.declared.grid import place_boxes
 from goqueue.pipeline.declared.spec import Parse, Pipeline, Sink, Source, Step
+from goqueue.pipeline.declared.watermarks import step_reads
 
-_BOX_WIDTH, _BOX_HEIGHT = 190, 54
-_COLUMN_WIDTH, _ROW_HEIGHT = 250, 84
-_MARGIN = 24
+_BOX_WIDTH_MIN, _BOX_WIDTH_MAX, _BOX_HEIGHT = 150, 240, 54
+_GAP, _ROW_HEIGHT = 70, 84
+_MARGIN, _TITLE = 24, 28
+# Of a wide font: a text that is measured too long has room, one that is measured too short is cut.
+_CHARACTER = 8.2
 _COLOURS = {"source": "#dbeafe", "step": "#f1f5f9", "sink": "#dcfce7", "dead": "#fee2e2"}
 _PAPER = '<rect width="100%" height="100%" fill="white"/>'
 _ARROW_TIP = (
@@ -30,20 +33,25 @@ class _Box:
     kind: str
     reads: tuple[str, ...]
 
+    @property
+    def title(self) -> str:
+        """The name as it stands in the file."""
+        return self.name.removeprefix("sink ")
+
 
 def draw(pipeline: Pipeline) -> str:
     """The pipeline as SVG."""
     boxes = _boxes(pipeline)
-    columns = _columns(boxes)
-    places = {
-        name: (_MARGIN + column * _COLUMN_WIDTH, _MARGIN + 28 + row * _ROW_HEIGHT)
-        for column, names in enumerate(columns)
-        for row, name in enumerate(names)
-    }
-    width = 2 * _MARGIN + (len(columns) - 1) * _COLUMN_WIDTH + _BOX_WIDTH
-    height = 2 * _MARGIN + 28 + (max(map(len, columns)) - 1) * _ROW_HEIGHT + _BOX_HEIGHT
-    arrows = [_arrow(places[read], places[box.name]) for box in boxes.values() for read in box.reads]
-    parts = [_box(box, *places[name]) for name, box in boxes.items()]
+    grid = place_boxes({name: box.reads for name, box in boxes.items()}, _columns(boxes))
+    box_width = _box_width(boxes)
+    width = 2 * _MARGIN + grid.columns * box_width + (grid.columns - 1) * _GAP
+    height = 2 * _MARGIN + _TITLE + (grid.rows - 1) * _ROW_HEIGHT + _BOX_HEIGHT
+
+    def at(cell: tuple[int, int]) -> tuple[int, int]:
+        return _MARGIN + cell[0] * (box_width + _GAP), _MARGIN + _TITLE + cell[1] * _ROW_HEIGHT
+
+    arrows = [_arrow([at(cell) for cell in cells], box_width) for cells in grid.ways]
+    parts = [_box(box, *at(grid.cells[name]), box_width) for name, box in boxes.items()]
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
         f'viewBox="0 0 {width} {height}" font-family="system-ui, sans-serif" font-size="13">'
@@ -64,36 +72,47 @@ def _boxes(pipeline: Pipeline) -> dict[str, _Box]:
     return boxes
 
 
-def _columns(boxes: dict[str, _Box]) -> list[list[str]]:
+def _columns(boxes: dict[str, _Box]) -> dict[str, int]:
     """Every box one column to the right of the last it reads; the ends together on the right."""
     depth: dict[str, int] = {}
     for name, box in boxes.items():
         depth[name] = max((depth[read] + 1 for read in box.reads), default=0)
     last = max(depth.values())
-    for name, box in boxes.items():
-        if box.kind in ("sink", "dead"):
-            depth[name] = last
-    return [[name for name in boxes if depth[name] == column] for column in range(last + 1)]
+    return {name: last if boxes[name].kind in ("sink", "dead") else column for name, column in depth.items()}
 
 
-def _box(box: _Box, x: int, y: int) -> str:
-    title = box.name.removeprefix("sink ")
+def _box_width(boxes: dict[str, _Box]) -> int:
+    longest = max(len(text) for box in boxes.values() for text in (box.title, box.label))
+    return min(max(_BOX_WIDTH_MIN, 24 + round(longest * _CHARACTER)), _BOX_WIDTH_MAX)
+
+
+def _box(box: _Box, x: int, y: int, width: int) -> str:
+    def short(text: str) -> str:
+        most = int((width - 24) / _CHARACTER)
+        return escape(text if len(text) <= most else text[: most - 1] + "…")
+
     return (
-        f'<g><rect x="{x}" y="{y}" width="{_BOX_WIDTH}" height="{_BOX_HEIGHT}" rx="8" fill="{_COLOURS[box.kind]}" '
-        f'stroke="#94a3b8"/><text x="{x + 12}" y="{y + 22}" font-weight="600">{escape(_short(title))}</text>'
-        f'<text x="{x + 12}" y="{y + 41}" fill="#475569">{escape(_short(box.label))}</text>'
-        f"<title>{escape(title)}: {escape(box.label)}</title></g>"
+        f'<g><rect x="{x}" y="{y}" width="{width}" height="{_BOX_HEIGHT}" rx="8" fill="{_COLOURS[box.kind]}" '
+        f'stroke="#94a3b8"/><text x="{x + 12}" y="{y + 22}" font-weight="600">{short(box.title)}</text>'
+        f'<text x="{x + 12}" y="{y + 41}" fill="#475569">{short(box.label)}</text>'
+        f"<title>{escape(box.title)}: {escape(box.label)}</title></g>"
     )
 
 
-def _arrow(start: tuple[int, int], end: tuple[int, int]) -> str:
-    x1, y1 = start[0] + _BOX_WIDTH, start[1] + _BOX_HEIGHT // 2
-    x2, y2 = end[0], end[1] + _BOX_HEIGHT // 2
-    bend = (x2 - x1) // 2
-    return (
-        f'<path d="M{x1} {y1}C{x1 + bend} {y1} {x2 - bend} {y2} {x2 - 2} {y2}" fill="none" stroke="#64748b" '
-        'stroke-width="1.5" marker-end="url(#tip)"/>'
-    )
+def _arrow(cells: list[tuple[int, int]], width: int) -> str:
+    """From box to box: straight through the free cells between them, bent only between columns."""
+    middle = _BOX_HEIGHT // 2
+    x, y = cells[0][0] + width, cells[0][1] + middle
+    path = [f"M{x} {y}"]
+    for number, (left, top) in enumerate(cells[1:], 1):
+        is_end = number == len(cells) - 1
+        end_x, end_y = left - 2 * is_end, top + middle
+        bend = (left - x) // 2
+        path.append(f"C{x + bend} {y} {left - bend} {end_y} {end_x} {end_y}")
+        if not is_end:
+            path.append(f"H{left + width}")
+        x, y = left + width, end_y
+    return f'<path d="{"".join(path)}" fill="none" stroke="#64748b" stroke-width="1.5" marker-end="url(#tip)"/>'
 
 
 def _source_label(source: Source) -> str:
@@ -113,7 +132,3 @@ def _sink_label(name: str, sink: Sink) -> str:
     kind = type(sink).__name__.removesuffix("Sink").lower()
     where = next((str(getattr(sink, field)) for field in ("topic", "path", "table") if hasattr(sink, field)), "")
     return f"{kind} {where}".strip() or name
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 26 else text[:25] + "…"

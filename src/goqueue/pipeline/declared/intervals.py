@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+_MS = {"milliseconds": 1, "seconds": 1000, "minutes": 60_000, "hours": 3_600_000, "days": 86_400_000}
 _UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
@@ -10,3 +11,9 @@ def spark_interval(text: str) -> str:
     number = text.rstrip("abcdefghijklmnopqrstuvwxyz ")
     unit = text[len(number) :].strip()
     return f"{number} {_UNITS.get(unit, unit)}"
+
+
+def interval_ms(text: str) -> int:
+    """The length in milliseconds."""
+    number, unit = spark_interval(text).split()
+    return int(number) * _MS[unit if unit.endswith("s") else f"{unit}s"]

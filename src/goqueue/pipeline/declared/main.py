@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from goqueue.errors import GoQueueError
 from goqueue.pipeline.declared.load import load_file
 from goqueue.pipeline.declared.run import PipelineRun
-from goqueue.pipeline.declared.run_files import RunFiles
+from goqueue.pipeline.declared.run_files import FAILED, RUNNING, STOPPED, RunFiles
 from goqueue.pipeline.declared.spec import Pipeline
 
 if TYPE_CHECKING:
@@ -35,18 +36,21 @@ def run_until_stopped(
 
 def _run(files: RunFiles, pipeline: Pipeline, spark: SparkSession, folder: Path, watch: Show) -> list[dict[str, Any]]:
     run = PipelineRun(pipeline, spark, now_ms=lambda: time.monotonic_ns() // 1_000_000, folder=folder)
-    state = "failed"
+    state, error = FAILED, None
     try:
         while not run.step() and not files.is_asked_to_stop:
-            files.write({"name": pipeline.name, "state": "running", "sinks": run.status()})
+            files.write({"name": pipeline.name, "state": RUNNING, "sinks": run.status()})
             watch(run.status())
             time.sleep(_LOOK_S)
-        state = "stopped"
+        state = STOPPED
     except KeyboardInterrupt:
-        state = "stopped"
+        state = STOPPED
+    except GoQueueError as failed:
+        error = str(failed)
+        raise
     finally:
         run.stop()
-        files.write({"name": pipeline.name, "state": state, "sinks": run.status()})
+        files.write({"name": pipeline.name, "state": state, "error": error, "sinks": run.status()})
         watch(run.status())
     return run.status()
 

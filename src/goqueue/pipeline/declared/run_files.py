@@ -18,6 +18,7 @@ from typing import IO, Any
 from goqueue.errors import InvalidRequest
 from goqueue.pipeline.declared.spec import Pipeline
 
+STARTING, RUNNING, STOPPED, FAILED, CRASHED = "starting", "running", "stopped", "failed", "crashed"
 _STATUS, _STOP, _LOCK = "run.json", "stop", "run.lock"
 # Whoever looks at the lock has it for a moment.
 _LOOKS_MAX, _LOOK_S = 20, 0.05
@@ -28,6 +29,7 @@ class RunFiles:
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._folder = Path(pipeline.checkpoint_path)
+        self._name = pipeline.name
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -40,6 +42,8 @@ class RunFiles:
             lock.write(str(os.getpid()))
             lock.flush()
             (self._folder / _STOP).unlink(missing_ok=True)
+            # What stands there is of the run before, which may have crashed.
+            self.write({"name": self._name, "state": STARTING, "sinks": []})
             yield
 
     def refuse_second(self) -> None:
@@ -54,12 +58,20 @@ class RunFiles:
         fresh.replace(self._folder / _STATUS)
 
     def read(self) -> dict[str, Any] | None:
-        """What the last run said, with whether it still runs; None if there was none."""
+        """What the last run said, with whether it still runs; None if there was none.
+
+        A run that was killed could not say so: it is `crashed` if it has let go of its lock before it ended.
+        """
         try:
             status: dict[str, Any] = json.loads((self._folder / _STATUS).read_text())
         except (OSError, ValueError):
             return None
-        return {**status, "running": status.get("state") == "running" and self._is_held()}
+        if status.get("state") not in (STARTING, RUNNING):
+            return {**status, "running": False}
+        if self._is_held():
+            return {**status, "running": True}
+        sinks = [{**sink, "active": False} for sink in status.get("sinks", ())]
+        return {**status, "state": CRASHED, "sinks": sinks, "running": False}
 
     def ask_to_stop(self) -> None:
         """Leave word that the run shall end."""

@@ -12,6 +12,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from goqueue.pipeline.places import local_path
+
 
 def _text(pattern: str, hint: str) -> Meta:
     """Text of a form; the hint is for editors and for whoever wrote something else."""
@@ -248,5 +250,6 @@ class Pipeline(Head, kw_only=True):
 
     @property
     def checkpoint_path(self) -> str:
-        """Where progress is kept."""
-        return f"./checkpoints/{self.name}" if self.checkpoint is UNSET else self.checkpoint
+        """Where progress is kept: a folder of this machine."""
+        given = f"./checkpoints/{self.name}" if self.checkpoint is UNSET else self.checkpoint
+        return str(local_path(given, "checkpoint"))

@@ -20,15 +20,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from goqueue.pipeline.batch_reader import BatchReader
+from goqueue.backup.whole import appearing, refuse_filled
 from goqueue.pipeline.jobs.lakes import add_to_iceberg, is_pending, make_delta, mark_pending, sweep_pending
 from goqueue.pipeline.jobs.report import Report
 from goqueue.pipeline.jobs.tasks import ShowProgress, run_tasks
-from goqueue.pipeline.options import SourceOptions, parse_source_options
-from goqueue.pipeline.plan import Piece
-from goqueue.pipeline.reading import read_piece
+from goqueue.pipeline.places import local_path
+from goqueue.pipeline.source.batch_reader import BatchReader
+from goqueue.pipeline.source.options import SourceOptions, parse_source_options
+from goqueue.pipeline.source.plan import Piece
+from goqueue.pipeline.source.reading import read_piece
 from goqueue.pipeline.steps import reached
-from goqueue.pipeline.whole import appearing, refuse_filled
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,6 +61,7 @@ def export(
 ) -> Report:
     """Write what the source options select; without Spark it is only planned."""
     begun = time.monotonic()
+    to = local_path(to, "to")
     # What a killed export left is replaced; a plan leaves it where it is.
     is_left = lake is LakeFormat.ICEBERG and is_pending(to)
     if is_left and spark is not None:

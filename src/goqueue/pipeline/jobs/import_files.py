@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from goqueue.errors import InvalidRequest
 from goqueue.pipeline.jobs.report import Report
 from goqueue.pipeline.jobs.sending import Sender
+from goqueue.pipeline.places import SPARK_SCHEMES, local_path, refuse_scheme, scheme_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -67,6 +68,9 @@ def import_files(
 
 def check_files(files: str) -> None:
     """Raise unless there is something at the path, which may be a pattern or an address."""
+    refuse_scheme(files, "files", SPARK_SCHEMES)
+    if scheme_of(files) == "file":
+        files = str(local_path(files, "files"))
     if not Path(files).exists() and not set("*?[{").intersection(files) and "://" not in files:
         raise InvalidRequest(f"there is nothing at {files}", field="files")
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from goqueue.pipeline.jobs.charts import Chart, draw_chart
+from goqueue.pipeline.places import local_path
 
 _STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#0f172a}
@@ -55,6 +56,7 @@ class Report:
 
     def write(self, folder: Path) -> list[Path]:
         """`report.json` and `report.html` in the folder."""
+        folder = local_path(folder, "report")
         folder.mkdir(parents=True, exist_ok=True)
         data, page = folder / "report.json", folder / "report.html"
         data.write_text(json.dumps(self.as_dict(), indent=2), encoding="utf-8")

@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from goqueue.pipeline.worker_heap import settle
+from goqueue.pipeline.spark.worker_heap import settle
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

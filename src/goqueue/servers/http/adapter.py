@@ -16,8 +16,10 @@ import msgspec
 from aiohttp import web
 
 from goqueue.errors import GoQueueError, InvalidRequest, wire_of
+from goqueue.servers.http.fields import field_in, names_of
+from goqueue.servers.http.large_answers import LargeAnswer, large_or_bytes, send_large
 from goqueue.servers.http.route import Answer, Route, decode
-from goqueue.servers.http.types import ErrorDetail, ErrorReply
+from goqueue.servers.http.types.common import ErrorDetail, ErrorReply
 from goqueue.servers.services import Services
 
 _log = logging.getLogger("goqueue.http")
@@ -38,17 +40,22 @@ def adapt(
     body_seconds_max = services.config.http.body_ms_max / 1000
     loop_time = asyncio.get_running_loop().time
     decoder = msgspec.json.Decoder(route.body) if route.body is not None else None
+    names = names_of(route)
 
     async def handle(request: web.Request) -> web.StreamResponse:
         started = loop_time()
         heard(request.protocol)
         request_id = request.headers.get(_REQUEST_ID, "")[:_REQUEST_ID_CHARS_MAX] or new_request_id()
         answer: Any = None
+        large: LargeAnswer | None = None
+        call = None
         try:
-            answer = await route.handle(services, await decode(route, request, decoder, body_seconds_max))
-            response = respond(answer)
+            call = await decode(route, request, decoder, body_seconds_max)
+            answer = await route.handle(services, call)
+            response, large = respond(answer)
         except GoQueueError as error:
-            response = refuse(error)
+            # What is wrong with the form of a request is named as it was sent, be there such a field or not.
+            response = refuse(error, error.field if call is None else field_in(names, error))
         except web.HTTPRequestEntityTooLarge:
             response = _too_large(services.config.http.body_bytes_max)
         except web.HTTPException:
@@ -61,12 +68,17 @@ def adapt(
             response.headers[_REQUEST_ID] = request_id
             if cors_origin:
                 response.headers["Access-Control-Allow-Origin"] = cors_origin
-        if isinstance(answer, Answer) and answer.sent is not None:
+        sent = answer.sent if isinstance(answer, Answer) else None
+        if large is not None or sent is not None:
             # Whoever asked may be gone: that is no mistake of ours, and nothing was sent.
             with suppress(ConnectionError):
-                await response.prepare(request)
-                await response.write_eof()
-                answer.sent()
+                if large is not None:
+                    await send_large(request, response, large, services.answers)
+                else:
+                    await response.prepare(request)
+                    await response.write_eof()
+                if sent is not None:
+                    sent()
         seconds = loop_time() - started
         times.add(seconds)
         if access_log:
@@ -83,31 +95,38 @@ def adapt(
     return handle
 
 
-def respond(answer: Any) -> web.StreamResponse:
-    """A handler's answer as a response; one that streamed has its response already."""
+def respond(answer: Any) -> tuple[web.StreamResponse, LargeAnswer | None]:
+    """A handler's answer as a response, and what is to be sent with it in pieces.
+
+    One that streamed has its response already.
+    """
     if isinstance(answer, web.StreamResponse):
-        return answer
+        return answer, None
+    status, body, headers = 200, answer, None
     if isinstance(answer, Answer):
-        return web.Response(
-            status=answer.status, body=_encode(answer.body), content_type="application/json", headers=answer.headers
-        )
-    return web.Response(body=_encode(answer), content_type="application/json")
+        status, body, headers = answer.status, answer.body, answer.headers
+    content = large_or_bytes(body)
+    if isinstance(content, bytes):
+        return web.Response(status=status, body=content, content_type="application/json", headers=headers), None
+    response = web.StreamResponse(status=status, headers=headers)
+    response.content_type = "application/json"
+    return response, content
 
 
-def refuse(error: GoQueueError) -> web.Response:
-    """An error as a response."""
+def refuse(error: GoQueueError, field: str | None = None) -> web.Response:
+    """An error as a response; `field` is the one to blame, as the request has it."""
     wire = wire_of(error)
     headers = {"Retry-After": "1"} if wire.http in {429, 503} else None
-    body = ErrorReply(error=detail_of(error), status=wire.http)
+    body = ErrorReply(error=detail_of(error, field), status=wire.http)
     return web.Response(status=wire.http, body=_encode(body), content_type="application/json", headers=headers)
 
 
-def detail_of(error: GoQueueError) -> ErrorDetail:
+def detail_of(error: GoQueueError, field: str | None) -> ErrorDetail:
     """What a caller is told of an error."""
-    return ErrorDetail(code=wire_of(error).code, message=str(error), field=error.field, hint=error.hint)
+    return ErrorDetail(code=wire_of(error).code, message=str(error), field=field, hint=error.hint)
 
 
 def _too_large(limit: int) -> web.Response:
     error = InvalidRequest(f"the body is larger than {limit} bytes", field="body", hint="send fewer messages at once")
-    body = ErrorReply(error=detail_of(error), status=413)
+    body = ErrorReply(error=detail_of(error, error.field), status=413)
     return web.Response(status=413, body=_encode(body), content_type="application/json")

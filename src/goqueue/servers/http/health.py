@@ -1,7 +1,7 @@
 """Whether the broker lives and serves: what probes and people ask first.
 
 `/livez` says that the process answers at all; `/readyz` really checks, and fails with 503
-as long as anything the node needs is missing (W66).
+as long as anything the node needs is missing.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import platform
 from datetime import UTC, datetime
 
 from goqueue.servers.http.route import Answer, Call, Route
-from goqueue.servers.http.types import Reply
+from goqueue.servers.http.types.common import Reply
 from goqueue.servers.services import Services
 
 
@@ -34,6 +34,9 @@ class Version(Reply):
     """What is running here, and since when."""
 
     version: str
+    # The commit and the time of the build; empty where the build did not know them.
+    commit: str
+    built: str
     python: str
     started_at: str
 
@@ -61,6 +64,8 @@ async def version(services: Services, _call: Call) -> Version:
     started = datetime.fromtimestamp(services.identity.started_ms / 1000, UTC)
     return Version(
         version=services.identity.version,
+        commit=services.identity.commit,
+        built=services.identity.built,
         python=platform.python_version(),
         started_at=started.isoformat(timespec="milliseconds"),
     )

@@ -9,8 +9,10 @@ from goqueue.errors import GoQueueError, InvalidRequest, wire_of
 from goqueue.records import NewRecord
 from goqueue.servers.http.adapter import detail_of
 from goqueue.servers.http.times import due_of, format_time
-from goqueue.servers.http.types import MessageIn, Publish, PublishResult
+from goqueue.servers.http.types.common import MessageIn, Publish, PublishResult
 from goqueue.servers.services import Services
+
+_OF_A_MESSAGE = frozenset(MessageIn.__struct_encode_fields__)
 
 MakeRecord = Callable[[int], NewRecord]
 
@@ -51,9 +53,8 @@ async def hold(
         for (index, one), outcome in zip(held.items(), outcomes, strict=True):
             if isinstance(outcome, SlotId):
                 results[index] = PublishResult(
-                    partition=outcome.partition,
-                    offset=outcome.offset,
                     delayed=True,
+                    slot=str(outcome),
                     deliverAt=format_time(one.due_ms),
                 )
             elif len(messages) == 1:
@@ -91,16 +92,23 @@ def refuse_sequence() -> InvalidRequest:
 
 def failure(error: GoQueueError) -> PublishResult:
     """The result of a message that was refused."""
-    return PublishResult(error=detail_of(error), status=wire_of(error).http)
+    return PublishResult(error=detail_of(error, error.field), status=wire_of(error).http)
 
 
 def _placed(error: GoQueueError, message: MessageIn | Publish, index: int) -> GoQueueError:
     """The error, its field named as the sender sees it."""
-    if isinstance(error, InvalidRequest) and isinstance(message, MessageIn):
-        field = error.field or ""
-        if field and not field.startswith("messages["):
-            error.field = f"messages[{index}].{field}"
+    error.field = field_of_message(error, message, index)
     return error
+
+
+def field_of_message(error: GoQueueError, message: MessageIn | Publish, index: int) -> str | None:
+    """What an error about one message blames: a field of that message if it has one of that name."""
+    field = error.field
+    if field is None or not isinstance(message, MessageIn) or field not in _OF_A_MESSAGE:
+        return field
+    if field == "partition" and message.partition is None:
+        return field
+    return f"messages[{index}].{field}"
 
 
 def _held(body: Publish, message: MessageIn | Publish, make_record: MakeRecord, index: int, now_ms: int) -> Held | None:

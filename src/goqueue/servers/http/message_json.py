@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
 from goqueue.broker.deduplication import DEDUPLICATION_HEADER
+from goqueue.broker.unreadable import Unreadable
 from goqueue.delivery.values import Delivery
 from goqueue.errors import InvalidRequest
-from goqueue.log.lanes import PRIORITY_HEADER, record_lane
-from goqueue.records import Header, NewRecord, Priority, Record
-from goqueue.servers.http.types import MessageIn, MessageOut, Publish
+from goqueue.log.index.batch_lanes import PRIORITY_HEADER, record_lane
+from goqueue.records import Header, NewRecord, Priority, Record, TopicPartition
+from goqueue.servers.http.times import parse_time_ms
+from goqueue.servers.http.types.common import MessageIn, MessageOut, Publish, UnreadableRange
 
 _decode_text = msgspec.json.Decoder(str).decode
 _NAMES = tuple(lane.name.lower() for lane in Priority)
@@ -32,12 +34,14 @@ def record_of(message: MessageIn | Publish) -> NewRecord:
     """The record that a published message stands for; errors name the field within the message."""
     raw = bytes(message.value)  # type: ignore[arg-type]
     extra = _own_headers(message)
+    timestamp = message.timestamp
+    timestamp_ms = parse_time_ms(timestamp, "timestamp") if isinstance(timestamp, str) else timestamp
     if message.encoding == "base64":
         return NewRecord(
             _from_base64(message.key, "key"),
             _from_base64(_text(raw), "value"),
             _headers_from_base64(message.headers) + extra,
-            message.timestamp,
+            timestamp_ms,
         )
     headers = message.headers
     if headers:
@@ -46,7 +50,7 @@ def record_of(message: MessageIn | Publish) -> NewRecord:
         None if message.key is None else message.key.encode(),
         _value(raw),
         extra,
-        message.timestamp,
+        timestamp_ms,
     )
 
 
@@ -171,3 +175,13 @@ def _put_headers(message: MessageOut, pairs: list[tuple[str, str | None]]) -> No
 
 def _to_base64(data: bytes | None) -> str | None:
     return None if data is None else base64.b64encode(data).decode()
+
+
+def unreadable_ranges(at: TopicPartition, found: Iterable[Unreadable]) -> list[UnreadableRange]:
+    """What of a partition was passed over because nobody can read it."""
+    return [
+        UnreadableRange(
+            topic=at.topic, partition=at.partition, first_offset=one.first, last_offset=one.last, reason=one.reason
+        )
+        for one in found
+    ]

@@ -10,7 +10,7 @@ from typing import Any, get_args
 import msgspec
 
 from goqueue.servers.http.route import Route
-from goqueue.servers.http.types import ErrorReply
+from goqueue.servers.http.types.common import ErrorReply
 
 _PATH_PARAMETER = re.compile(r"{(\w+)}")
 _PATH_SCHEMAS = {
@@ -19,7 +19,10 @@ _PATH_SCHEMAS = {
     "topic": {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,249}$"},
     "partition": {"type": "integer", "minimum": 0, "maximum": 2**31 - 1},
     "group": {"type": "string", "minLength": 1, "maxLength": 255},
+    "member": {"type": "string", "minLength": 1, "maxLength": 255},
     "offset": {"type": "integer", "minimum": 0, "maximum": 2**63 - 1},
+    "slot_partition": {"type": "integer", "minimum": 0, "maximum": 2**31 - 1},
+    "slot_offset": {"type": "integer", "minimum": 0, "maximum": 2**63 - 1},
     "name": {"type": "string", "minLength": 1, "maxLength": 255},
     "writer": {"type": "string", "minLength": 1, "maxLength": 200},
     "epoch": {"type": "integer", "minimum": 0, "maximum": 2**63 - 1},

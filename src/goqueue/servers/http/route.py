@@ -92,6 +92,16 @@ async def decode(
 
 
 async def _read_body(request: web.Request, seconds_max: float) -> bytes:
+    try:
+        return await _read_within(request, seconds_max)
+    except web.RequestPayloadError as problem:
+        encoding = request.headers.get("Content-Encoding")
+        reason = f"is not valid {encoding}" if encoding else "does not follow its Transfer-Encoding"
+        hint = "send it as Content-Encoding and Transfer-Encoding say, or without them"
+        raise InvalidRequest(f"the body {reason}", field="body", hint=hint) from problem
+
+
+async def _read_within(request: web.Request, seconds_max: float) -> bytes:
     if request.content.is_eof():
         return await request.read()
     # Most bodies are there already; a timer is only for those that trickle in.

@@ -10,6 +10,7 @@ from aiohttp import web
 
 from goqueue.servers.http.app import make_app
 from goqueue.servers.http.guard import ConnectionGuard
+from goqueue.servers.http.malformed import request_logger
 from goqueue.servers.services import Services
 
 # Requests under way at a stop get this long; long polls are cut short after it.
@@ -27,6 +28,7 @@ class HttpServer:
         self._runner = web.AppRunner(
             make_app(services, self._heard),
             access_log=None,
+            logger=request_logger(),
             keepalive_timeout=services.config.http.idle_ms / 1000,
             shutdown_timeout=STOP_SECONDS_MAX,
             handler_cancellation=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 
 from goqueue.delay.values import DUE_MS_MAX
@@ -9,6 +10,8 @@ from goqueue.errors import InvalidRequest
 from goqueue.servers.http.durations import parse_duration_ms
 
 _SECOND_MS = 1000
+_MS_DIGITS_MAX = 16
+_LOST_PLUS = re.compile(r" (\d\d:?\d\d)$")
 
 
 def parse_time_ms(text: str, field: str) -> int:
@@ -26,6 +29,19 @@ def parse_time_ms(text: str, field: str) -> int:
             hint="write it as 2026-12-24T18:00:00Z or 2026-12-24T18:00:00+01:00",
         ) from problem
     return -(-micros // 1000)
+
+
+def query_time_ms(text: str, field: str) -> int:
+    """A time in a query: milliseconds since 1970, or RFC 3339."""
+    if text.isascii() and text.isdigit() and len(text) <= _MS_DIGITS_MAX:
+        return int(text)
+    # A plus sign that was not escaped reaches us as a space.
+    return max(0, parse_time_ms(_LOST_PLUS.sub(r"+\1", text), field))
+
+
+def body_time_ms(value: int | str, field: str) -> int:
+    """A time in a body: a number is milliseconds since 1970, a text is RFC 3339."""
+    return max(0, parse_time_ms(value, field)) if isinstance(value, str) else value
 
 
 def format_time(ms: int) -> str:

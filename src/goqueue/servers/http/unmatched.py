@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 from aiohttp import web
 
-from goqueue.servers.http.types import ErrorDetail, ErrorReply
+from goqueue.servers.http.types.common import ErrorDetail, ErrorReply
 
 
 def answer_unmatched(cors_origin: str) -> Callable[[web.Request], Awaitable[web.Response]]:

@@ -2,7 +2,7 @@
 
 0 gap      there was no such record: settled
 1 accept   done
-2 release  not done: a delivery that failed, as a nack over HTTP
+2 release  not done: available again at once; after the last retry a dead letter
 3 reject   will never be done: a dead letter
 4 renew    still at it: locked for longer
 """
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
 
-# Kafka makes released records available at once and lets its delivery limit stop those that nobody can handle.
-# Ours come back after the policy's back-off and end in the dead-letter topic, as after a nack.
+# A release is a nack without a back-off: Kafka makes released records available at once, and its delivery limit stops
+# those that nobody can handle. Ours end in the dead-letter topic then.
 _ACTIONS = MappingProxyType(
     {GAP: Action.ACK, ACCEPT: Action.ACK, RELEASE: Action.NACK, REJECT: Action.REJECT, RENEW: Action.EXTEND}
 )
@@ -65,10 +65,13 @@ def settlements_of(batches: Iterable[Message], *, with_renewals: bool) -> list[R
 async def acknowledge(
     services: Services, member: ShareMember, at: TopicPartition, settlements: Sequence[RangeSettlement]
 ) -> GoQueueError | None:
-    """Settle; the first that the consumer does not hold (any more) is the error, the others are settled."""
+    """Settle; if the consumer does not hold one of the offsets (any more), that is the error and nothing is settled.
+
+    Kafka does the same: INVALID_RECORD_STATE means that every acknowledgement for the partition has failed.
+    """
     group, consumer = member
     try:
-        outcomes = await services.delivery.settle_ranges(group, at, consumer, settlements)
+        outcomes = await services.delivery.settle_ranges(group, at, consumer, settlements, all_or_none=True)
     except GoQueueError as error:
         return error
     return next((one for one in outcomes if isinstance(one, NotHeld)), next(filter(None, outcomes), None))
@@ -82,4 +85,5 @@ def _runs(first: int, kinds: Sequence[int]) -> Iterable[RangeSettlement]:
 
 
 def _settlement(first: int, last: int, kind: int) -> RangeSettlement:
-    return RangeSettlement(first, last, _ACTIONS[kind], _REASONS.get(kind, ""))
+    delay_ms = 0 if kind == RELEASE else None
+    return RangeSettlement(first, last, _ACTIONS[kind], _REASONS.get(kind, ""), delay_ms)

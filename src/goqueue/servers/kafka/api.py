@@ -18,11 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol
 
 from goqueue.errors import GoQueueError, StorageError, wire_of
 
 if TYPE_CHECKING:
+    from goqueue.servers.kafka.fetch_sessions import FetchSessions
     from goqueue.servers.kafka.share_sessions import ShareSessions
     from goqueue.servers.services import Services
 
@@ -47,6 +49,27 @@ TOPIC_OPERATIONS = 0b1101_1111_1000
 CLUSTER_OPERATIONS = 0b1_1111_1010_0000
 
 
+class Order(Enum):
+    """When a request may start, given the unanswered requests before it on its connection.
+
+    Kafka works on one request of a connection at a time. Here several are worked on at once, as long as no
+    request can see less than what the requests before it have done.
+    """
+
+    # Starts when no change and no commit is unanswered.
+    READ = "read"
+    # Like a read. When it cannot answer at once it is creating something, and is a change from then on.
+    CREATING_READ = "creating read"
+    # Starts when no change is unanswered, and is applied in the order of arrival: Produce.
+    WRITE = "write"
+    # Like a write, but reads behind it wait for its answer: its coordinator applies commits in order.
+    COMMIT = "commit"
+    # Starts when everything before it but polls is answered; everything behind it waits for its answer.
+    CHANGE = "change"
+    # Starts when no change is unanswered, and may stay unanswered for long: nothing waits for it.
+    POLL = "poll"
+
+
 @dataclass(frozen=True, slots=True)
 class Api:
     """One Kafka API as we serve it. `gaps` are sentences for the compatibility page."""
@@ -61,6 +84,7 @@ class Api:
     ends_with_client: bool = False
     # It keeps something for as long as the connection lasts.
     knows_connection: bool = False
+    order: Order = Order.READ
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +96,7 @@ class Context:
     client_id: str
     client_host: str
     share_sessions: ShareSessions
+    fetch_sessions: FetchSessions
     # For an API that knows its connection, which one it is; only to be compared.
     connection: object = None
 

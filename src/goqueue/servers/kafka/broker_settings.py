@@ -6,12 +6,14 @@ They come from the node's file, variables and flags, so here they are read-only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from goqueue.config import Config, documented_settings
+from goqueue.errors import InvalidRequest
 from goqueue.metadata.setting_rules import ConfigType
 from goqueue.metadata.topic_config import ConfigEntry, ConfigSource, ConfigSynonym
+from goqueue.metadata.topic_settings import TOPIC_SETTINGS
 
 KAFKA_NAMES: Mapping[str, str] = MappingProxyType(
     {
@@ -61,23 +63,24 @@ def broker_entries(config: Config) -> list[ConfigEntry]:
     return sorted(entries, key=lambda entry: entry.name)
 
 
-def group_entries(config: Config) -> list[ConfigEntry]:
-    """What members of the new consumer protocol are told; the same for every group."""
-    groups = config.groups
-    return [
-        _entry(
-            "consumer.heartbeat.interval.ms",
-            groups.heartbeat_interval_ms,
-            groups.heartbeat_interval_ms,
-            "Time between two heartbeats of a member.",
-        ),
-        _entry(
-            "consumer.session.timeout.ms",
-            groups.session_timeout_ms,
-            groups.session_timeout_ms,
-            "Silence after which a member is gone.",
-        ),
-    ]
+def refusal_of_change(names: Iterable[str]) -> InvalidRequest:
+    """Why these settings of the node are not changed while it runs, and how to change the first of them."""
+    listed = sorted(names)
+    name = listed[0] if listed else "a setting"
+    ours = {kafka: path for path, kafka in KAFKA_NAMES.items()}
+    ours |= {path: path for path in (f"{section}.{one}" for section, one, *_ in documented_settings())}
+    path = ours.get(name)
+    if listed and path is None:
+        return InvalidRequest(
+            f"the node has no setting {name[:100]!r}", field=name, hint="describe the node to see all"
+        )
+    of_topic = next((row.name for row in TOPIC_SETTINGS.values() if path is not None and row.node_name == path), None)
+    hint = f"set {path or 'it'} in the node's file and restart it"
+    return InvalidRequest(
+        f"{name} cannot be changed while the node runs",
+        field=name if listed else "configs",
+        hint=hint if of_topic is None else f"{hint}, or set {of_topic} for single topics, which needs no restart",
+    )
 
 
 def _entry(path: str, value: object, default: object, doc: str) -> ConfigEntry:

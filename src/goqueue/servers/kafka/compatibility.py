@@ -20,7 +20,17 @@ these APIs with confluent-kafka (librdkafka), aiokafka, kafka-python and kcat, i
 Java client; versions that none of them speaks are tested with raw requests.
 
 - Message format 2 only: older formats are answered UNSUPPORTED_FOR_MESSAGE_FORMAT.
+- Requests of one connection are answered in order, and each sees what the ones before it have changed. Produce, Fetch
+  and reads are worked on side by side; a request that changes topics, settings, groups or transactions starts when
+  those before it are answered, and those behind it wait for it. Nothing waits for Fetch, ShareFetch, JoinGroup and
+  SyncGroup.
 - Clients read internal topics (`__*`) and cannot write, change or delete them.
+- A group keeps the protocol that its first member spoke for as long as it has members. Online migration of a group
+  between the classic protocol and that of KIP-848 is left for later: let all members leave, then start the new ones.
+- A group's `consumer.session.timeout.ms` (within the node's `groups.session_timeout_ms_min` and `_max`) and
+  `consumer.heartbeat.interval.ms` can be set before the group is used and while it is; members obey them from their
+  next heartbeat on. They are forgotten when the group is deleted. `share.isolation.level` is stored and shown, but
+  share groups get records of committed transactions alone: `read_uncommitted` is logged as a setting without effect.
 - A request for an API or version that is not listed closes the connection, except for ApiVersions, which is answered
   in version 0.
 

@@ -9,7 +9,7 @@ from goqueue.errors import GoQueueError, InvalidConfig, InvalidRequest
 from goqueue.metadata.setting_rules import ConfigType
 from goqueue.metadata.topic_config import ConfigEntry, canonical_name
 from goqueue.servers.kafka.api import Context, Message, failed
-from goqueue.servers.kafka.broker_settings import broker_entries
+from goqueue.servers.kafka.broker_settings import broker_entries, refusal_of_change
 from goqueue.servers.kafka.group_configs import alter_group_config, group_config
 
 
@@ -57,14 +57,15 @@ async def change(
     """Apply settings to a resource; None puts one back to its default."""
     if resource.resource_type == ResourceType.BROKER:
         _check_broker(context, resource.resource_name)
+        raise refusal_of_change(one.name for one in resource.configs)
     if resource.resource_type == ResourceType.GROUP and not replace:
         await alter_group_config(context, resource.resource_name, changes, validate_only=validate_only)
         return
     if resource.resource_type != ResourceType.TOPIC:
         raise InvalidRequest(
-            "only settings of topics, and single ones of share groups, can be changed on the wire",
+            "only settings of topics, and single ones of groups, can be changed on the wire",
             field="resource_type",
-            hint="change the node's file and restart it",
+            hint="for settings of groups use IncrementalAlterConfigs",
         )
     await context.services.topics.alter_config(
         resource.resource_name, changes, replace=replace, validate_only=validate_only

@@ -2,7 +2,8 @@
 
 A request that its handler answers at once costs no task and no future; its answer is
 written with those of the requests that came in the same read. One that must wait gets a
-task and a place in line, and the requests behind it are worked on meanwhile.
+task and a place in line, and the requests behind it are worked on meanwhile, unless they
+would miss what it is about to change (`api.Order`).
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from typing import TYPE_CHECKING, cast
 
 from goqueue.errors import MalformedRequest
 from goqueue.ports import Buffer
+from goqueue.servers.kafka.api import Order
 from goqueue.servers.kafka.dispatch import Frame, Later
 from goqueue.servers.kafka.framing import Framing
+from goqueue.servers.kafka.request_order import UnansweredRequests
 
 if TYPE_CHECKING:
     from goqueue.servers.kafka.server import KafkaServer
@@ -30,11 +33,14 @@ UNSENT_NOTICE_BYTES = 64 * 1024
 class _Place:
     """A place in the line of answers."""
 
-    __slots__ = ("frame", "request_bytes", "task")
+    __slots__ = ("frame", "is_counted", "order", "request_bytes", "task")
 
-    def __init__(self, frame: Frame | None = None, request_bytes: int = 0) -> None:
+    def __init__(self, frame: Frame | None = None, request_bytes: int = 0, order: Order = Order.READ) -> None:
         self.frame = frame
         self.request_bytes = request_bytes
+        self.order = order
+        # Among the large answers that wait in line.
+        self.is_counted = False
         # There while it is worth waiting for.
         self.task: asyncio.Task[Frame | None] | None = None
 
@@ -43,6 +49,7 @@ class Connection(asyncio.BufferedProtocol):
     """Between the transport and the dispatcher. All limits of a single client are kept here."""
 
     __slots__ = (
+        "_answers",
         "_budget",
         "_framing",
         "_held_bytes",
@@ -51,22 +58,29 @@ class Connection(asyncio.BufferedProtocol):
         "_is_stopping",
         "_is_unsent",
         "_line",
+        "_line_bytes",
         "_outgoing",
         "_requests",
         "_server",
         "_transport",
+        "_unanswered",
         "_waits",
         "active_at",
+        "descriptor",
         "peer",
     )
 
     def __init__(self, server: KafkaServer) -> None:
         self._server = server
         self._budget = server.budget
+        self._answers = server.answers
         self._framing = Framing(server.arena, request_bytes_max=server.limits.request_bytes_max)
         self._held_bytes = 0
         self._requests: deque[Buffer] = deque()
         self._line: deque[_Place] = deque()
+        # Of the large answers that wait in line for one before them.
+        self._line_bytes = 0
+        self._unanswered = UnansweredRequests()
         self._waits: set[asyncio.Task[Frame | None]] = set()
         self._outgoing: list[Buffer] = []
         self._is_reading = True
@@ -74,6 +88,7 @@ class Connection(asyncio.BufferedProtocol):
         self._is_closing = False
         self._is_stopping = False
         self.active_at = server.loop.time()
+        self.descriptor = -1
         self.peer = "?"
 
     # --- the transport calls ----------------------------------------------------------
@@ -81,7 +96,11 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client is here."""
         self._transport = cast("asyncio.Transport", transport)
-        _send_small_answers_at_once(transport)
+        handle = transport.get_extra_info("socket")
+        if handle is not None:
+            self.descriptor = handle.fileno()
+            # Without this, an answer waits for the client to acknowledge the one before it.
+            handle.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         address = transport.get_extra_info("peername")
         self.peer = str(address[0]) if address else "?"
         self._transport.set_write_buffer_limits(high=UNSENT_NOTICE_BYTES, low=0)
@@ -112,7 +131,7 @@ class Connection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         """All answers are sent."""
         self._is_unsent = False
-        self._budget.set_unread(self, 0)
+        self._answers.set_unread(self, self._line_bytes)
         self._work()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - clients may leave as they like
@@ -124,6 +143,7 @@ class Connection(asyncio.BufferedProtocol):
         self._budget.give_back(self._held_bytes)
         self._held_bytes = 0
         self._budget.forget(self)
+        self._answers.forget(self)
         self._server.closed(self)
 
     # --- the server and the budget call -----------------------------------------------
@@ -158,12 +178,16 @@ class Connection(asyncio.BufferedProtocol):
         self._cancel_waits()
 
     def go_on(self) -> None:
-        """There is memory for requests again."""
+        """There is memory for requests or for answers again."""
         self._work()
 
-    def evict(self) -> None:
+    def unread_bytes(self) -> int:
+        """What the client has not taken of its answers."""
+        return self._line_bytes + self._transport.get_write_buffer_size()
+
+    def evict(self, reason: str) -> None:
         """Free what this client leaves unread."""
-        self.refuse("it leaves too many answers unread while memory is short")
+        self.refuse(reason)
 
     # --- requests ---------------------------------------------------------------------
 
@@ -171,7 +195,7 @@ class Connection(asyncio.BufferedProtocol):
         """Answer what has come in, as far as the limits allow, then decide whether to read on."""
         requests = self._requests
         turns = REQUESTS_PER_TURN
-        while requests and turns and not self._is_closing and not self._must_wait():
+        while requests and turns and not self._is_closing and not self._must_wait() and self._is_next_in_order():
             turns -= 1
             self._answer(requests.popleft())
         if self._is_closing:
@@ -179,7 +203,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._outgoing or self._is_unsent:
             self._flush()
         must_wait = self._must_wait()
-        if requests and not must_wait:
+        if requests and not must_wait and self._is_next_in_order():
             self._server.loop.call_soon(self._work)
         may_read = not requests and not self._is_stopping and not must_wait and self._budget.may_read(self)
         if may_read != self._is_reading:
@@ -187,9 +211,14 @@ class Connection(asyncio.BufferedProtocol):
 
     def _must_wait(self) -> bool:
         limits = self._server.limits
-        if len(self._line) >= limits.inflight_requests_per_connection_max or not self._budget.may_answer(self):
+        if len(self._line) >= limits.inflight_requests_per_connection_max or not self._answers.may_answer(self):
             return True
-        return self._is_unsent and self._transport.get_write_buffer_size() > limits.unsent_bytes_max
+        return (self._is_unsent or self._line_bytes > 0) and self.unread_bytes() > limits.unsent_bytes_max
+
+    def _is_next_in_order(self) -> bool:
+        """Whether the first request that waits may start beside those that are unanswered."""
+        unanswered = self._unanswered
+        return unanswered.is_empty or unanswered.may_start(self._server.dispatcher.order(self._requests[0]))
 
     def _answer(self, request: Buffer) -> None:
         try:
@@ -203,7 +232,8 @@ class Connection(asyncio.BufferedProtocol):
             self._send_in_turn(answered)
 
     def _wait_for(self, answer: Later, request_bytes: int) -> None:
-        place = _Place(request_bytes=request_bytes)
+        place = _Place(request_bytes=request_bytes, order=answer.order)
+        self._unanswered.add(answer.order)
         place.task = task = self._server.spawn(answer.frame)
         self._budget.take(request_bytes)
         self._line.append(place)
@@ -213,6 +243,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _done(self, place: _Place, task: asyncio.Task[Frame | None]) -> None:
         self._waits.discard(task)
+        self._unanswered.remove(place.order)
         self._budget.give_back(place.request_bytes)
         place.task = None
         if task.cancelled():
@@ -224,6 +255,8 @@ class Connection(asyncio.BufferedProtocol):
         if self._is_closing:
             return
         place.frame = task.result()
+        if place is not self._line[0]:
+            self._count_in_line(place, 1)
         self._work_off_line()
         self._work()
 
@@ -235,7 +268,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def _send_in_turn(self, frame: Frame) -> None:
         if self._line:
-            self._line.append(_Place(frame))
+            place = _Place(frame)
+            self._line.append(place)
+            self._count_in_line(place, 1)
         else:
             self._outgoing.extend(frame)
             # Small answers go out together; large ones must be seen by the limits at once.
@@ -245,16 +280,26 @@ class Connection(asyncio.BufferedProtocol):
     def _work_off_line(self) -> None:
         line = self._line
         while line and line[0].task is None:
-            frame = line.popleft().frame
-            if frame is not None:
-                self._outgoing.extend(frame)
+            place = line.popleft()
+            if place.is_counted:
+                self._count_in_line(place, -1)
+            if place.frame is not None:
+                self._outgoing.extend(place.frame)
+
+    def _count_in_line(self, place: _Place, sign: int) -> None:
+        """Count a large answer into or out of those that wait in line; small ones are not worth it."""
+        frame = place.frame
+        if frame is not None and (len(frame) > 1 or len(frame[0]) > UNSENT_NOTICE_BYTES):
+            place.is_counted = sign > 0
+            self._line_bytes += sign * sum(map(len, frame))
+            self._answers.set_unread(self, self.unread_bytes())
 
     def _flush(self) -> None:
         if self._outgoing:
             outgoing, self._outgoing = self._outgoing, []
             self._transport.writelines(outgoing)
         if self._is_unsent:
-            self._budget.set_unread(self, self._transport.get_write_buffer_size())
+            self._answers.set_unread(self, self.unread_bytes())
 
     # --- reading ----------------------------------------------------------------------
 
@@ -273,10 +318,3 @@ class Connection(asyncio.BufferedProtocol):
                 self._transport.resume_reading()
             else:
                 self._transport.pause_reading()
-
-
-def _send_small_answers_at_once(transport: asyncio.BaseTransport) -> None:
-    # Without this, an answer waits for the client to acknowledge the one before it.
-    handle = transport.get_extra_info("socket")
-    if handle is not None:
-        handle.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

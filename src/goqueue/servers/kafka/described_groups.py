@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from goqueue.errors import GoQueueError, GroupNotFound, TopicIdNotFound
 from goqueue.groups.descriptions import ConsumerDescription, ConsumerMemberDescription, GroupType
-from goqueue.groups.partitions import PartitionSet, by_topic
+from goqueue.groups.subscription.topic_partitions import PartitionSet, by_topic
 from goqueue.servers.kafka.api import NONE, Context, Reply, failed
 
 DescribeMember = Callable[[Context, ConsumerMemberDescription], dict[str, object]]

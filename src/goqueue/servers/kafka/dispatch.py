@@ -26,10 +26,12 @@ from goqueue.servers.kafka.api import (
     Context,
     Handler,
     Message,
+    Order,
     Reply,
     error_code,
     error_message,
 )
+from goqueue.servers.kafka.fetch_sessions import FetchSessions
 from goqueue.servers.kafka.share_sessions import ShareSessions
 from goqueue.servers.request_times import Histogram, RequestTimes
 
@@ -46,6 +48,7 @@ class Later(NamedTuple):
 
     frame: Coroutine[Any, Any, Frame | None]
     ends_with_client: bool
+    order: Order = Order.READ
 
 
 Answered = Frame | Later | None
@@ -73,15 +76,22 @@ class Dispatcher:
         times: RequestTimes | None = None,
         timer: Callable[[], float] = perf_counter,
         share_sessions: ShareSessions | None = None,
+        fetch_sessions: FetchSessions | None = None,
     ) -> None:
         self._services = services
         self._handlers = handlers
         self._times = times or RequestTimes()
         self._timer = timer
+        self._orders = {key: handler.API.order for key, handler in handlers.items()}
         # By number and version, so that a request finds its own with one look.
         self._routes: dict[tuple[int, int], _Route] = {}
         self._contexts: dict[tuple[int, str, str], Context] = {}
         self.share_sessions = ShareSessions() if share_sessions is None else share_sessions
+        self._fetch_sessions = FetchSessions() if fetch_sessions is None else fetch_sessions
+
+    def order(self, frame: Buffer) -> Order:
+        """When this request may start; what is no request of ours may, since it is refused at once."""
+        return self._orders.get(int.from_bytes(frame[:2], "big"), Order.READ)
 
     def take(self, frame: Buffer, client_host: str, connection: object = None) -> Answered:
         """Answer one request: buffers to send, None for silence, or later."""
@@ -104,7 +114,7 @@ class Dispatcher:
         else:
             # A dict first: to ask whether something is any kind of mapping takes ten times as long.
             if answer is not None and type(answer) is not dict and not isinstance(answer, Mapping):
-                return Later(self._await(api, header, answer, histogram, started), api.ends_with_client)
+                return Later(self._await(api, header, answer, histogram, started), api.ends_with_client, api.order)
             framed = None if answer is None else _encoded(api, header, answer)
         histogram.add(self._timer() - started)
         return framed
@@ -158,7 +168,13 @@ class Dispatcher:
 
     def _new_context(self, header: RequestHeader, client_host: str, connection: object = None) -> Context:
         return Context(
-            self._services, header.api_version, header.client_id, client_host, self.share_sessions, connection
+            self._services,
+            header.api_version,
+            header.client_id,
+            client_host,
+            self.share_sessions,
+            self._fetch_sessions,
+            connection,
         )
 
 

@@ -1,33 +1,42 @@
 """Settings of groups as Kafka's administrators know them: what members are told, and how a share group delivers.
 
-A share group's own settings are those of its queue. Naming one for a group that does not exist yet
-is that group's first use: it is a share group from then on.
+How a share group delivers is settled with its queue: naming such a setting for a group that does not
+exist yet is that group's first use, and it is a share group from then on. The other settings make no
+group: they wait for its first use, in whichever protocol.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from types import MappingProxyType
 
 from goqueue.errors import GroupModeMismatch, GroupNotFound, InvalidConfig
-from goqueue.groups.queue_settings import QueueSettings, Sharing
+from goqueue.groups.own_settings import HEARTBEAT, ISOLATION, READ_COMMITTED, READ_UNCOMMITTED, SESSION
+from goqueue.groups.queue.settings import QueueSettings, Sharing
 from goqueue.groups.records import PolicyValue
 from goqueue.metadata.setting_rules import ConfigType
 from goqueue.metadata.topic_config import ConfigEntry, ConfigSource, ConfigSynonym
 from goqueue.servers.kafka.api import Context
-from goqueue.servers.kafka.broker_settings import group_entries
 
 START = "share.auto.offset.reset"
 LOCK = "share.record.lock.duration.ms"
 ATTEMPTS = "share.delivery.count.limit"
 
+_ALWAYS_COMMITTED = "share groups get records of committed transactions alone"
+_log = logging.getLogger(__name__)
 _LOCK_MS_MAX = 12 * 3600 * 1000
 _ATTEMPTS_MAX = 1_000_000
 _DOCS: Mapping[str, str] = MappingProxyType(
     {
+        HEARTBEAT: "Time between two heartbeats of a member of the consumer protocol.",
+        SESSION: "Silence after which a member of the consumer protocol is gone; a new value holds from its "
+        "next heartbeat on.",
         START: "Where the group begins in a partition that is new to it.",
         LOCK: "How long a message is locked for the consumer that has it.",
         ATTEMPTS: "Deliveries of a message, after the last of which it is a dead letter.",
+        ISOLATION: "Which records the group gets. Stored and shown, without effect: the group gets those of "
+        "committed transactions alone.",
     }
 )
 
@@ -35,14 +44,21 @@ _DOCS: Mapping[str, str] = MappingProxyType(
 async def group_config(context: Context, group: str) -> list[ConfigEntry]:
     """All settings of a group; those of a share group are told for groups that are none too, as they would be."""
     services = context.services
+    own = await services.groups.settings(group)
     try:
         settings = await services.groups.queue_settings(group)
     except (GroupNotFound, GroupModeMismatch):
         settings = QueueSettings()
-    delivery, policy = services.config.delivery, settings.policy
+    delivery, groups, policy = services.config.delivery, services.config.groups, settings.policy
     retries = policy.get("retries_max")
     return [
-        *group_entries(services.config),
+        _entry(
+            HEARTBEAT,
+            own.heartbeat_interval_ms,
+            groups.heartbeat_interval_ms,
+            is_own=bool(own.heartbeat_interval_ms),
+        ),
+        _entry(SESSION, own.session_timeout_ms, groups.session_timeout_ms, is_own=bool(own.session_timeout_ms)),
         _entry(START, settings.start, "earliest", is_own=bool(settings.start)),
         _entry(LOCK, policy.get("visibility_ms"), delivery.visibility_ms, is_own="visibility_ms" in policy),
         _entry(
@@ -51,13 +67,16 @@ async def group_config(context: Context, group: str) -> list[ConfigEntry]:
             delivery.retries_max + 1,
             is_own=isinstance(retries, int),
         ),
+        _entry(ISOLATION, own.isolation, READ_COMMITTED, is_own=bool(own.isolation)),
     ]
 
 
 async def alter_group_config(
     context: Context, group: str, changes: Mapping[str, str | None], *, validate_only: bool
 ) -> None:
-    """Change settings of a share group; None puts one back to its default."""
+    """Change settings of a group; None puts one back to its default. All are checked before one is changed."""
+    groups = context.services.groups
+    own = {name: text for name, text in changes.items() if name in {HEARTBEAT, SESSION, ISOLATION}}
     wanted: dict[str, PolicyValue | None] = {}
     for name, text in changes.items():
         if name == START:
@@ -69,13 +88,24 @@ async def alter_group_config(
         elif name == ATTEMPTS:
             attempts = _number(name, text, 1, _ATTEMPTS_MAX)
             wanted["retries_max"] = None if attempts is None else attempts - 1
-        else:
+        elif name not in own:
             raise InvalidConfig(
                 f"a group has no setting {name!r} to change", field=name, hint=f"use {', '.join(_DOCS)}"
             )
-    if not validate_only and wanted:
-        await context.services.groups.ensure_queue(group, sharing=Sharing.SHARED)
-        await context.services.groups.alter_queue(group, wanted)
+    if own:
+        await groups.alter_settings(group, own, validate_only=True)
+    if validate_only:
+        return
+    if wanted:
+        await groups.ensure_queue(group, sharing=Sharing.SHARED)
+        await groups.alter_queue(group, wanted)
+        await context.services.delivery.govern(group)
+    if own:
+        await groups.alter_settings(group, own)
+    if own.get(ISOLATION) == READ_UNCOMMITTED:
+        _log.warning(
+            "group %s: setting %r is %r and has no effect: %s", group, ISOLATION, READ_UNCOMMITTED, _ALWAYS_COMMITTED
+        )
 
 
 def _number(name: str, text: str | None, least: int, most: int) -> int | None:
@@ -95,7 +125,7 @@ def _entry(name: str, value: object, default: object, *, is_own: bool) -> Config
     return ConfigEntry(
         name=name,
         value=shown,
-        type=ConfigType.STRING if name == START else ConfigType.INT,
+        type=ConfigType.STRING if name in {START, ISOLATION} else ConfigType.INT,
         source=source,
         doc=_DOCS[name],
         allowed="",

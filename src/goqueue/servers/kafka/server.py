@@ -9,8 +9,10 @@ import socket
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
+from goqueue.handles import are_scarce
 from goqueue.servers.kafka.connection import Connection
 from goqueue.servers.kafka.dispatch import Dispatcher, Frame
+from goqueue.servers.kafka.fetch_sessions import FetchSessions
 from goqueue.servers.kafka.framing import Arena
 from goqueue.servers.kafka.memory_budget import MemoryBudget
 from goqueue.servers.kafka.share_sessions import ShareSessions
@@ -32,9 +34,13 @@ class KafkaServer:
     def __init__(self, services: Services, listener: socket.socket, *, dispatcher: Dispatcher | None = None) -> None:
         self.limits = services.config.limits
         self.budget = MemoryBudget(self.limits.inflight_bytes_max)
+        self.answers = services.answers
         share_sessions = ShareSessions(services.config.groups.share_sessions_max)
         self.dispatcher = dispatcher or Dispatcher(
-            services, times=services.request_times, share_sessions=share_sessions
+            services,
+            times=services.request_times,
+            share_sessions=share_sessions,
+            fetch_sessions=FetchSessions(self.limits.fetch_sessions_max),
         )
         self.arena = Arena()
         self._listener = listener
@@ -87,6 +93,8 @@ class KafkaServer:
         self._none_left.clear()
         if len(self._connections) > self.limits.connections_max:
             connection.refuse(f"there are {self.limits.connections_max} connections already")
+        elif are_scarce(connection.descriptor):
+            connection.refuse("the process has hardly any file handles left: raise its limit (ulimit -n)")
 
     def closed(self, connection: Connection) -> None:
         """Count it out."""

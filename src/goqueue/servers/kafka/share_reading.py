@@ -7,18 +7,19 @@ acquired. What was acquired and does not fit into the answer is given back.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from goqueue.delivery.values import AcquiredRange, Action, RangeSettlement
 from goqueue.errors import GoQueueError, NotFound
-from goqueue.groups.partitions import TopicIdPartition
+from goqueue.groups.subscription.topic_partitions import TopicIdPartition
 from goqueue.ports import Buffer
 from goqueue.records import TopicPartition
 
 if TYPE_CHECKING:
+    from goqueue.delivery.lanes.group_lanes import Quotas
     from goqueue.servers.kafka.share_sessions import ShareMember, ShareSession
     from goqueue.servers.services import Services
 
@@ -38,6 +39,8 @@ class ShareLimits(NamedTuple):
     records: int
     bytes: int
     wait_ms: int
+    # Whether there may be more records than that, up to the end of the last batch.
+    whole_batches: bool = True
 
 
 async def read_shared(
@@ -46,17 +49,23 @@ async def read_shared(
     """Messages of the session's partitions, once there are any or the time is up; empty parts are left out."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + min(limits.wait_ms, services.config.limits.fetch_wait_ms_max) / 1000
+    by_lanes = True
     while True:
         found: dict[TopicIdPartition, SharePart] = {}
         places: list[TopicPartition] = []
         records_left, bytes_left = limits.records, min(limits.bytes, services.config.limits.fetch_bytes_max)
-        for one in session.rotated():
+        rotated = session.rotated()
+        quotas = await _quotas(services, member, rotated, records_left) if by_lanes else None
+        for one in rotated:
             part = SharePart()
             try:
                 at = TopicPartition(services.topics.by_id(one.topic_id).name, one.partition)
                 places.append(at)
+                quota = None if quotas is None else quotas.get(at)
+                limit = records_left if quota is None else min(sum(quota), records_left)
+                asked = limits._replace(records=limit, bytes=bytes_left)
                 # What is hidden is settled at once; what lies behind it is there already, so there is no wait for it.
-                while await _fill(services, member, at, part, records_left, bytes_left, must=not found):
+                while limit > 0 and await _fill(services, member, at, part, asked, quota, must=not found):
                     pass
             except GoQueueError as error:
                 part.error = error
@@ -66,6 +75,10 @@ async def read_shared(
             bytes_left -= sum(map(len, part.batches))
             if records_left <= 0 or bytes_left <= 0:
                 break
+        # Others may have been faster at what was planned: then there is one look at all there is before the wait.
+        by_lanes = quotas is None
+        if not found and not by_lanes:
+            continue
         seconds_left = deadline - loop.time()
         if found or seconds_left <= 0 or not places:
             return found
@@ -74,35 +87,56 @@ async def read_shared(
             await services.delivery.wait(member[0], places, int(seconds_left * 1000) + 1)
 
 
+async def _quotas(
+    services: Services, member: ShareMember, partitions: Sequence[TopicIdPartition], limit: int
+) -> Mapping[TopicPartition, Quotas] | None:
+    """How many messages of each priority each partition gives; None where each may give what it has."""
+    places: list[TopicPartition] = []
+    for one in partitions:
+        with suppress(NotFound):
+            places.append(TopicPartition(services.topics.by_id(one.topic_id).name, one.partition))
+    try:
+        return await services.delivery.lane_quotas(member[0], places, member[1], limit)
+    except GoQueueError:
+        # The partition that has the problem is told so when its turn comes.
+        return None
+
+
 async def _fill(
     services: Services,
     member: ShareMember,
     at: TopicPartition,
     part: SharePart,
-    records_left: int,
-    bytes_left: int,
+    asked: ShareLimits,
+    quota: Quotas | None,
     *,
     must: bool,
 ) -> bool:
-    """Whether all that was acquired turned out to be hidden, so that there may be more."""
+    """Whether all that was acquired turned out to be hidden or unreadable, so that there may be more."""
     group, consumer = member
-    acquired = await services.delivery.acquire(group, at, consumer, limit=records_left)
+    acquired = await services.delivery.acquire(
+        group, at, consumer, limit=asked.records, quotas=quota, whole_batches=asked.whole_batches
+    )
     if not acquired:
         return False
     try:
-        read = await services.delivery.stretches.read(group, at, acquired, bytes_left, must=must)
+        read = await services.delivery.stretches.read(group, at, acquired, asked.bytes, must=must)
     except GoQueueError:
         await _settle(services, member, at, acquired, Action.RELEASE)
         raise
     part.batches = read.batches
-    visible, hidden = _split(_up_to(acquired, read.covered_to), read.hidden)
+    readable, unreadable = _split(_up_to(acquired, read.covered_to), [(one.first, one.last) for one in read.unreadable])
+    visible, hidden = _split(readable, read.hidden)
     part.acquired = visible
     services.delivery.stretches.count(at, read, sum(run.last - run.first + 1 for run in visible))
     # What a transaction aborted, its markers, and what has left the log: nobody is ever given them.
     await _settle(services, member, at, hidden, Action.ACK)
     rest = [one._replace(first=max(one.first, read.covered_to + 1)) for one in acquired if one.last > read.covered_to]
     await _settle(services, member, at, rest, Action.RELEASE)
-    return bool(hidden) and not visible
+    if unreadable:
+        held = [one.first for one in unreadable]
+        await services.delivery.set_aside(group, at, consumer, held, read.unreadable)
+    return bool(hidden or unreadable) and not visible
 
 
 def _up_to(acquired: Sequence[AcquiredRange], last: int) -> list[AcquiredRange]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from goqueue.errors import InvalidRequest, InvalidShareSessionEpoch, ShareSessionLimit, ShareSessionNotFound
-from goqueue.groups.partitions import TopicIdPartition
+from goqueue.groups.subscription.topic_partitions import TopicIdPartition
 
 OPEN_EPOCH = 0
 CLOSE_EPOCH = -1

@@ -12,7 +12,7 @@ from goqueue.codec.batch_decode import decode_records
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.codec.markers import encode_marker
 from goqueue.log.partition_log import PartitionLog
-from goqueue.log.segment_names import CHECKPOINT, LOG, file_name
+from goqueue.log.segment.file_names import CHECKPOINT, LOG, file_name
 from goqueue.log.settings import LogSettings
 from goqueue.records import NewRecord
 from goqueue.testing.disk import Survival

@@ -1,4 +1,4 @@
-"""Appending: offsets, bytes, refusals, and failures that leave nothing behind (R1.09, R1.15, W35)."""
+"""Appending: offsets, bytes, refusals, and failures that leave nothing behind."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from goqueue.errors import (
     OutOfOrderSequence,
     StorageError,
 )
-from goqueue.log.lanes import PRIORITY_HEADER
-from goqueue.log.segment import Segment
+from goqueue.log.index.batch_lanes import PRIORITY_HEADER
+from goqueue.log.segment.segment import Segment
 from goqueue.records import NewRecord, TimestampType
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goqueue.errors import DamagedIndex
-from goqueue.log.checkpoint import Checkpoint, LogPoint, read_checkpoint, write_checkpoint
+from goqueue.log.state.checkpoint import Checkpoint, LogPoint, read_checkpoint, write_checkpoint
 from goqueue.testing.memory_files import MemoryFiles
 
 OFFSETS = st.integers(0, 2**63 - 1)

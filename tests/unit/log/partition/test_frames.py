@@ -10,9 +10,9 @@ from goqueue.codec.batch import encode_prefix, parse_batch_header
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.codec.frame import Flags, FrameDamage, encode_frame_header
 from goqueue.codec.frame_walk import walk_frames
-from goqueue.log import frame_reader
-from goqueue.log.frame_reader import find_frame, frame_at, frames_in
-from goqueue.log.frame_spans import frame_spans
+from goqueue.log.segment import frame_reader
+from goqueue.log.segment.frame_reader import find_frame, frame_at, frames_in
+from goqueue.log.segment.frame_spans import frame_spans
 from goqueue.records import NewRecord
 from goqueue.testing.memory_files import MemoryFiles
 

@@ -1,4 +1,4 @@
-"""Sparse indexes: on disk but for a tail, searched like a list, cut where the log is cut (R1.12)."""
+"""Sparse indexes: on disk but for a tail, searched like a list, cut where the log is cut."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goqueue.log.offset_index import OffsetIndex
-from goqueue.log.sparse_index import BLOCK_ENTRIES, SparseIndex
-from goqueue.log.time_index import TimeIndex
+from goqueue.log.index.offset_index import OffsetIndex
+from goqueue.log.index.sparse_index import BLOCK_ENTRIES, SparseIndex
+from goqueue.log.index.time_index import TimeIndex
 from goqueue.testing.memory_files import MemoryFiles
 
 ENTRY = Struct(">II")

@@ -1,15 +1,19 @@
-"""Recovery: what is scanned, what is cut, what is reported and kept (R1.17, W21, W22, L08)."""
+"""Recovery: what is scanned, what is cut, what is reported and kept."""
 
 from __future__ import annotations
 
 import pytest
 
+from goqueue.codec.batch_decode import decode_records
 from goqueue.codec.frame_walk import check_frame
 from goqueue.errors import CorruptFrame, InconsistentTopicId
-from goqueue.log.checkpoint import read_checkpoint, stored_topic_id
+from goqueue.log.inspection.verify import verify_partition
 from goqueue.log.partition_log import PartitionLog
-from goqueue.log.segment_names import CHECKPOINT, OFFSET_INDEX, PRODUCER_SNAPSHOT, TIME_INDEX
+from goqueue.log.segment.file_names import CHECKPOINT, LOG, OFFSET_INDEX, PRODUCER_SNAPSHOT, TIME_INDEX
+from goqueue.log.state.checkpoint import read_checkpoint, stored_topic_id
 from goqueue.testing.disk import Survival
+
+HERE = "logs/orders/0"
 
 
 def frames(desk, segment=-1):
@@ -374,6 +378,30 @@ def test_timestamps_that_the_time_index_had_not_noted_are_not_forgotten(desk):
     assert desk.names(TIME_INDEX)
 
 
+@pytest.mark.parametrize("end", ["kill", "crash"])
+@pytest.mark.parametrize("synced", range(8))
+def test_after_a_kill_every_entry_of_the_time_index_is_true_of_its_frame(desk, synced, end):
+    """The checkpoint may know of a larger timestamp than the frames before the recovery point have."""
+    for number in range(8):
+        if number == synced:
+            desk.sync()
+        desk.append(b"a" * 20, b"b" * 20, stamps=[100 + 2 * number, 101 + 2 * number])
+    desk.log.checkpoint()
+    getattr(desk, end)()
+    for number in range(10, 20):
+        desk.append(b"c" * 40, stamps=[100 + number])
+    # A lookup by time finds what a walk over the records finds, also with the index as it is written now.
+    upper = desk.log.end_offset
+    stamps = [one.timestamp_ms for batch in desk.read() for one in decode_records(batch)]
+    for wanted in range(100, 122):
+        found = desk.log.offset_for_timestamp(wanted, upper=upper)
+        assert (found.offset if found else None) == next((at for at, one in enumerate(stamps) if one >= wanted), None)
+    desk.log.close()
+    report = verify_partition(desk.files, HERE)
+    assert [one for one in report.index_faults if one.file.endswith(TIME_INDEX)] == []
+    assert report.is_sound or end == "crash"
+
+
 def test_a_frame_whose_offset_goes_back_is_damage(desk):
     desk.append(b"a")
     frame = b"".join(desk.log.read_frames(0, max_bytes=999, upper=1).batches)
@@ -383,3 +411,20 @@ def test_a_frame_whose_offset_goes_back_is_damage(desk):
     desk.kill()
     assert desk.log.end_offset == 2
     assert desk.log.recovery.cut_bytes == len(frame)
+
+
+@pytest.mark.parametrize("end", ["close", "abandon"])
+def test_a_last_segment_whose_file_is_gone_is_damage_and_its_offsets_are_not_given_out_again(desk, end):
+    desk.append_many(12)
+    desk.sync()
+    desk.log.checkpoint()
+    getattr(desk.log, end)()
+    last = desk.names(LOG)[-1]
+    desk.files.remove(f"{HERE}/{last}")
+    log = desk.reopen()
+    base = int(last.removesuffix(LOG))
+    (damage,) = log.damage
+    assert damage.reason == f"offsets {base} to 11 are missing: {last} was synced and is gone"
+    assert log.end_offset == 12
+    desk.append(b"behind")
+    assert desk.offsets(12) == [12]

@@ -1,4 +1,4 @@
-"""Taking away: from the front and from the end, and what travels with the log follows (W24, W26)."""
+"""Taking away: from the front and from the end, and what travels with the log follows."""
 
 from __future__ import annotations
 

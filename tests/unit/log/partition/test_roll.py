@@ -1,11 +1,11 @@
-"""Rolling: when a segment is sealed, what lies beside it then, and what stays in memory (R1.10-R1.12, W29)."""
+"""Rolling: when a segment is sealed, what lies beside it then, and what stays in memory."""
 
 from __future__ import annotations
 
 import pytest
 
 from goqueue.errors import DiskFull
-from goqueue.log.sparse_index import BLOCK_ENTRIES
+from goqueue.log.index.sparse_index import BLOCK_ENTRIES
 
 
 def test_a_segment_is_sealed_before_it_grows_beyond_its_size(desk):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.codec.frame import Flags
-from goqueue.log.lanes import PRIORITY_HEADER
+from goqueue.log.index.batch_lanes import PRIORITY_HEADER
 from goqueue.records import NewRecord
 
 FRAMES = st.lists(

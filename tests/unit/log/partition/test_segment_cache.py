@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from goqueue.log.segment import Segment
-from goqueue.log.segment_cache import SegmentCache, SegmentFiles
+from goqueue.log.segment.handle_cache import SegmentCache
+from goqueue.log.segment.segment import Segment
+from goqueue.log.segment.segment_files import SegmentFiles
+from goqueue.node.disk.os_files import OsFiles
 from goqueue.testing.memory_files import MemoryFiles
 
 
@@ -92,3 +94,93 @@ def test_a_held_segment_is_not_the_caches_to_close(files):
     segment(files, cache, 2).pin().unpin()
     assert is_open(held)
     assert active.pin() is held
+
+
+def test_an_active_segment_is_closed_like_any_other_once_it_is_synced(files):
+    cache = SegmentCache(1)
+    active = segment(files, cache, 0)
+    active.begin()
+    active.append((b"more",), 4, 1, 2, 0)
+    held = active.held
+    active.rest()
+    segment(files, cache, 1).pin().unpin()
+    assert is_open(held), "what is not synced stays open"
+
+    active.note_synced()
+    segment(files, cache, 2).pin().unpin()
+    segment(files, cache, 3).pin().unpin()
+
+    assert not is_open(held)
+    active.append((b"again",), 5, 2, 3, 0)
+    handles, end = active.pin_to_end()
+    assert handles.log.pread(end, 0) == b"bytesmoreagain"
+
+
+def test_a_reader_and_the_next_append_share_the_files_of_an_active_segment(files):
+    cache = SegmentCache(4)
+    active = segment(files, cache, 0)
+    read = active.pin()
+    active.append((b"more",), 4, 1, 2, 0)
+    assert active.held is read
+
+
+def test_bytes_left_by_a_failed_append_are_cut_before_the_next(files):
+    cache = SegmentCache(4)
+    active = segment(files, cache, 0)
+    files.open("d/00000000000000000000.log").append([b"torn"])
+    active.append((b"more",), 4, 1, 2, 0)
+    assert files.read("d/00000000000000000000.log") == b"bytesmore"
+
+
+def test_too_many_unsynced_files_refuse_one_more_and_ask_for_a_sync(files):
+    asked = []
+    cache = SegmentCache(1, kept_files_max=2, on_crowded=lambda: asked.append(True))
+    kept = [segment(files, cache, base) for base in range(3)]
+    for one in kept[:2]:
+        one.append((b"more",), 4, 9, 9, 0)
+    with pytest.raises(OSError, match="files of segments are open"):
+        kept[2].append((b"more",), 4, 9, 9, 0)
+    assert asked
+    kept[0].note_synced()
+    kept[1].note_synced()
+    kept[2].append((b"more",), 4, 9, 9, 0)
+    assert kept[2].size_bytes == 9
+
+
+def test_a_reader_does_not_trust_the_size_that_a_late_reader_found(tmp_path):
+    """The reader opened before the append, and came to the cache after the owner's files had left it."""
+    files = OsFiles(tmp_path)
+    files.make_dirs("d")
+    files.open("d/00000000000000000000.log", create=True).append([b"bytes"])
+    cache = SegmentCache(4)
+    active = segment(files, cache, 0)
+    late = cache.open(active)
+    active.append((b"more",), 4, 1, 2, 0)
+    active.note_synced()
+    cache.discard(active)
+    cache.put(active, late)
+
+    handles, end = active.pin_to_end()
+    assert handles.log.pread(end, 0) == b"bytesmore"
+    handles.unpin()
+    active.release()
+    files.close()
+
+
+def test_the_owner_takes_a_late_readers_files_and_appends_at_the_end(tmp_path):
+    files = OsFiles(tmp_path)
+    files.make_dirs("d")
+    files.open("d/00000000000000000000.log", create=True).append([b"bytes"])
+    cache = SegmentCache(4)
+    active = segment(files, cache, 0)
+    late = cache.open(active)
+    active.append((b"more",), 4, 1, 2, 0)
+    active.note_synced()
+    cache.discard(active)
+    cache.put(active, late)
+
+    active.append((b"again",), 5, 2, 3, 0)
+
+    assert files.read("d/00000000000000000000.log") == b"bytesmoreagain"
+    active.release()
+    files.close()

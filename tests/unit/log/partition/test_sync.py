@@ -1,4 +1,4 @@
-"""Syncing: what a round promises, and what a failed one takes back (W21)."""
+"""Syncing: what a round promises, and what a failed one takes back."""
 
 from __future__ import annotations
 

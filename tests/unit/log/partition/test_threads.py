@@ -1,4 +1,4 @@
-"""Reads on other threads while the owner appends, rolls, deletes and cuts (L01)."""
+"""Reads on other threads while the owner appends, rolls, deletes and cuts."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from goqueue.codec.batch_decode import decode_records
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.errors import OffsetOutOfRange
 from goqueue.log.partition_log import PartitionLog
-from goqueue.log.segment_cache import SegmentCache
+from goqueue.log.segment.handle_cache import SegmentCache
 from goqueue.log.settings import LogSettings
-from goqueue.node.os_files import OsFiles
+from goqueue.node.disk.os_files import OsFiles
 from goqueue.records import NewRecord
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -59,3 +60,35 @@ def test_made_up_data_is_the_same_for_the_same_seed() -> None:
     bad = [row for row in rows if row["value"] == "{cut off"]
     assert 5 < len(bad) < 40
     assert all("amount" in json.loads(row["value"]) for row in rows if row not in bad)
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_no_arrow_runs_behind_a_box(example: str) -> None:
+    root = ET.fromstring(draw(load_text(example_text(example))))
+    rects = [one for one in root.iter(f"{SVG}rect") if "x" in one.attrib]
+    boxes = [tuple(float(one.get(name, 0)) for name in ("x", "y", "width", "height")) for one in rects]
+
+    for path in root.findall(f"{SVG}path"):
+        level = 0.0
+        at = 0.0
+        for part in re.findall(r"[MCH][^MCH]*", path.get("d", "")):
+            numbers = [float(one) for one in part[1:].split()]
+            if part[0] == "H":
+                for x, y, width, height in boxes:
+                    assert not (at < x + width and numbers[0] > x and y <= level <= y + height), (path.get("d"), x, y)
+                at = numbers[0]
+            else:
+                # Curves lie between columns.
+                assert part[0] == "M" or not any(at < x < numbers[-2] - 2 for x, *_ in boxes), path.get("d")
+                at, level = numbers[-2:]
+
+
+def test_labels_stay_inside_their_boxes() -> None:
+    text = example_text("orders").replace("orders.clean", "orders.clean.of.a.very.long.name.that.goes.on")
+    root = ET.fromstring(draw(load_text(text)))
+
+    for group in root.iter(f"{SVG}g"):
+        box = group.find(f"{SVG}rect")
+        assert box is not None
+        for line in group.findall(f"{SVG}text"):
+            assert 12 + len(line.text or "") * 7.9 <= float(box.get("width", 0))

@@ -19,9 +19,9 @@ import sys, time
 from types import SimpleNamespace
 from goqueue.pipeline.declared.run_files import RunFiles
 
-files = RunFiles(SimpleNamespace(checkpoint_path=sys.argv[1]))
+files = RunFiles(SimpleNamespace(checkpoint_path=sys.argv[1], name="small"))
 with files.held():
-    files.write({"state": "running"})
+    files.write({"state": "running", "sinks": [{"sink": "console", "active": True, "rows_written": 7}]})
     print("runs", flush=True)
     time.sleep(60)
 """
@@ -77,10 +77,15 @@ def test_a_run_that_was_killed_holds_nobody_up_even_if_another_process_has_its_n
     status = tmp_path / "run.json"
     status.write_text(status.read_text().replace(str(process.pid), str(os.getpid())))
 
-    assert not running("running", files)
+    assert not running("crashed", files)
+    status_now = files.read()
+    assert status_now is not None
+    assert status_now["sinks"] == [{"sink": "console", "active": False, "rows_written": 7}]
     files.refuse_second()
     with files.held():
-        pass
+        # Before the next run has said anything, nothing of the crashed one is told of it.
+        assert running("starting", files)
+    assert not running("crashed", files)
 
 
 def test_word_to_stop_is_for_the_run_that_lasts_and_not_for_the_next(pipeline: Pipeline) -> None:

@@ -10,6 +10,7 @@ from goqueue.codec.batch_decode import decode_records
 
 HEARTBEAT, DESCRIBE, FETCH, ACKNOWLEDGE = 76, 77, 78, 79
 ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
+BATCH_OPTIMIZED, RECORD_LIMIT = 0, 1
 
 Ack = tuple[int, int, Sequence[int]]
 
@@ -48,6 +49,9 @@ class ShareClient:
             "max_wait": 0,
             "batch_size": 0,
         }
+        if self.version >= 2:
+            # Exactly so many, so that tests can say which. Consumers ask for whole batches unless told otherwise.
+            settings["share_acquire_mode"] = RECORD_LIMIT
         settings["forgotten_topics_data"] = more.pop("forgotten", [])
         return await self._session(FETCH, acks or {}, partitions, **{**settings, **more})
 

@@ -34,7 +34,7 @@ async def test_a_topic_is_created_in_every_version(call: Call, services: Service
     row = await create_row(call, version, num_partitions=4, configs=[{"name": "retention.ms", "value": "5000"}])
     assert (row["name"], row["error_code"], row["error_message"]) == ("t", 0, None)
     topic = services.topics.get("t")
-    assert len(topic.partitions) == 4
+    assert topic.partition_count == 4
     if version >= 5:
         assert (row["num_partitions"], row["replication_factor"]) == (4, 1)
         values = {one["name"]: (one["value"], one["config_source"]) for one in row["configs"]}
@@ -123,7 +123,7 @@ async def test_an_internal_topic_is_neither_deleted_nor_changed(call: Call, serv
 
 
 async def test_a_topic_that_is_created_again_starts_clean(call: Call) -> None:
-    """W31: nothing of the old topic shows in the new one."""
+    """Nothing of the old topic shows in the new one."""
     for _ in range(2):
         await create_row(call)
         assert (await produce(call, batch(b"a")))["base_offset"] == 0
@@ -136,7 +136,7 @@ async def test_partitions_are_added(call: Call, services: Services, version: int
     asked = [{"name": "t", "count": 5}, {"name": "nope", "count": 2}]
     reply = await call(CREATE_PARTITIONS, version, topics=asked)
     assert [row["error_code"] for row in reply["results"]] == [0, 3]
-    assert len(services.topics.get("t").partitions) == 5
+    assert services.topics.get("t").partition_count == 5
     assert (await produce(call, batch(b"a"), partition=4))["error_code"] == 0
 
 
@@ -304,6 +304,33 @@ async def test_only_topics_can_be_changed_on_the_wire(call: Call, resource: dict
     assert (row["error_code"], bool(row["error_message"])) == (42, True)
 
 
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("log.retention.ms", ["log.retention_ms", "restart", "retention.ms for single topics"]),
+        ("log.retention_ms", ["log.retention_ms", "restart", "retention.ms for single topics"]),
+        ("message.max.bytes", ["log.max_message_bytes", "restart", "max.message.bytes for single topics"]),
+        ("num.partitions", ["broker.default_partitions", "restart"]),
+        ("num.network.threads", ["no setting 'num.network.threads'"]),
+    ],
+)
+async def test_a_change_of_the_node_is_refused_with_the_way_to_make_it(call: Call, name: str, told: list[str]) -> None:
+    node = {"resource_type": BROKER, "resource_name": "1"}
+    single = await alter(call, (name, SET, "1"), resource=node)
+    resources = [{**node, "configs": [{"name": name, "value": "1"}]}]
+    (whole,) = (await call(ALTER_CONFIGS, 1, resources=resources))["responses"]
+
+    for row in (single, whole):
+        assert row["error_code"] == 42
+        assert [one for one in told if one not in row["error_message"]] == []
+
+
+async def test_the_node_is_refused_a_replacement_by_nothing(call: Call) -> None:
+    resources = [{"resource_type": BROKER, "resource_name": "1", "configs": []}]
+    (row,) = (await call(ALTER_CONFIGS, 1, resources=resources))["responses"]
+    assert row["error_code"] == 42
+
+
 @pytest.mark.parametrize("version", range(3))
 async def test_the_older_way_replaces_all_settings(call: Call, services: Services, version: int) -> None:
     await create_row(call, configs=[{"name": "retention.ms", "value": "5000"}])
@@ -341,3 +368,23 @@ async def test_the_producers_of_a_partition_are_described(call: Call) -> None:
     assert (producer["producer_id"], producer["producer_epoch"], producer["last_sequence"]) == (producer_id, 0, 1)
     assert producer["current_txn_start_offset"] == -1
     assert (unknown["error_code"], bool(unknown["error_message"])) == (3, True)
+
+
+LIST_CONFIG_RESOURCES = 74
+
+
+async def test_what_has_settings_is_listed_by_type(call: Call, services: Services) -> None:
+    await call(19, 7, topics=[{"name": "listed", "num_partitions": 1, "replication_factor": 1}])
+    await services.groups.ensure_queue("workers")
+    everything = await call(LIST_CONFIG_RESOURCES, 1, resource_types=[])
+    rows = {(one["resource_type"], one["resource_name"]) for one in everything["config_resources"]}
+    assert {(2, "listed"), (4, str(services.identity.node_id)), (32, "workers")} <= rows
+    groups = await call(LIST_CONFIG_RESOURCES, 1, resource_types=[32])
+    assert [one["resource_name"] for one in groups["config_resources"]] == ["workers"]
+    assert (await call(LIST_CONFIG_RESOURCES, 1, resource_types=[16]))["config_resources"] == []
+    assert (await call(LIST_CONFIG_RESOURCES, 1, resource_types=[2, 99]))["error_code"] == 35
+
+
+async def test_the_first_version_lists_client_metrics_of_which_there_are_none(call: Call) -> None:
+    reply = await call(LIST_CONFIG_RESOURCES, 0)
+    assert (reply["error_code"], reply["config_resources"]) == (0, [])

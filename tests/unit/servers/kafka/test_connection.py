@@ -14,6 +14,7 @@ from typing import Any, cast
 import pytest
 from tests.unit.codec.kafka.kio_values import read_response, request_frame
 
+from goqueue.broker.answer_budget import AnswerBudget
 from goqueue.config import Config, LimitsConfig
 from goqueue.servers.kafka import server as server_module
 from goqueue.servers.kafka.api import Handler
@@ -66,7 +67,12 @@ class World:
         self.server: KafkaServer = cast("KafkaServer", None)
 
     async def serve(self, handlers: dict[int, Handler], limits: LimitsConfig = LIMITS) -> KafkaServer:
-        services = cast("Services", SimpleNamespace(config=replace(Config(), limits=limits)))
+        answers = AnswerBudget(
+            limits.answer_bytes_max,
+            unread_ms_max=limits.unread_answer_ms_max,
+            wait_ms_max=limits.answer_wait_ms_max,
+        )
+        services = cast("Services", SimpleNamespace(config=replace(Config(), limits=limits), answers=answers))
         listener = socket.create_server(("127.0.0.1", 0))
         self.server = KafkaServer(services, listener, dispatcher=Dispatcher(services, handlers))
         await self.server.start()
@@ -239,19 +245,36 @@ async def test_a_client_that_does_not_read_is_no_longer_worked_for(world: World)
     assert len(answered) == 400
 
 
-async def test_when_unread_answers_fill_the_memory_the_slowest_reader_is_closed(
+async def test_when_unread_answers_fill_the_memory_those_who_do_not_read_are_closed(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     big = {"topics": [{"name": "x" * 30_000}] * 100}
-    limits = replace(LIMITS, inflight_bytes_max=8 * MIB, unsent_bytes_max=20 * MIB)
+    limits = replace(LIMITS, answer_bytes_max=8 * MIB, unsent_bytes_max=20 * MIB)
     server = await world.serve(stub(METADATA, (0, 12), lambda *_: big), limits)
     clients = [await world.connect() for _ in range(4)]
     with caplog.at_level(logging.WARNING):
         for client in clients:
             client.send(*(request_frame(METADATA, 4, {}, correlation_id=one) for one in range(9)))
         await until(lambda: server.connection_count < 4)
-    assert server.budget.unread_bytes <= 8 * MIB + 3_100_000, "the limit, and the one answer that passed it"
+    assert server.answers.bytes <= 8 * MIB + 3_100_000, "the limit, and the one answer that passed it"
     assert "unread" in caplog.text
+
+
+async def test_answers_behind_a_long_poll_count_as_unread(world: World) -> None:
+    poll = Slow()
+    big = {"topics": [{"name": "x" * 30_000}] * 10}
+    handlers = stub(HEARTBEAT, (0, 4), poll) | stub(METADATA, (0, 12), lambda *_: big)
+    limits = replace(LIMITS, inflight_requests_per_connection_max=100, unsent_bytes_max=MIB)
+    server = await world.serve(handlers, limits)
+    client = await world.connect()
+    client.send(request_frame(HEARTBEAT, 4, {}), *[request_frame(METADATA, 4, {}) for _ in range(20)])
+    await until(lambda: server.answers.bytes > MIB)
+    await asyncio.sleep(0.02)
+    assert server.answers.bytes < 2 * MIB, "no more is answered than a connection may leave unread"
+    poll.answers[0].set_result({})
+    for _ in range(21):
+        await client.receive()
+    await until(lambda: server.answers.bytes == 0)
 
 
 async def test_requests_in_halves_do_not_block_each_other_for_ever(world: World) -> None:

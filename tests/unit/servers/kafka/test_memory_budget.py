@@ -1,4 +1,4 @@
-"""All connections together stay within one amount of memory, and none waits for ever."""
+"""The requests of all connections together stay within one amount of memory, and none waits for ever."""
 
 from __future__ import annotations
 
@@ -9,13 +9,9 @@ class Holder:
     def __init__(self, budget: MemoryBudget) -> None:
         self.budget = budget
         self.woken = 0
-        self.evicted = False
 
     def go_on(self) -> None:
         self.woken += 1
-
-    def evict(self) -> None:
-        self.evicted = True
 
 
 def test_reading_goes_on_while_there_is_room() -> None:
@@ -57,38 +53,3 @@ def test_when_the_first_in_line_has_read_its_request_the_next_may_read_on() -> N
     assert second.woken == 1
     assert budget.may_read(second)
     assert not budget.may_read(first)
-
-
-def test_the_one_who_leaves_most_unread_is_closed_when_too_much_is() -> None:
-    budget = MemoryBudget(100)
-    slow, slower = Holder(budget), Holder(budget)
-    budget.set_unread(slow, 30)
-    budget.set_unread(slower, 60)
-    assert not slower.evicted
-    budget.set_unread(slow, 50)
-    assert (slow.evicted, slower.evicted) == (False, True)
-
-
-def test_nobody_is_answered_until_the_bytes_of_the_closed_one_are_gone() -> None:
-    budget = MemoryBudget(100)
-    slow, other = Holder(budget), Holder(budget)
-    assert budget.may_answer(other)
-    budget.set_unread(slow, 120)
-    assert slow.evicted
-    assert not budget.may_answer(other)
-    budget.set_unread(slow, 130)
-    assert budget.unread_bytes == 120
-    budget.forget(slow)
-    assert other.woken == 1
-    assert budget.may_answer(other)
-    assert budget.unread_bytes == 0
-
-
-def test_what_is_read_is_forgotten() -> None:
-    budget = MemoryBudget(100)
-    one = Holder(budget)
-    budget.set_unread(one, 80)
-    budget.set_unread(one, 0)
-    assert budget.unread_bytes == 0
-    budget.set_unread(one, 90)
-    assert not one.evicted

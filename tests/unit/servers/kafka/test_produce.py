@@ -220,7 +220,7 @@ async def test_a_transaction_is_refused_while_there_are_none(call: Call, topic: 
 
 
 async def test_a_retried_batch_is_answered_with_its_first_offset_and_stored_once(call: Call, topic: str) -> None:
-    """W35: the retry of a stored batch is no new batch, and its offset is the true one."""
+    """The retry of a stored batch is no new batch, and its offset is the true one."""
     reply = await call(22, 4, transaction_timeout=1000)
     data = batch(b"a", b"b", producer_id=reply["producer_id"], producer_epoch=0, base_sequence=0)
     await produce(call, batch(b"other"))

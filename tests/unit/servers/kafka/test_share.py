@@ -6,6 +6,7 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any
+from unittest.mock import patch
 from uuid import UUID, uuid4
 
 import pytest
@@ -26,7 +27,8 @@ from goqueue.codec.batch_encode import encode_batch
 from goqueue.config import Config, GroupsConfig
 from goqueue.delivery.values import Action as Settle
 from goqueue.delivery.values import Receive, Settlement
-from goqueue.groups.queue_settings import Sharing
+from goqueue.groups.own_settings import ISOLATION
+from goqueue.groups.queue.settings import Sharing
 from goqueue.groups.service import NewOffset
 from goqueue.records import Acks, NewRecord, TopicPartition
 from goqueue.servers.kafka.dispatch import Dispatcher, Later
@@ -44,7 +46,7 @@ INVALID_REQUEST, NOT_EMPTY, GROUP_NOT_FOUND, UNKNOWN_TOPIC_ID, UNKNOWN_MEMBER = 
 INVALID_STATE, SESSION_NOT_FOUND, INVALID_EPOCH, SESSION_LIMIT, FENCED = 121, 122, 123, 133, 110
 DESCRIBE_CONFIGS, ALTER_CONFIGS, INVALID_CONFIG, DEFAULT, GROUP = 32, 44, 40, 5, 8
 AT = TopicPartition("jobs", 0)
-LOCK_MS, BACKOFF_MS = 30_000, 1_000
+LOCK_MS = 30_000
 
 
 def simulated(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
@@ -83,9 +85,9 @@ def caller(dispatcher: Dispatcher, connection: object = None) -> Call:
     return call
 
 
-async def publish(services: Services, *numbers: int, partition: int = 0) -> None:
+async def publish(services: Services, *numbers: int, partition: int = 0, topic: str = "jobs") -> None:
     batch = encode_batch([NewRecord(None, b"%d" % one) for one in numbers], now_ms=services.clock.now_ms())
-    pending = services.publish.append("jobs", partition, batch, acks=Acks.ALL)
+    pending = services.publish.append(topic, partition, batch, acks=Acks.ALL)
     if pending.durable is not None:
         await pending.durable
 
@@ -194,6 +196,18 @@ async def test_what_one_consumer_holds_no_other_gets(client: ShareClient, call: 
 
 
 @simulated
+async def test_a_fetch_with_room_for_nothing_acknowledges_and_is_answered_at_once(
+    client: ShareClient, services: Services
+) -> None:
+    await publish(services, 1, 2)
+    first = await client.fetch(max_records=1)
+    assert acquired(first) == [(0, 0, 1)]
+    done = await client.fetch({0: [(0, 0, [1])]}, partitions=(), max_bytes=0, max_wait=60_000)
+    assert (done["error_code"], ack_errors(done), acquired(done)) == (0, [0], [])
+    assert acquired(await client.fetch(partitions=())) == [(1, 1, 1)]
+
+
+@simulated
 async def test_two_groups_do_not_know_of_each_other(client: ShareClient, call: Call, services: Services) -> None:
     other = ShareClient(call, client.topic_id, group="h")
     await publish(services, 1, 2)
@@ -246,7 +260,6 @@ async def test_scattered_messages_are_read_batch_by_batch(client: ShareClient, c
     await client.fetch()
     kinds = [RELEASE, ACCEPT, RELEASE, ACCEPT, ACCEPT, ACCEPT, ACCEPT, ACCEPT, RELEASE]
     await client.acknowledge({0: [(0, 8, kinds)]})
-    await asyncio.sleep((BACKOFF_MS) / 1000)
 
     again = await client.fetch()
 
@@ -277,9 +290,13 @@ async def test_a_topic_that_goes_while_it_is_waited_for_is_told(client: ShareCli
     assert second["responses"][0]["partitions"][0]["error_code"] == UNKNOWN_TOPIC_ID
 
 
+@pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
 @simulated
-async def test_readers_see_what_is_committed(client: ShareClient, services: Services) -> None:
-    """An open transaction holds everything behind it back; what it aborts is never given."""
+async def test_readers_see_what_is_committed(
+    client: ShareClient, call: Call, services: Services, isolation: str
+) -> None:
+    """An open transaction holds everything behind it back; what it aborts is never given, whatever was set."""
+    assert await alter_group(call, {ISOLATION: isolation}) == 0
     producer = await services.transactions.init_producer("tx", timeout_ms=60_000)
     await services.transactions.add_partitions("tx", producer, [AT])
     batch = encode_batch(
@@ -304,15 +321,100 @@ async def test_readers_see_what_is_committed(client: ShareClient, services: Serv
 
 
 @simulated
-async def test_released_messages_come_back_after_the_back_off(client: ShareClient, services: Services) -> None:
+async def test_released_messages_are_available_at_once_as_in_kafka(
+    client: ShareClient, call: Call, services: Services
+) -> None:
+    other = ShareClient(call, client.topic_id, member_id="other")
     await publish(services, 1, 2)
     await client.fetch()
 
     await client.acknowledge({0: [(0, 1, [RELEASE, ACCEPT])]})
 
+    assert acquired(await other.fetch()) == [(0, 0, 2)]
+
+
+@simulated
+async def test_a_consumer_that_waits_gets_what_another_releases(
+    client: ShareClient, call: Call, services: Services
+) -> None:
+    other = ShareClient(call, client.topic_id, member_id="other")
+    await publish(services, 1, 2)
+    await client.fetch()
+    await other.fetch()
+    began = asyncio.get_running_loop().time()
+    waits = asyncio.ensure_future(other.fetch(max_wait=20_000))
+    await asyncio.sleep(1)
+
+    await client.acknowledge({0: [(0, 1, [ACCEPT, RELEASE])]})
+
+    assert acquired(await waits) == [(1, 1, 2)]
+    assert asyncio.get_running_loop().time() - began < 2
+
+
+@simulated
+async def test_an_acknowledgement_wakes_no_consumer_that_would_get_nothing_by_it(
+    client: ShareClient, call: Call, services: Services
+) -> None:
+    other = ShareClient(call, client.topic_id, member_id="other")
+    await publish(services, *range(20))
+    await client.fetch()
+    await other.fetch()
+    waits = asyncio.ensure_future(other.fetch(max_wait=5_000))
+    await asyncio.sleep(1)
+
+    with patch.object(services.delivery, "acquire", wraps=services.delivery.acquire) as looks:
+        for at in range(20):
+            await client.acknowledge({0: [(at, at, [ACCEPT])]})
+            await asyncio.sleep(0.01)
+
+        assert looks.call_count == 0
+    assert acquired(await waits) == []
+
+
+@simulated
+async def test_a_consumer_that_holds_as_many_as_it_may_goes_on_when_one_is_accepted(
+    client: ShareClient, services: Services
+) -> None:
+    await publish(services, *range(1_001))
+    assert acquired(await client.fetch(max_records=1_000)) == [(0, 999, 1)]
+    began = asyncio.get_running_loop().time()
+    waits = asyncio.ensure_future(client.fetch(max_wait=20_000))
+    await asyncio.sleep(1)
+
+    await client.acknowledge({0: [(0, 0, [ACCEPT])]}, epoch=2)
+
+    assert acquired(await waits) == [(1_000, 1_000, 1)]
+    assert asyncio.get_running_loop().time() - began < 2
+
+
+@simulated
+async def test_what_was_never_given_to_anybody_cannot_be_acknowledged(client: ShareClient, services: Services) -> None:
+    await publish(services, 1, 2, 3)
+    await client.fetch(max_records=2)
+
+    behind = await client.acknowledge({0: [(0, 0, [ACCEPT]), (2, 2, [ACCEPT])]})
+    nowhere = await client.acknowledge({0: [(1_000, 1_001, [ACCEPT])]})
+    held = await client.acknowledge({0: [(0, 1, [ACCEPT])]})
+
+    assert (ack_errors(behind), ack_errors(nowhere)) == ([INVALID_STATE], [INVALID_REQUEST])
+    assert ack_errors(held) == [0], "the refused request has settled nothing"
+
+
+@simulated
+async def test_without_dead_letters_a_message_that_nobody_can_handle_comes_back_slowly(
+    call: Call, services: Services
+) -> None:
+    config = {"delivery.max.retries": "1", "delivery.dead.letters": "false"}
+    topic = await services.topics.create(NewTopic("kept", partitions=1, config=config))
+    client = ShareClient(call, topic.topic_id)
+    await publish(services, 1, topic="kept")
+    for count in (1, 2):
+        assert acquired(await client.fetch()) == [(0, 0, count)]
+        await client.acknowledge({0: [(0, 0, [RELEASE])]})
+
     assert acquired(await client.fetch()) == []
-    await asyncio.sleep((BACKOFF_MS) / 1000)
-    assert acquired(await client.fetch()) == [(0, 0, 2)]
+    await asyncio.sleep(600)
+    assert acquired(await client.fetch()) == [(0, 0, 3)]
 
 
 @simulated
@@ -353,6 +455,61 @@ async def test_a_lock_that_runs_out_sets_the_message_free(client: ShareClient, c
     assert acquired(taken) == [(0, 0, 2)]
     assert ack_errors(late) == [INVALID_STATE]
     assert ack_errors(await other.acknowledge({0: [(0, 0, [ACCEPT])]})) == [0]
+
+
+@pytest.mark.parametrize("answer", [ACCEPT, RELEASE, REJECT])
+@simulated
+async def test_an_answer_behind_its_lock_is_refused_though_nobody_else_has_the_message(
+    client: ShareClient, services: Services, answer: int
+) -> None:
+    await publish(services, 1)
+    await client.fetch()
+    await asyncio.sleep((LOCK_MS + 1) / 1000)
+
+    late = await client.acknowledge({0: [(0, 0, [answer])]})
+    again = await client.fetch()
+
+    assert ack_errors(late) == [INVALID_STATE]
+    assert (acquired(again), values(again)) == ([(0, 0, 2)], [b"1"])
+    assert ack_errors(await client.acknowledge({0: [(0, 0, [ACCEPT])]})) == [0]
+    assert await services.delivery.positions.committed("g", [AT]) == {AT: 1}
+
+
+@simulated
+async def test_answers_of_a_partition_are_all_taken_or_none_is(
+    client: ShareClient, call: Call, services: Services
+) -> None:
+    """As Kafka does it: a consumer that hears INVALID_RECORD_STATE gets all of them again, so none may be settled."""
+    other = ShareClient(call, client.topic_id, member_id="other")
+    await publish(services, 1, 2)
+    await client.fetch(max_records=1)
+    await asyncio.sleep((LOCK_MS - 1000) / 1000)
+    await client.fetch(max_records=1)
+    await asyncio.sleep(2)
+
+    mixed = await client.acknowledge({0: [(0, 1, [ACCEPT])]})
+    apart = await client.acknowledge({0: [(0, 0, [ACCEPT]), (1, 1, [ACCEPT])]})
+
+    assert (ack_errors(mixed), ack_errors(apart)) == ([INVALID_STATE], [INVALID_STATE])
+    assert acquired(await other.fetch()) == [(0, 0, 2)]
+    assert ack_errors(await client.acknowledge({0: [(1, 1, [ACCEPT])]})) == [0]
+
+
+@simulated
+async def test_messages_that_were_given_back_here_and_there_come_once_each(
+    client: ShareClient, services: Services
+) -> None:
+    for first in range(0, 40, 10):
+        await publish(services, *range(first, first + 10))
+    await client.fetch()
+    back = [(at, at + 1, [RELEASE]) for at in range(2, 40, 4)]
+    done = [(at, at + 1, [ACCEPT]) for at in range(0, 40, 4)]
+    await client.acknowledge({0: sorted(back + done)})
+
+    again = await client.fetch()
+
+    assert [run[:2] for run in acquired(again)] == [(at, at + 1) for at in range(2, 40, 4)]
+    assert values(again) == [b"%d" % at for at in range(40) if at % 4 in {2, 3}]
 
 
 @simulated
@@ -411,7 +568,7 @@ async def test_what_is_not_held_cannot_be_acknowledged(client: ShareClient, serv
     await client.acknowledge({0: [(0, 0, [ACCEPT])]})
 
     assert ack_errors(await client.acknowledge({0: [(0, 0, [ACCEPT])]})) == [INVALID_STATE]
-    assert ack_errors(await client.fetch({0: [(7, 7, [ACCEPT])]}, max_wait=10_000)) == [INVALID_STATE]
+    assert ack_errors(await client.fetch({0: [(7, 7, [ACCEPT])]}, max_wait=10_000)) == [INVALID_REQUEST]
 
 
 # --- sessions ---------------------------------------------------------------------------
@@ -696,9 +853,10 @@ async def test_an_administrator_sets_how_a_group_delivers(client: ShareClient, c
     taken = await client.fetch()
     await client.acknowledge({0: [(1, 1, [RELEASE])]})
 
-    assert before == {START: ("earliest", DEFAULT), LOCK: ("30000", DEFAULT), ATTEMPTS: ("4", DEFAULT)}
+    isolation = {ISOLATION: ("read_committed", DEFAULT)}
+    assert before == {START: ("earliest", DEFAULT), LOCK: ("30000", DEFAULT), ATTEMPTS: ("4", DEFAULT)} | isolation
     assert changed == 0
-    assert after == {START: ("latest", GROUP), LOCK: ("5000", GROUP), ATTEMPTS: ("1", GROUP)}
+    assert after == {START: ("latest", GROUP), LOCK: ("5000", GROUP), ATTEMPTS: ("1", GROUP)} | isolation
     assert (acquired(new_to_it), values(taken), taken["acquisition_lock_timeout"]) == ([], [b"2"], 5_000)
     assert await dead_letters(services) == [b"2"]
     assert await alter_group(call, {LOCK: None}) == 0
@@ -709,11 +867,11 @@ async def test_an_administrator_sets_how_a_group_delivers(client: ShareClient, c
     ("name", "value"),
     [
         (START, "middle"),
+        (ISOLATION, "read_all"),
         (LOCK, "-1"),
         (LOCK, "soon"),
         (LOCK, "9" * 13),
         (ATTEMPTS, "0"),
-        ("share.isolation.level", "read_uncommitted"),
         ("retention.ms", "1"),
     ],
 )
@@ -721,6 +879,20 @@ async def test_an_administrator_sets_how_a_group_delivers(client: ShareClient, c
 async def test_group_settings_that_cannot_be_are_refused(call: Call, services: Services, name: str, value: str) -> None:
     assert await alter_group(call, {name: value}) == INVALID_CONFIG
     assert await services.groups.mode("g") is None
+
+
+@simulated
+async def test_an_isolation_level_is_shown_as_it_was_set(call: Call, services: Services) -> None:
+    with patch("goqueue.servers.kafka.group_configs._log") as log:
+        assert await alter_group(call, {ISOLATION: "read_committed"}) == 0
+        log.warning.assert_not_called()
+        assert await alter_group(call, {ISOLATION: "read_uncommitted"}) == 0
+        log.warning.assert_called_once()
+    assert (await group_config(call))[ISOLATION] == ("read_uncommitted", GROUP)
+    assert await services.groups.mode("g") is None, "nobody has used the group yet"
+
+    assert await alter_group(call, {ISOLATION: None}) == 0
+    assert (await group_config(call))[ISOLATION] == ("read_committed", DEFAULT)
 
 
 @simulated

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 from unittest.mock import patch
 
-from tests.unit.servers.kafka.share_client import ACCEPT, RELEASE, ShareClient, acquired, values
-from tests.unit.servers.kafka.test_share import BACKOFF_MS, simulated
+from tests.unit.servers.kafka.share_client import ACCEPT, BATCH_OPTIMIZED, RELEASE, ShareClient, acquired, values
+from tests.unit.servers.kafka.test_share import simulated
 
 from goqueue.broker.topics import NewTopic
 from goqueue.codec.batch_decode import decode_records
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.codec.compression import Codec
-from goqueue.delivery import stretches
+from goqueue.delivery.reading import acquired_batches as stretches
 from goqueue.log.partition_log import PartitionLog
 from goqueue.records import Acks, NewRecord, Record, TopicPartition
 from goqueue.servers.services import Services
@@ -84,7 +83,6 @@ async def test_scattered_messages_of_one_batch_come_in_one_stretch(client: Share
     await client.fetch(max_records=100)
     kinds = [RELEASE if one in {3, 40} else ACCEPT for one in range(100)]
     await client.acknowledge({0: [(0, 99, kinds)]})
-    await asyncio.sleep(BACKOFF_MS / 1000)
 
     again = await client.fetch(max_records=2)
     fresh = await client.fetch(max_records=100)
@@ -183,3 +181,68 @@ async def test_no_more_is_kept_than_there_is_room_for(client: ShareClient, call:
 
     assert kept._kept_bytes == sum(len(one.data) for one in kept._kept.values()) <= stretches._KEPT_BYTES_MAX
     assert 0 < len(kept._kept) < 400
+
+
+# --- whole batches ---------------------------------------------------------------------
+
+
+@simulated
+async def test_a_batch_is_given_whole_though_a_poll_asks_for_fewer_as_in_kafka(
+    client: ShareClient, services: Services
+) -> None:
+    for first in range(0, 90, 30):
+        await _publish_run(services, first, 30)
+
+    within_one = await client.fetch(max_records=10, share_acquire_mode=BATCH_OPTIMIZED)
+    over_two = await client.fetch(max_records=31, share_acquire_mode=BATCH_OPTIMIZED)
+
+    assert acquired(within_one) == [(0, 29, 1)]
+    assert acquired(over_two) == [(30, 89, 1)]
+    assert values(over_two) == [b"%d" % one for one in range(30, 90)]
+
+
+@simulated
+async def test_version_1_has_no_mode_and_gets_whole_batches(client: ShareClient, services: Services) -> None:
+    client.version = 1
+    await _publish_run(services, 0, 30)
+
+    assert acquired(await client.fetch(max_records=1)) == [(0, 29, 1)]
+
+
+@simulated
+async def test_no_consumer_gets_more_than_it_may_hold(client: ShareClient, call: Call, services: Services) -> None:
+    await _publish_run(services, 0, 1_500)
+    other = ShareClient(call, client.topic_id, member_id="other")
+
+    mine = await client.fetch(max_records=10, share_acquire_mode=BATCH_OPTIMIZED)
+    rest = await other.fetch(max_records=10, share_acquire_mode=BATCH_OPTIMIZED)
+
+    assert (acquired(mine), acquired(rest)) == ([(0, 999, 1)], [(1_000, 1_499, 1)])
+    assert values(rest) == [b"%d" % one for one in range(1_000, 1_500)]
+
+
+@simulated
+async def test_a_consumer_may_ask_for_more_than_one_receive_gives(client: ShareClient, services: Services) -> None:
+    await _publish_run(services, 0, 30)
+
+    assert acquired(await client.fetch(max_records=5_000)) == [(0, 29, 1)]
+
+
+@simulated
+async def test_what_was_released_comes_with_the_rest_of_its_batch(client: ShareClient, services: Services) -> None:
+    await _publish_run(services, 0, 30)
+    await client.fetch(max_records=10)
+    await client.acknowledge({0: [(0, 9, [RELEASE, *[ACCEPT] * 9])]})
+
+    again = await client.fetch(max_records=2, share_acquire_mode=BATCH_OPTIMIZED)
+
+    assert acquired(again) == [(0, 0, 2), (10, 29, 1)]
+    assert values(again) == [b"0", *(b"%d" % one for one in range(10, 30))]
+
+
+async def _publish_run(services: Services, first: int, count: int) -> None:
+    """One batch of numbers."""
+    records = [NewRecord(None, b"%d" % one) for one in range(first, first + count)]
+    pending = services.publish.append("jobs", 0, encode_batch(records, now_ms=services.clock.now_ms()), acks=Acks.ALL)
+    if pending.durable is not None:
+        await pending.durable

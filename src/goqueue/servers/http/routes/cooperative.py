@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from goqueue.errors import InconsistentProtocol, InvalidRequest, UnknownMember
+from goqueue.groups.classic.eager import missing_topics
 from goqueue.groups.commands import JOIN_EPOCH, LEAVE_EPOCH, ConsumerBeat, ConsumerHeartbeat, RebalanceState
 from goqueue.groups.descriptions import ConsumerDescription, ConsumerMemberDescription
-from goqueue.groups.partitions import NO_PARTITIONS, PartitionSet, TopicIdPartition
 from goqueue.groups.statistics import RebalanceStatistics
-from goqueue.servers.http.group_types import (
+from goqueue.groups.subscription.topic_partitions import NO_PARTITIONS, PartitionSet, TopicIdPartition
+from goqueue.servers.http.route import Call, Route
+from goqueue.servers.http.routes.groups import named, refs
+from goqueue.servers.http.routes.members import queue_wish
+from goqueue.servers.http.types.groups import (
     CooperativeBeatBody,
     CooperativeGroup,
     CooperativeJoinBody,
@@ -19,9 +23,6 @@ from goqueue.servers.http.group_types import (
     RevokeBody,
     Revoked,
 )
-from goqueue.servers.http.route import Call, Route
-from goqueue.servers.http.routes.groups import named, refs
-from goqueue.servers.http.routes.members import queue_wish
 from goqueue.servers.services import Services
 
 
@@ -30,8 +31,7 @@ async def join(services: Services, call: Call) -> CooperativeState:
     body: CooperativeJoinBody = call.body
     if not body.topics and body.pattern is None:
         raise InvalidRequest("a member must name topics or a pattern", field="topics")
-    for topic in body.topics:
-        services.topics.get(topic)
+    missing = missing_topics(services.topics, body.topics, is_member=body.pattern is not None)
     beat = await services.groups.consumer_heartbeat(
         ConsumerHeartbeat(
             group=call.path["group"],
@@ -45,10 +45,13 @@ async def join(services: Services, call: Call) -> CooperativeState:
             owned=NO_PARTITIONS,
             client_id=body.client_id,
             client_host=call.request.remote or "",
+            tags=body.tags,
             as_queue=queue_wish(body),
         )
     )
-    return await _state(services, call.path["group"], beat)
+    state = await _state(services, call.path["group"], beat)
+    state.missing_topics = list(missing)
+    return state
 
 
 async def heartbeat(services: Services, call: Call) -> CooperativeState:
@@ -127,6 +130,7 @@ async def _state(services: Services, group: str, beat: ConsumerBeat) -> Cooperat
         partitions_to_revoke=refs(revoking),
         heartbeat_interval_ms=beat.heartbeat_interval_ms,
         revocation_deadline=beat.revoke_before_ms,
+        topic_ids={topic: str(services.topics.get(topic).topic_id) for topic in sorted({at.topic for at in owned})},
     )
 
 
@@ -146,13 +150,16 @@ async def _described(services: Services, group: str) -> ConsumerDescription:
 
 
 def _ids(services: Services, partitions: list[PartitionRef]) -> PartitionSet:
-    return frozenset(TopicIdPartition(services.topics.get(one.topic).topic_id, one.partition) for one in partitions)
+    # A member may own, or give up, partitions of a topic that was deleted meanwhile: there is nothing left of them.
+    found = ((services.topics.find(one.topic), one.partition) for one in partitions)
+    return frozenset(TopicIdPartition(topic.topic_id, number) for topic, number in found if topic is not None)
 
 
 def _stats(found: RebalanceStatistics) -> RebalanceStats:
     return RebalanceStats(
         total_rebalances=found.started,
         successful_rebalances=found.completed,
+        abandoned_rebalances=found.abandoned,
         total_partitions_moved=found.partitions_moved,
         total_revocation_timeouts=found.revocation_timeouts,
         average_rebalance_duration_ms=found.duration_ms_average,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from goqueue.delivery.letters import Edits, Letter, LetterFilter, letter_of
-from goqueue.delivery.redrive import RedriveProgress, RedriveRequest, dead_letters_of
+from goqueue.delivery.dead_letters.letters import Edits, Letter, LetterFilter, letter_of
+from goqueue.delivery.dead_letters.redrive import RedriveProgress, RedriveRequest, dead_letters_of
 from goqueue.errors import InvalidRequest, OffsetOutOfRange
 from goqueue.ids import DEAD_LETTER_SUFFIX
 from goqueue.records import Isolation, Record, TopicPartition
-from goqueue.servers.http.dead_letter_types import (
+from goqueue.servers.http.message_json import message_of
+from goqueue.servers.http.route import Answer, Call, Route
+from goqueue.servers.http.types.dead_letters import (
     LetterOut,
     LetterQuery,
     Letters,
@@ -15,8 +17,6 @@ from goqueue.servers.http.dead_letter_types import (
     Redrive,
     RedriveBody,
 )
-from goqueue.servers.http.message_json import message_of
-from goqueue.servers.http.route import Answer, Call, Route
 from goqueue.servers.services import Services
 
 _READ = 1000
@@ -60,6 +60,7 @@ async def redrive(services: Services, call: Call) -> Answer:
         filter=_filter(body),
         edits=Edits({name: None if one is None else one.encode() for name, one in (body.headers or {}).items()}),
         to=body.to,
+        all_groups=body.all_groups,
         limit=body.limit,
         per_second=body.per_second,
         dry_run=body.dry_run,

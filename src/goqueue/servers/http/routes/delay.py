@@ -11,7 +11,11 @@ from goqueue.delay.values import DUE_MS_MAX, Delayed, SlotId
 from goqueue.delay.wheel import TICK_MS
 from goqueue.errors import InvalidRequest
 from goqueue.records import Record
-from goqueue.servers.http.delay_types import (
+from goqueue.servers.http.message_json import message_of, record_of
+from goqueue.servers.http.route import Answer, Call, Route
+from goqueue.servers.http.times import due_of, format_remaining, format_time, parse_time_ms
+from goqueue.servers.http.types.common import MessageIn
+from goqueue.servers.http.types.delays import (
     Cancelled,
     CreateSchedule,
     DelayCounts,
@@ -26,10 +30,6 @@ from goqueue.servers.http.delay_types import (
     TopicDelayCounts,
     WheelCounts,
 )
-from goqueue.servers.http.message_json import message_of, record_of
-from goqueue.servers.http.route import Answer, Call, Route
-from goqueue.servers.http.times import due_of, format_remaining, format_time, parse_time_ms
-from goqueue.servers.http.types import MessageIn
 from goqueue.servers.services import Services
 
 _NUMBER_MAX = 2**63 - 1
@@ -69,7 +69,7 @@ async def cancel(services: Services, call: Call) -> Cancelled:
     """Cancel a delayed message."""
     topic, at = call.path["topic"], _slot_id(call)
     await services.delay.cancel(topic, at)
-    return Cancelled(canceled=True, topic=topic, partition=at.partition, offset=at.offset)
+    return Cancelled(canceled=True, topic=topic, slot=str(at))
 
 
 async def reschedule(services: Services, call: Call) -> DelayedRow:
@@ -154,7 +154,7 @@ async def delete_schedule(services: Services, call: Call) -> DeletedSchedule:
 
 
 def _slot_id(call: Call) -> SlotId:
-    return SlotId(_number(call, "partition"), _number(call, "offset"))
+    return SlotId(_number(call, "slot_partition"), _number(call, "slot_offset"))
 
 
 def _number(call: Call, name: str) -> int:
@@ -167,8 +167,7 @@ def _number(call: Call, name: str) -> int:
 def _row(services: Services, one: Delayed) -> dict[str, Any]:
     return {
         "topic": one.topic,
-        "partition": one.id.partition,
-        "offset": one.id.offset,
+        "slot": str(one.id),
         "deliver_at": format_time(one.due_ms),
         "time_remaining": format_remaining(one.due_ms - services.clock.now_ms()),
         "state": one.state.name.lower(),
@@ -187,7 +186,7 @@ def _schedule(one: Described) -> ScheduleRow:
         next_runs=[format_time(ms) for ms in one.next_runs_ms],
         runs=schedule.runs,
         last_run=None if schedule.last_due_ms < 0 else format_time(schedule.last_due_ms),
-        next_slot=None if one.next_slot is None else f"{one.next_slot.partition}/{one.next_slot.offset}",
+        next_slot=None if one.next_slot is None else str(one.next_slot),
         key=shown.key,
         value=shown.value,
         headers=shown.headers,
@@ -195,7 +194,8 @@ def _schedule(one: Described) -> ScheduleRow:
     )
 
 
-_SLOT = "/topics/{topic}/delayed/{partition}/{offset}"
+# A slot is written as `2/17`, so that it fits into the path as it is.
+_SLOT = "/topics/{topic}/delayed/{slot_partition}/{slot_offset}"
 
 ROUTES = (
     Route(

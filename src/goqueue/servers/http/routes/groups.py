@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from goqueue.errors import InvalidRequest
+from goqueue.groups.classic.client_metadata import assigned_partitions, subscribed_topics
 from goqueue.groups.descriptions import ClassicDescription, ConsumerDescription
-from goqueue.groups.embedded import assigned_partitions, subscribed_topics
-from goqueue.groups.partitions import PartitionSet
-from goqueue.groups.progress import PartitionProgress, Target
+from goqueue.groups.offsets.progress import PartitionProgress, Target
 from goqueue.groups.service import NewOffset
+from goqueue.groups.subscription.topic_partitions import PartitionSet
 from goqueue.records import TopicPartition
-from goqueue.servers.http.group_types import (
+from goqueue.servers.http.route import Call, Route
+from goqueue.servers.http.times import body_time_ms
+from goqueue.servers.http.types.groups import (
     CommitBody,
     Committed,
     DeletedGroup,
@@ -19,6 +21,7 @@ from goqueue.servers.http.group_types import (
     GroupList,
     GroupOffsets,
     GroupRow,
+    GroupsQuery,
     MemberRow,
     OffsetChange,
     OffsetMap,
@@ -29,16 +32,15 @@ from goqueue.servers.http.group_types import (
     ResetBody,
     ResetTo,
 )
-from goqueue.servers.http.route import Call, Route
 from goqueue.servers.services import Services
 
 Description = ClassicDescription | ConsumerDescription
 
 
-async def list_all(services: Services, _call: Call) -> GroupList:
-    """List the groups."""
+async def list_all(services: Services, call: Call) -> GroupList:
+    """List the groups; with `internal`, the broker's own too."""
     rows = []
-    for listed in await services.groups.list():
+    for listed in await services.groups.list(internal=call.query.internal):
         described = await services.groups.describe(listed.group)
         rows.append(
             GroupRow(
@@ -184,6 +186,7 @@ def _members(services: Services, described: Description) -> list[MemberRow]:
             host=member.client_host,
             instance_id=member.instance_id,
             assigned_partitions=refs(named(services, member.assigned)),
+            tags=member.tags,
         )
         for member in described.members
     ]
@@ -204,11 +207,12 @@ def _row(one: PartitionProgress) -> OffsetRow:
 def _target(to: str | ResetTo) -> Target:
     if isinstance(to, str):
         return Target(earliest=to == "earliest", latest=to == "latest")
-    return Target(timestamp_ms=to.timestamp, offset=to.offset, shift=to.shift)
+    timestamp_ms = None if to.timestamp is None else body_time_ms(to.timestamp, "to.timestamp")
+    return Target(timestamp_ms=timestamp_ms, offset=to.offset, shift=to.shift)
 
 
 ROUTES = (
-    Route("GET", "/groups", list_all, "List groups", {200: GroupList}),
+    Route("GET", "/groups", list_all, "List groups", {200: GroupList}, query=GroupsQuery, errors=(400,)),
     Route("GET", "/groups/{group}", show, "Describe a group", {200: GroupDetails}, errors=(400, 404)),
     Route("DELETE", "/groups/{group}", delete, "Delete a group", {200: DeletedGroup}, errors=(400, 404, 409)),
     Route("GET", "/groups/{group}/offsets", offsets, "Offsets and lag", {200: GroupOffsets}),

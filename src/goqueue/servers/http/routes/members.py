@@ -8,11 +8,17 @@ import msgspec
 from msgspec import Meta
 
 from goqueue.errors import InvalidRequest
+from goqueue.groups.commands import LeaveGroup, Leaver
 from goqueue.groups.polls import Poll
-from goqueue.groups.queue_settings import AsQueue, Sharing
+from goqueue.groups.queue.settings import AsQueue, Sharing
 from goqueue.records import TopicPartition
 from goqueue.servers.http.durations import parse_duration_ms, parse_visibility_ms
-from goqueue.servers.http.group_types import (
+from goqueue.servers.http.large_answers import MessagesReply, size_of
+from goqueue.servers.http.message_json import message_of, queued_message, unreadable_ranges
+from goqueue.servers.http.queue_poll import QueuePoll, poll_queue
+from goqueue.servers.http.route import Answer, Call, Route
+from goqueue.servers.http.routes.groups import parse_offsets, refs
+from goqueue.servers.http.types.groups import (
     AssignmentReply,
     CooperativeJoinBody,
     Done,
@@ -23,10 +29,6 @@ from goqueue.servers.http.group_types import (
     PollBody,
     PollReply,
 )
-from goqueue.servers.http.message_json import message_of, queued_message
-from goqueue.servers.http.queue_poll import QueuePoll, poll_queue
-from goqueue.servers.http.route import Answer, Call, Route
-from goqueue.servers.http.routes.groups import parse_offsets, refs
 from goqueue.servers.services import Services
 
 
@@ -73,6 +75,7 @@ async def join(services: Services, call: Call) -> JoinedEager:
         protocol="classic",
         partitions=refs(joined.partitions),
         members=list(joined.members),
+        missing_topics=list(joined.missing_topics),
     )
 
 
@@ -90,7 +93,17 @@ async def leave(services: Services, call: Call) -> Done:
     return Done(status="left")
 
 
-async def poll_held(services: Services, call: Call) -> PollReply | Answer:
+async def evict(services: Services, call: Call) -> Done:
+    """Take a member out of its group. One that still runs may join again."""
+    group, member_id = call.path["group"], call.path["member"]
+    (refusal,) = await services.groups.leave(LeaveGroup(group, (Leaver(member_id),)))
+    if refusal is not None:
+        raise refusal
+    services.group_polls.forget(group, member_id)
+    return Done(status="evicted")
+
+
+async def poll_held(services: Services, call: Call) -> MessagesReply | Answer:
     """Read on where the broker remembers the member to be; or, from a queue, take messages."""
     query: PollQuery = call.query
     wait_ms = parse_duration_ms(query.timeout, "timeout", maximum_ms=services.config.http.wait_ms_max)
@@ -99,7 +112,7 @@ async def poll_held(services: Services, call: Call) -> PollReply | Answer:
     return await _read_on(services, call, query, wait_ms)
 
 
-async def poll(services: Services, call: Call) -> PollReply | Answer:
+async def poll(services: Services, call: Call) -> MessagesReply | Answer:
     """Read on where the member says it is; or, from a queue, take messages."""
     body: PollBody = call.body
     if await _is_queue(services, call.path["group"], body.visibility):
@@ -135,9 +148,10 @@ async def _is_queue(services: Services, group: str, visibility: str | None) -> b
     return described.queue is not None
 
 
-async def _take(services: Services, call: Call, asked: PollQuery | PollBody, wait_ms: int) -> PollReply:
+async def _take(services: Services, call: Call, asked: PollQuery | PollBody, wait_ms: int) -> MessagesReply:
     if asked.again:
         raise InvalidRequest("what a member of a queue group does not settle comes again by itself", field="again")
+    await services.answers.room()
     found, generation = await poll_queue(
         services,
         QueuePoll(
@@ -151,7 +165,8 @@ async def _take(services: Services, call: Call, asked: PollQuery | PollBody, wai
             paused=_paused(asked),
         ),
     )
-    return PollReply(messages=[queued_message(one) for one in found], next_offsets={}, generation=generation)
+    reply = PollReply(messages=[], next_offsets={}, generation=generation)
+    return MessagesReply(reply, (queued_message(one) for one in found), size_of(found))
 
 
 async def _read_on(
@@ -162,6 +177,7 @@ async def _read_on(
     *,
     positions: dict[TopicPartition, int] | None = None,
 ) -> Answer:
+    await services.answers.room()
     polled = await services.group_polls.poll(
         Poll(
             group=call.path["group"],
@@ -179,9 +195,11 @@ async def _read_on(
     next_offsets: dict[str, dict[str, int]] = {}
     for at, offset in polled.next_offsets.items():
         next_offsets.setdefault(at.topic, {})[str(at.partition)] = offset
-    messages = [message_of(at.topic, at.partition, one) for at, records in polled.records.items() for one in records]
-    reply = PollReply(messages=messages, next_offsets=next_offsets, generation=polled.generation)
-    return Answer(200, reply, sent=polled.sent)
+    messages = (message_of(at.topic, at.partition, one) for at, records in polled.records.items() for one in records)
+    unreadable = [row for at, found in polled.unreadable.items() for row in unreadable_ranges(at, found)]
+    reply = PollReply(messages=[], next_offsets=next_offsets, generation=polled.generation, unreadable=unreadable)
+    size_bytes = sum(map(size_of, polled.records.values()))
+    return Answer(200, MessagesReply(reply, messages, size_bytes), sent=polled.sent)
 
 
 def _paused(asked: PollQuery | PollBody) -> frozenset[TopicPartition]:
@@ -195,6 +213,7 @@ ROUTES = (
     Route("POST", "/groups/{group}/join", join, "Join eagerly", {200: JoinedEager}, body=JoinBody, errors=_REFUSALS),
     Route("POST", "/groups/{group}/heartbeat", heartbeat, "Stay", {200: Done}, body=MemberBody, errors=_REFUSALS),
     Route("POST", "/groups/{group}/leave", leave, "Leave", {200: Done}, body=LeaveBody, errors=_REFUSALS),
+    Route("DELETE", "/groups/{group}/members/{member}", evict, "Take a member out", {200: Done}, errors=_REFUSALS),
     Route("GET", "/groups/{group}/poll", poll_held, "Read on", {200: PollReply}, query=PollQuery, errors=_REFUSALS),
     Route("POST", "/groups/{group}/poll", poll, "Read on from here", {200: PollReply}, body=PollBody, errors=_REFUSALS),
     Route(

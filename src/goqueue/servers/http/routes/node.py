@@ -6,7 +6,7 @@ import msgspec
 from aiohttp import web
 
 from goqueue.servers.http.route import Call, Route
-from goqueue.servers.http.types import Reply
+from goqueue.servers.http.types.common import Reply
 from goqueue.servers.services import Services
 
 
@@ -79,9 +79,9 @@ async def stats(services: Services, call: Call) -> Stats:
     topics = [topic for topic in services.topics.list() if call.query.internal or not topic.internal]
     rows = {}
     for topic in topics:
-        bounds = [services.queries.offsets(topic.name, index) for index in range(len(topic.partitions))]
+        bounds = [services.queries.offsets(topic.name, index) for index in range(topic.partition_count)]
         rows[topic.name] = TopicStats(
-            partitions=len(topic.partitions),
+            partitions=topic.partition_count,
             messages=sum(one.high_watermark - one.log_start_offset for one in bounds),
             size_bytes=sizes.get(topic.name, 0),
         )
@@ -90,7 +90,7 @@ async def stats(services: Services, call: Call) -> Stats:
         cluster_id=services.identity.cluster_id,
         uptime_seconds=(services.clock.now_ms() - services.identity.started_ms) / 1000,
         topics=len(topics),
-        partitions=sum(len(topic.partitions) for topic in topics),
+        partitions=sum(topic.partition_count for topic in topics),
         total_size_bytes=sum(sizes.values()),
         disk_free_bytes=log_dir.usable_bytes,
         topic_stats=rows,

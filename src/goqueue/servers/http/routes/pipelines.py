@@ -6,9 +6,9 @@ every batch, so nothing is stored here that groups do not store anyway.
 
 from __future__ import annotations
 
-from goqueue.groups.progress import PartitionProgress
+from goqueue.groups.offsets.progress import PartitionProgress
 from goqueue.servers.http.route import Call, Route
-from goqueue.servers.http.types import Reply
+from goqueue.servers.http.types.common import Reply
 from goqueue.servers.services import Services
 
 _PREFIX = "pipeline."

@@ -10,7 +10,8 @@ from msgspec import UNSET, Meta
 from goqueue.delivery.policy import DeliveryPolicy, checked_wishes, group_policy, node_policy
 from goqueue.delivery.stats import LaneStats
 from goqueue.records import Priority
-from goqueue.servers.http.queue_types import (
+from goqueue.servers.http.route import Call, Route
+from goqueue.servers.http.types.queues import (
     AckManagerStats,
     DeadLetterStats,
     GroupPolicy,
@@ -24,7 +25,6 @@ from goqueue.servers.http.queue_types import (
     TopicLanes,
     VisibilityStats,
 )
-from goqueue.servers.http.route import Call, Route
 from goqueue.servers.services import Services
 
 _LANES = tuple(lane.name.lower() for lane in Priority)
@@ -42,12 +42,13 @@ async def show(services: Services, call: Call) -> GroupPolicy:
 
 
 async def alter(services: Services, call: Call) -> GroupPolicy:
-    """Change it, for messages delivered from now on."""
+    """Change it. Deadlines of what is out stay; what happens to it next follows the new policy."""
     group, body = call.path["group"], call.body
     given = {name: getattr(body, name) for name in body.__struct_fields__}
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not UNSET}
     checked_wishes({name: value for name, value in changes.items() if name != "sharing"})
     await services.groups.alter_queue(group, changes)
+    await services.delivery.govern(group)
     return await _policy(services, group, None)
 
 
@@ -72,6 +73,7 @@ async def reliability_stats(services: Services, call: Call) -> ReliabilityStatsR
             dead_lettered_total=found.dead_lettered_total,
             failures_total=found.dead_letter_failures_total,
             too_old_total=found.too_old_total,
+            unreadable_total=found.unreadable_total,
             dying=found.dying,
             by_topic=found.dead_lettered_by_topic,
         ),
@@ -113,6 +115,9 @@ def _lane(lane: LaneStats) -> LaneFigures:
         ready=lane.ready,
         in_flight=lane.in_flight,
         delivered_total=lane.delivered_total,
+        delivered_per_second=round(lane.delivered_per_second, 3),
+        enqueued_total=lane.enqueued_total,
+        enqueued_per_second=round(lane.enqueued_per_second, 3),
         last_served_at=lane.last_served_ms,
         waiting_since=lane.waiting_since_ms,
         waiting_ms=lane.waiting_ms,

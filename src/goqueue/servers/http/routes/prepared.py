@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from goqueue.errors import InvalidRequest
-from goqueue.servers.http.prepared_types import (
+from goqueue.servers.http.route import Call, Route
+from goqueue.servers.http.types.prepared import (
     CommitEpoch,
     CountedParticipant,
     EpochOutcome,
@@ -13,7 +14,6 @@ from goqueue.servers.http.prepared_types import (
     WriterRow,
     Writers,
 )
-from goqueue.servers.http.route import Call, Route
 from goqueue.servers.services import Services
 from goqueue.transactions.commands import Claim, DescribedWriter, EpochDecided, Producer
 

@@ -11,12 +11,19 @@ from goqueue.broker.record_publishing import Published as Outcome
 from goqueue.errors import GoQueueError, InvalidRequest, wire_of
 from goqueue.records import Acks, NewRecord, TopicPartition
 from goqueue.servers.http.adapter import detail_of
-from goqueue.servers.http.held import dues_in_transaction, has_delay, hold, refuse_sequence
+from goqueue.servers.http.held import dues_in_transaction, field_of_message, has_delay, hold, refuse_sequence
 from goqueue.servers.http.message_json import record_of
 from goqueue.servers.http.route import Answer, Call, Route
 from goqueue.servers.http.times import format_time
 from goqueue.servers.http.transaction_ids import number_of
-from goqueue.servers.http.types import InitProducer, MessageIn, ProducerIdentity, Publish, Published, PublishResult
+from goqueue.servers.http.types.common import (
+    InitProducer,
+    MessageIn,
+    ProducerIdentity,
+    Publish,
+    Published,
+    PublishResult,
+)
 from goqueue.servers.services import Services
 from goqueue.transactions.commands import Producer
 
@@ -34,8 +41,8 @@ async def publish(services: Services, call: Call) -> Published | Answer:
     elif has_delay(messages, body):
         return await _publish_some_later(services, topic, body, messages)
     else:
-        outcomes = await _publish_plain(services, topic, body, messages)
-    return _answer(outcomes, body.acks)
+        outcomes = await _publish_plain(services, topic, body, messages, is_alone=len(messages) == 1)
+    return _answer(outcomes, body.acks, messages)
 
 
 async def _publish_some_later(
@@ -45,10 +52,13 @@ async def _publish_some_later(
     results = await hold(services, topic, body, messages, lambda index: _record(messages, index))
     now = [index for index in range(len(messages)) if index not in results]
     if now:
-        outcomes = await _publish_plain(services, topic, body, [messages[index] for index in now])
+        rest = [messages[index] for index in now]
+        outcomes = await _publish_plain(services, topic, body, rest, is_alone=len(messages) == 1)
         if len(outcomes) == len(messages) == 1 and outcomes[0].error is not None:
-            raise outcomes[0].error
-        results |= {index: _result(outcome) for index, outcome in zip(now, outcomes, strict=True)}
+            raise _placed(outcomes[0].error, messages[0])
+        results |= {
+            index: _result(outcome, messages[index], index) for index, outcome in zip(now, outcomes, strict=True)
+        }
     ordered = [results[index] for index in range(len(messages))]
     failed = [one.status for one in ordered if isinstance(one.status, int)]
     stored = Published(results=ordered, acks=body.acks if now else "all", count=len(ordered) - len(failed))
@@ -94,36 +104,44 @@ def _check_deduplication(
     services: Services, topic: str, body: Publish, messages: Sequence[MessageIn | Publish]
 ) -> None:
     """An id that would be ignored is refused: whoever sends one counts on it."""
-    if all(message.deduplication_id is None for message in messages):
+    first = next((at for at, message in enumerate(messages) if message.deduplication_id is not None), None)
+    if first is None:
         return
+    field = "deduplication_id" if isinstance(messages[first], Publish) else f"messages[{first}].deduplication_id"
     if not services.topics.config(topic).dedup_window_ms:
         raise InvalidRequest(
             f"topic {topic!r} has no deduplication window",
-            field="deduplication_id",
+            field=field,
             hint="set goqueue.dedup.window.ms on the topic, such as 300000 for five minutes",
         )
     if body.producer_id is not None:
         raise InvalidRequest(
             "a message is recognised by its deduplication_id or by its producer's sequence, not by both",
-            field="deduplication_id",
+            field=field,
             hint="leave out producer_id, producer_epoch and sequence",
         )
 
 
 async def _publish_plain(
-    services: Services, topic: str, body: Publish, messages: Sequence[MessageIn | Publish]
+    services: Services, topic: str, body: Publish, messages: Sequence[MessageIn | Publish], *, is_alone: bool
 ) -> list[Outcome]:
-    """Group by the partition named, publish each group, and put the results back into the order sent."""
-    if len(messages) == 1:
+    """Group by the partition named, publish each group, and put the results back into the order sent.
+
+    A message that is alone in its request is refused with it; any other has a result of its own.
+    """
+    if is_alone:
         chosen = messages[0].partition if messages[0].partition is not None else body.partition
         records = [_record(messages, 0)]
-        return await services.publish.publish_records(topic, records, acks=_ACKS[body.acks], partition=chosen)
+        try:
+            return await services.publish.publish_records(topic, records, acks=_ACKS[body.acks], partition=chosen)
+        except GoQueueError as error:
+            raise _placed(error, messages[0]) from None
     outcomes: list[Outcome | None] = [None] * len(messages)
     groups: dict[int | None, tuple[list[int], list[NewRecord]]] = {}
     for index, message in enumerate(messages):
         chosen = message.partition if message.partition is not None else body.partition
         try:
-            record = _record(messages, index)
+            record = record_of(message)
         except InvalidRequest as error:
             outcomes[index] = Outcome(partition=-1, offset=-1, timestamp_ms=-1, error=error)
             continue
@@ -204,31 +222,36 @@ def _record(messages: Sequence[MessageIn | Publish], index: int) -> NewRecord:
         raise
 
 
-def _answer(outcomes: list[Outcome], acks: str) -> Published | Answer:
+def _answer(outcomes: list[Outcome], acks: str, messages: Sequence[MessageIn | Publish]) -> Published | Answer:
     """200 when all are stored, 207 when some are, the first error's own status when none is."""
     failed = [outcome.error for outcome in outcomes if outcome.error is not None]
     if not failed:
         duplicate = any(outcome.duplicate for outcome in outcomes)
         if duplicate or any(outcome.due_ms is not None for outcome in outcomes):
-            stored = [_result(outcome) for outcome in outcomes]
+            stored = [_result(outcome, messages[0], 0) for outcome in outcomes]
         else:
             stored = [PublishResult(partition=o.partition, offset=o.offset, timestamp=o.timestamp_ms) for o in outcomes]
         return Published(results=stored, acks=acks, count=len(stored), duplicate=duplicate)
     if len(failed) == len(outcomes) == 1:
-        raise failed[0]
-    results = [_result(outcome) for outcome in outcomes]
+        raise _placed(failed[0], messages[0])
+    results = [_result(outcome, messages[index], index) for index, outcome in enumerate(outcomes)]
     status = wire_of(failed[0]).http if len(failed) == len(outcomes) else 207
     return Answer(status, Published(results=results, acks=acks, count=len(outcomes) - len(failed)))
 
 
-def _result(outcome: Outcome) -> PublishResult:
+def _placed(error: GoQueueError, message: MessageIn | Publish) -> GoQueueError:
+    """The error of the only message, its field named as the sender wrote it."""
+    error.field = field_of_message(error, message, 0)
+    return error
+
+
+def _result(outcome: Outcome, message: MessageIn | Publish, index: int) -> PublishResult:
     error: GoQueueError | None = outcome.error
     if outcome.due_ms is not None:
         return PublishResult(
-            partition=outcome.partition,
-            offset=outcome.offset,
             duplicate=outcome.duplicate,
             delayed=True,
+            slot=f"{outcome.partition}/{outcome.offset}",
             deliverAt=format_time(outcome.due_ms),
         )
     if error is None:
@@ -238,7 +261,8 @@ def _result(outcome: Outcome) -> PublishResult:
             timestamp=outcome.timestamp_ms,
             duplicate=outcome.duplicate,
         )
-    return PublishResult(error=detail_of(error), status=wire_of(error).http)
+    detail = detail_of(error, field_of_message(error, message, index))
+    return PublishResult(error=detail, status=wire_of(error).http)
 
 
 ROUTES = (

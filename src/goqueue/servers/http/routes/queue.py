@@ -6,13 +6,16 @@ from collections.abc import Callable, Sequence
 
 from msgspec import UNSET
 
+from goqueue.delivery.settlement.outcomes import REJECTED, RETRIES_EXHAUSTED
 from goqueue.delivery.values import Action, Receive, Settled, Settlement
 from goqueue.errors import InvalidRequest, PartitionNotFound, wire_of
 from goqueue.records import TopicPartition
 from goqueue.servers.http.adapter import detail_of
 from goqueue.servers.http.durations import parse_duration_ms, parse_visibility_ms
+from goqueue.servers.http.large_answers import MessagesReply, size_of
 from goqueue.servers.http.message_json import queued_message
-from goqueue.servers.http.queue_types import (
+from goqueue.servers.http.route import Answer, Call, Route
+from goqueue.servers.http.types.queues import (
     AckBody,
     NackBody,
     ReceiveBody,
@@ -22,7 +25,6 @@ from goqueue.servers.http.queue_types import (
     SettledReceipts,
     VisibilityBody,
 )
-from goqueue.servers.http.route import Answer, Call, Route
 from goqueue.servers.services import Services
 
 # A retry may wait as long as a message may be kept.
@@ -31,9 +33,10 @@ _DELAY_MS_MAX = 365 * 24 * 3_600_000
 MakeSettlement = Callable[[str], Settlement]
 
 
-async def receive(services: Services, call: Call) -> Received:
+async def receive(services: Services, call: Call) -> MessagesReply:
     """Take messages of a topic, without joining a group."""
     body: ReceiveBody = call.body
+    await services.answers.room()
     messages = await services.delivery.receive(
         Receive(
             group=body.group,
@@ -46,8 +49,8 @@ async def receive(services: Services, call: Call) -> Received:
         )
     )
     always = body.encoding == "base64"
-    shown = [queued_message(one, base64_always=always) for one in messages]
-    return Received(messages=shown, group=body.group, count=len(shown))
+    shown = (queued_message(one, base64_always=always) for one in messages)
+    return MessagesReply(Received(messages=[], group=body.group, count=len(messages)), shown, size_of(messages))
 
 
 async def ack(services: Services, call: Call) -> SettledReceipt | SettledReceipts | Answer:
@@ -59,15 +62,21 @@ async def nack(services: Services, call: Call) -> SettledReceipt | SettledReceip
     """Messages failed and are to come again."""
     body: NackBody = call.body
     delay_ms = None if body.delay is None else parse_duration_ms(body.delay, "delay", maximum_ms=_DELAY_MS_MAX)
+    error = failure_text(body.error, body.reason)
     return await _settle(
-        services, body, lambda receipt: Settlement(receipt, Action.NACK, delay_ms=delay_ms, reason=body.reason)
+        services, body, lambda receipt: Settlement(receipt, Action.NACK, delay_ms=delay_ms, reason=error)
     )
 
 
 async def reject(services: Services, call: Call) -> SettledReceipt | SettledReceipts | Answer:
     """Messages can never succeed."""
     body: RejectBody = call.body
-    return await _settle(services, body, lambda receipt: Settlement(receipt, Action.REJECT, reason=body.reason))
+    error = failure_text(body.error, body.reason)
+    if body.error is None and body.reason is None:
+        raise InvalidRequest(
+            "there is no error", field="error", hint='say what is wrong: {"error": "no such customer"}'
+        )
+    return await _settle(services, body, lambda receipt: Settlement(receipt, Action.REJECT, reason=error))
 
 
 async def extend(services: Services, call: Call) -> SettledReceipt | SettledReceipts | Answer:
@@ -87,8 +96,15 @@ async def extend(services: Services, call: Call) -> SettledReceipt | SettledRece
     )
 
 
+def failure_text(error: str | None, reason: str | None) -> str:
+    """What went wrong, by whichever of its two names it was sent."""
+    if error is not None and reason is not None and error != reason:
+        raise InvalidRequest("error and reason are two names for one text", field="reason", hint="send error alone")
+    return error or reason or ""
+
+
 def _places(services: Services, topic: str, partition: int | None) -> list[TopicPartition]:
-    count = len(services.topics.get(topic).partitions)
+    count = services.topics.get(topic).partition_count
     if partition is None:
         return [TopicPartition(topic, number) for number in range(count)]
     if partition >= count:
@@ -117,16 +133,17 @@ async def _settle(services: Services, body: AckBody, make: MakeSettlement) -> Se
 
 
 def _answer(settled: Sequence[Settled], body: AckBody, now_ms: int) -> SettledReceipts | Answer:
-    results = [_result(one, body, now_ms) for one in settled]
+    results = [_result(one, body, now_ms, index) for index, one in enumerate(settled)]
     failed = sum([one.error is not None for one in settled])
     reply = SettledReceipts(results=results, succeeded=len(results) - failed, failed=failed)
     return Answer(207, reply) if failed else reply
 
 
-def _result(one: Settled, body: AckBody, now_ms: int) -> SettledReceipt:
+def _result(one: Settled, body: AckBody, now_ms: int, index: int = 0) -> SettledReceipt:
     receipt, topic, partition, offset, taken, count, next_visible_ms, dlq_topic, _, _, error = one
     if error is not None:
-        return SettledReceipt(success=False, receipt_handle=receipt, error=detail_of(error), status=wire_of(error).http)
+        detail = detail_of(error, f"receipts[{index}]" if error.field == "receipt_handle" else error.field)
+        return SettledReceipt(success=False, receipt_handle=receipt, error=detail, status=wire_of(error).http)
     result = SettledReceipt(
         success=True,
         receipt_handle=receipt,
@@ -146,8 +163,7 @@ def _result(one: Settled, body: AckBody, now_ms: int) -> SettledReceipt:
             result.next_visible_at = next_visible_ms
     if dlq_topic is not None:
         result.dlq_topic = dlq_topic
-    if isinstance(body, NackBody | RejectBody) and body.reason:
-        result.reason = body.reason
+        result.reason = REJECTED if isinstance(body, RejectBody) else RETRIES_EXHAUSTED
     return result
 
 

@@ -6,9 +6,10 @@ import msgspec
 
 from goqueue.broker.topics import NewTopic
 from goqueue.errors import InvalidRequest
-from goqueue.metadata.image import Topic
+from goqueue.metadata.events import Topic
+from goqueue.metadata.topic_config import warnings_of
 from goqueue.servers.http.route import Answer, Call, Route
-from goqueue.servers.http.types import (
+from goqueue.servers.http.types.common import (
     AlterTopic,
     CreatedTopic,
     CreateTopic,
@@ -44,10 +45,11 @@ async def create(services: Services, call: Call) -> Answer:
     reply = CreatedTopic(
         name=topic.name,
         topic_id=str(topic.topic_id),
-        partitions=len(topic.partitions),
+        partitions=topic.partition_count,
         replication_factor=topic.replication_factor,
         config=dict(topic.config),
         created=True,
+        warnings=warnings_of(topic.config),
     )
     return Answer(201, reply, {"Location": f"/topics/{topic.name}"})
 
@@ -55,7 +57,7 @@ async def create(services: Services, call: Call) -> Answer:
 async def list_all(services: Services, call: Call) -> TopicList:
     """List the topics."""
     topics = [topic for topic in services.topics.list() if call.query.internal or not topic.internal]
-    rows = [TopicRow(name=t.name, partitions=len(t.partitions), internal=t.internal) for t in topics]
+    rows = [TopicRow(name=t.name, partitions=t.partition_count, internal=t.internal) for t in topics]
     return TopicList(topics=[row.name for row in rows], details=rows)
 
 
@@ -77,7 +79,7 @@ async def alter(services: Services, call: Call) -> TopicDetails:
     # Both are checked before either is done, so a bad request changes nothing.
     if changes:
         await services.topics.alter_config(name, changes, validate_only=True)
-    if wanted.num_partitions is not None and wanted.num_partitions != len(services.topics.get(name).partitions):
+    if wanted.num_partitions is not None and wanted.num_partitions != services.topics.get(name).partition_count:
         await services.topics.add_partitions(name, wanted.num_partitions)
     if changes:
         await services.topics.alter_config(name, changes)
@@ -95,7 +97,7 @@ async def partitions(services: Services, call: Call) -> PartitionList:
     """List a topic's partitions."""
     topic = services.topics.get(call.path["topic"])
     rows = []
-    for index, assignment in enumerate(topic.partitions):
+    for index, assignment in enumerate(services.topics.assignments(topic)):
         span = _range(services, topic.name, index)
         rows.append(
             PartitionRow(
@@ -128,19 +130,20 @@ def partition_index(call: Call) -> int:
 
 
 def _details(services: Services, topic: Topic) -> TopicDetails:
-    spans = {str(index): _range(services, topic.name, index) for index in range(len(topic.partitions))}
+    spans = {str(index): _range(services, topic.name, index) for index in range(topic.partition_count)}
     entries = services.topics.describe_config(topic.name)
     return TopicDetails(
         name=topic.name,
         topic_id=str(topic.topic_id),
-        partitions=len(topic.partitions),
+        partitions=topic.partition_count,
         replication_factor=topic.replication_factor,
         internal=topic.internal,
         config={entry.name: str(entry.value) for entry in entries},
         overrides=dict(topic.config),
         total_messages=sum(span.latest - span.earliest for span in spans.values()),
-        total_size_bytes=sum(services.queries.size_bytes(topic.name, index) for index in range(len(topic.partitions))),
+        total_size_bytes=sum(services.queries.size_bytes(topic.name, index) for index in range(topic.partition_count)),
         partition_offsets=spans,
+        warnings=warnings_of(topic.config),
     )
 
 

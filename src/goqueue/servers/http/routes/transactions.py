@@ -6,16 +6,18 @@ from collections import Counter
 
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.coordinator.shard import Transaction
-from goqueue.errors import InvalidRequest, InvalidTransactionState, TransactionFenced
+from goqueue.errors import InvalidRequest, InvalidTransactionState
 from goqueue.groups.service import NewOffset
 from goqueue.partitioner import partition_for_key
 from goqueue.records import Acks, TopicPartition
 from goqueue.servers.http.message_json import record_of
 from goqueue.servers.http.route import Call, Route
 from goqueue.servers.http.routes.groups import parse_offsets
+from goqueue.servers.http.routes.queue import failure_text
 from goqueue.servers.http.times import due_of, format_time
 from goqueue.servers.http.transaction_ids import number_of, transaction_id
-from goqueue.servers.http.transaction_types import (
+from goqueue.servers.http.types.common import MessageIn
+from goqueue.servers.http.types.transactions import (
     AddPartition,
     Begun,
     OffsetsInTransaction,
@@ -29,7 +31,6 @@ from goqueue.servers.http.transaction_types import (
     Transactions,
     TransactionStats,
 )
-from goqueue.servers.http.types import MessageIn
 from goqueue.servers.services import Services
 from goqueue.transactions.commands import Described, Producer
 from goqueue.transactions.records import TransactionState
@@ -42,7 +43,7 @@ async def heartbeat(services: Services, call: Call) -> Status:
         raise InvalidRequest(f"{raw[:40]!r} is no producer id", field="producer_id")
     described = await services.transactions.describe(call.body.transactional_id)
     producer = Producer(int(raw), call.body.epoch)
-    _check_identity(described, producer)
+    services.transactions.check_is(described, producer)
     services.transactions.heard(call.body.transactional_id, producer)
     return Status(status="ok")
 
@@ -67,9 +68,9 @@ async def publish(services: Services, call: Call) -> PublishedInTransaction:
         if record.key is None:
             raise InvalidRequest("without a key the partition must be named: a retry might go elsewhere", field="key")
         algorithm = services.topics.config(body.topic).partitioner
-        partition = partition_for_key(record.key, len(topic.partitions), algorithm)
+        partition = partition_for_key(record.key, topic.partition_count, algorithm)
     number = number_of(body.transaction_id, body.producer_id)
-    name = transactions.id_of(body.producer_id)
+    name = body.transactional_id or transactions.id_of(body.producer_id)
     await _add(services, name, producer, TopicPartition(body.topic, partition), number)
     due_ms = due_of(body.delay, body.deliverAt, services.clock.now_ms())
     if due_ms is not None:
@@ -92,10 +93,9 @@ async def publish(services: Services, call: Call) -> PublishedInTransaction:
     appended = pending.appended
     if (held := pending.slots.get(0)) is not None:
         return PublishedInTransaction(
-            partition=held.partition,
-            offset=held.offset,
             duplicate=appended.duplicate,
             delayed=True,
+            slot=f"{held.partition}/{held.offset}",
             deliverAt=format_time(held.due_ms),
         )
     return PublishedInTransaction(partition=partition, offset=appended.base_offset, duplicate=appended.duplicate)
@@ -144,7 +144,7 @@ async def settle(services: Services, call: Call) -> Status:
         body.receipts,
         Transaction(body.producer_id, body.epoch),
         rejected=body.action == "reject",
-        reason=body.reason,
+        reason=failure_text(body.error, body.reason),
     )
     return Status(status="added")
 
@@ -235,16 +235,11 @@ async def _add(
 async def _described(services: Services, name: str, producer: Producer) -> Described:
     """The id with its open transaction, of a producer that lives."""
     described = await services.transactions.describe(name)
-    _check_identity(described, producer)
+    services.transactions.check_is(described, producer)
     services.transactions.heard(name, producer)
     if described.state is not TransactionState.ONGOING:
         raise InvalidTransactionState("no transaction was begun")
     return described
-
-
-def _check_identity(described: Described, producer: Producer) -> None:
-    if producer != Producer(described.producer_id, described.producer_epoch):
-        raise TransactionFenced("another producer has taken the transactional id over")
 
 
 def _producer(body: OfTransaction) -> Producer:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from goqueue.errors import GoQueueError
-from goqueue.servers.kafka.api import NONE, Api, Context, Message, Reply
+from goqueue.servers.kafka.api import NONE, Api, Context, Message, Order, Reply
 from goqueue.servers.kafka.fencing import transaction_error_code
 from goqueue.transactions.commands import Producer
 
-API = Api(key=25, name="AddOffsetsToTxn", versions=(0, 4))
+API = Api(key=25, name="AddOffsetsToTxn", versions=(0, 4), order=Order.CHANGE)
 
 _FENCING_FROM = 2
 

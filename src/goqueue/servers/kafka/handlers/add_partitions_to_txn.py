@@ -10,11 +10,11 @@ from collections.abc import Mapping
 
 from goqueue.errors import GoQueueError, InvalidTransactionState
 from goqueue.records import TopicPartition
-from goqueue.servers.kafka.api import NONE, Api, Context, Message, Reply
+from goqueue.servers.kafka.api import NONE, Api, Context, Message, Order, Reply
 from goqueue.servers.kafka.fencing import transaction_error_code
 from goqueue.transactions.commands import Producer
 
-API = Api(key=24, name="AddPartitionsToTxn", versions=(0, 5))
+API = Api(key=24, name="AddPartitionsToTxn", versions=(0, 5), order=Order.CHANGE)
 
 _FENCING_FROM = 2
 _BATCHED_FROM = 4

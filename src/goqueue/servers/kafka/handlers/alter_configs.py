@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from goqueue.errors import GoQueueError, InvalidRequest
-from goqueue.servers.kafka.api import Api, Context, Message, Reply
+from goqueue.servers.kafka.api import Api, Context, Message, Order, Reply
 from goqueue.servers.kafka.config_resources import change, is_repeated, result
 
 API = Api(
@@ -11,6 +11,7 @@ API = Api(
     name="AlterConfigs",
     versions=(0, 2),
     gaps=("Topics only: the node's own settings come from its file, variables and flags.",),
+    order=Order.CHANGE,
 )
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from goqueue.errors import GoQueueError, GroupModeMismatch, GroupNotEmpty
-from goqueue.groups.queue_settings import Mode
+from goqueue.groups.queue.settings import Mode
 from goqueue.groups.service import NewOffset
-from goqueue.servers.kafka.api import NONE, Api, Context, Message, Reply, failed
+from goqueue.servers.kafka.api import NONE, Api, Context, Message, Order, Reply, failed
 
-API = Api(key=91, name="AlterShareGroupOffsets", versions=(0, 0))
+API = Api(key=91, name="AlterShareGroupOffsets", versions=(0, 0), order=Order.CHANGE)
 
 
 async def handle(context: Context, request: Message) -> Reply:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from goqueue.errors import GoQueueError
 from goqueue.groups.commands import ConsumerHeartbeat
-from goqueue.groups.partitions import PartitionSet, by_topic, partition_set
-from goqueue.servers.kafka.api import NONE, Api, Context, Message, Reply, failed
+from goqueue.groups.subscription.topic_partitions import PartitionSet, by_topic, partition_set
+from goqueue.servers.kafka.api import NONE, Api, Context, Message, Order, Reply, failed
 
 API = Api(
     key=68,
@@ -16,6 +16,7 @@ API = Api(
         "topic patterns are RE2's without Unicode classes, word boundaries and flags other than (?i)",
         "the rack of a member is stored but does not influence assignments",
     ),
+    order=Order.CHANGE,
 )
 
 

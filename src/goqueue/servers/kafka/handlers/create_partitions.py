@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from goqueue.errors import GoQueueError, InvalidRequest
-from goqueue.servers.kafka.api import Api, Context, Message, Reply, failed
+from goqueue.servers.kafka.api import Api, Context, Message, Order, Reply, failed
 
-API = Api(key=37, name="CreatePartitions", versions=(0, 3))
+API = Api(key=37, name="CreatePartitions", versions=(0, 3), order=Order.CHANGE)
 
 
 async def handle(context: Context, request: Message) -> Reply:

@@ -6,14 +6,15 @@ from collections import Counter
 
 from goqueue.broker.topics import NewTopic
 from goqueue.errors import GoQueueError, InvalidRequest
-from goqueue.metadata.image import Topic
-from goqueue.servers.kafka.api import Api, Context, Message, Reply, failed
+from goqueue.metadata.events import Topic
+from goqueue.servers.kafka.api import Api, Context, Message, Order, Reply, failed
 
 API = Api(
     key=19,
     name="CreateTopics",
     versions=(2, 7),
     gaps=("One node: a replication factor above 1 is refused.",),
+    order=Order.CHANGE,
 )
 
 Row = dict[str, object]
@@ -39,7 +40,7 @@ async def _create(context: Context, request: Message, asked: Message, *, is_repe
     return {
         "name": topic.name,
         "topic_id": None if request.validate_only else topic.topic_id,
-        "num_partitions": len(topic.partitions),
+        "num_partitions": topic.partition_count,
         "replication_factor": topic.replication_factor,
         "configs": None if request.validate_only else _configs(context, topic),
     }

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from goqueue.errors import GoQueueError
-from goqueue.servers.kafka.api import Api, Context, Message, Reply, failed
+from goqueue.servers.kafka.api import Api, Context, Message, Order, Reply, failed
 from goqueue.transactions.commands import Claim, Producer
 
-API = Api(key=10101, name="DecidePrepared", versions=(0, 0))
+API = Api(key=10101, name="DecidePrepared", versions=(0, 0), order=Order.CHANGE)
 
 
 async def handle(context: Context, request: Message) -> Reply:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from goqueue.errors import GoQueueError
-from goqueue.servers.kafka.api import NONE, Api, Context, Message, Reply, error_code
+from goqueue.servers.kafka.api import NONE, Api, Context, Message, Order, Reply, error_code
 
-API = Api(key=42, name="DeleteGroups", versions=(0, 2))
+API = Api(key=42, name="DeleteGroups", versions=(0, 2), order=Order.CHANGE)
 
 
 async def handle(context: Context, request: Message) -> Reply:

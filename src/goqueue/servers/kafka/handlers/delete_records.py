@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from goqueue.errors import GoQueueError
-from goqueue.servers.kafka.api import Api, Context, Message, Reply, error_code
+from goqueue.servers.kafka.api import Api, Context, Message, Order, Reply, error_code
 
-API = Api(key=21, name="DeleteRecords", versions=(0, 2))
+API = Api(key=21, name="DeleteRecords", versions=(0, 2), order=Order.CHANGE)
 
 
 async def handle(context: Context, request: Message) -> Reply:

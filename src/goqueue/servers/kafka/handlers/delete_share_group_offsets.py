@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from goqueue.errors import GoQueueError, TopicNotFound
-from goqueue.servers.kafka.api import NONE, Api, Context, Message, Reply, failed
+from goqueue.servers.kafka.api import NONE, Api, Context, Message, Order, Reply, failed
 from goqueue.servers.kafka.handlers.alter_share_group_offsets import check_empty_queue
 
 API = Api(
@@ -11,6 +11,7 @@ API = Api(
     name="DeleteShareGroupOffsets",
     versions=(0, 0),
     gaps=("refused while messages of the topic are in flight, also with receivers that are no members",),
+    order=Order.CHANGE,
 )
 
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from goqueue.errors import GoQueueError, InvalidRequest
-from goqueue.servers.kafka.api import Api, Context, Message, Reply, failed
+from goqueue.servers.kafka.api import Api, Context, Message, Order, Reply, failed
 
-API = Api(key=20, name="DeleteTopics", versions=(1, 6))
+API = Api(key=20, name="DeleteTopics", versions=(1, 6), order=Order.CHANGE)
 
 Row = dict[str, object]
 

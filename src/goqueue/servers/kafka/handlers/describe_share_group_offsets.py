@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from goqueue.errors import GoQueueError, GroupModeMismatch, GroupNotFound
 from goqueue.groups.commands import CommittedOffsets
-from goqueue.groups.queue_settings import Mode
+from goqueue.groups.queue.settings import Mode
 from goqueue.records import TopicPartition
 from goqueue.servers.kafka.api import NONE, Api, Context, Message, Reply, failed
 
@@ -68,4 +68,4 @@ def _topic(context: Context, name: str, partitions: list[int], found: CommittedO
 
 def _exists(context: Context, at: TopicPartition) -> bool:
     topic = context.services.topics.find(at.topic)
-    return topic is not None and 0 <= at.partition < len(topic.partitions)
+    return topic is not None and 0 <= at.partition < topic.partition_count

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from goqueue.errors import GoQueueError, InvalidRequest
-from goqueue.metadata.image import Topic
+from goqueue.metadata.events import Topic
 from goqueue.servers.kafka.api import TOPIC_OPERATIONS, Api, Context, Message, Reply, error_code
 from goqueue.servers.kafka.handlers.metadata import topic_partitions
 
@@ -32,10 +32,10 @@ def handle(context: Context, request: Message) -> Reply:
             continue
         if room <= 0:
             return {"topics": rows, "next_cursor": {"topic_name": name, "partition_index": first}}
-        rows.append(_row(topic, first, first + room))
-        shown = min(room, len(topic.partitions) - first)
+        rows.append(_row(context, topic, first, first + room))
+        shown = min(room, topic.partition_count - first)
         room -= max(shown, 0)
-        if first + shown < len(topic.partitions):
+        if first + shown < topic.partition_count:
             return {"topics": rows, "next_cursor": {"topic_name": name, "partition_index": first + shown}}
     return {"topics": rows}
 
@@ -53,11 +53,11 @@ def _names(context: Context, request: Message, first: str) -> list[str]:
     return sorted(name for name in asked if name >= first)
 
 
-def _row(topic: Topic, first: int, end: int) -> Row:
+def _row(context: Context, topic: Topic, first: int, end: int) -> Row:
     return {
         "name": topic.name,
         "topic_id": topic.topic_id,
         "is_internal": topic.internal,
-        "partitions": [one | _NO_OTHERS for one in topic_partitions(topic)[first:end]],
+        "partitions": [one | _NO_OTHERS for one in topic_partitions(context, topic)[first:end]],
         "topic_authorized_operations": TOPIC_OPERATIONS,
     }

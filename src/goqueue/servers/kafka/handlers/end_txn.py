@@ -6,7 +6,7 @@ Version 5 belongs to transaction.version 2 (KIP-890): the producer goes on under
 from __future__ import annotations
 
 from goqueue.errors import GoQueueError
-from goqueue.servers.kafka.api import NONE, Api, Context, Message, Reply
+from goqueue.servers.kafka.api import NONE, Api, Context, Message, Order, Reply
 from goqueue.servers.kafka.fencing import transaction_error_code
 from goqueue.transactions.commands import Producer
 
@@ -15,6 +15,7 @@ API = Api(
     name="EndTxn",
     versions=(0, 5),
     gaps=("Below version 5, as in Kafka, a produce request delayed into the next transaction may become part of it.",),
+    order=Order.CHANGE,
 )
 
 _FENCING_FROM = 2

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from goqueue.errors import GoQueueError, InvalidRequest
-from goqueue.servers.kafka.api import Api, Context, Message, Reply
+from goqueue.servers.kafka.api import Api, Context, Message, Order, Reply
 from goqueue.servers.kafka.config_resources import ResourceType, change, changes_of, is_repeated, result
 
 API = Api(
     key=44,
     name="IncrementalAlterConfigs",
     versions=(0, 1),
-    gaps=("Topics and share groups: the node's own settings come from its file, variables and flags.",),
+    gaps=(
+        "Topics and groups: the node's own settings come from its file, variables and flags.",
+        "A group's `share.isolation.level` is stored and shown; `read_uncommitted` has no effect.",
+    ),
+    order=Order.CHANGE,
 )
 
 

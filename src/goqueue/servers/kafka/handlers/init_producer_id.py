@@ -7,7 +7,7 @@ nobody could claim them back, so Kafka too gives out a new one (KIP-360).
 from __future__ import annotations
 
 from goqueue.errors import GoQueueError, TransactionsUnsupported
-from goqueue.servers.kafka.api import Api, Context, Message, Reply
+from goqueue.servers.kafka.api import Api, Context, Message, Order, Reply
 from goqueue.servers.kafka.fencing import transaction_error_code
 from goqueue.transactions.commands import Producer
 
@@ -16,6 +16,7 @@ API = Api(
     name="InitProducerId",
     versions=(0, 6),
     gaps=("Two-phase commit (KIP-939, version 6) is answered TRANSACTIONAL_ID_AUTHORIZATION_FAILED.",),
+    order=Order.CHANGE,
 )
 
 _FENCING_FROM = 4

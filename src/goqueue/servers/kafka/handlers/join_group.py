@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from goqueue.errors import GoQueueError, MemberIdRequired
 from goqueue.groups.commands import Joined, JoinGroup
-from goqueue.servers.kafka.api import NONE, Api, Context, Message, Reply, error_code
+from goqueue.servers.kafka.api import NONE, Api, Context, Message, Order, Reply, error_code
 
 API = Api(
     key=11,
     name="JoinGroup",
     versions=(0, 9),
     gaps=("a group whose members use the consumer protocol is not joined by classic members while it has any",),
+    order=Order.POLL,
 )
 
 _ID_REQUIRED_FROM = 4

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from goqueue.errors import GoQueueError, UnknownMember
 from goqueue.groups.commands import LeaveGroup, Leaver
-from goqueue.servers.kafka.api import NONE, Api, Context, Message, Reply, error_code
+from goqueue.servers.kafka.api import NONE, Api, Context, Message, Order, Reply, error_code
 
-API = Api(key=13, name="LeaveGroup", versions=(0, 5))
+API = Api(key=13, name="LeaveGroup", versions=(0, 5), order=Order.CHANGE)
 
 _MANY_FROM = 3
 

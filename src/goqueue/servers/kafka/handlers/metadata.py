@@ -11,18 +11,19 @@ from uuid import UUID
 
 from goqueue.errors import GoQueueError, TopicNotFound
 from goqueue.ids import is_internal, parse_topic_name
-from goqueue.metadata.image import Topic
+from goqueue.metadata.events import Topic
 from goqueue.servers.kafka.api import (
     CLUSTER_OPERATIONS,
     TOPIC_OPERATIONS,
     Api,
     Context,
     Message,
+    Order,
     Reply,
     error_code,
 )
 
-API = Api(key=3, name="Metadata", versions=(0, 13))
+API = Api(key=3, name="Metadata", versions=(0, 13), order=Order.CREATING_READ)
 
 Row = dict[str, object]
 
@@ -30,7 +31,7 @@ Row = dict[str, object]
 def handle(context: Context, request: Message) -> Reply | Awaitable[Reply]:
     """Answer at once, unless a topic must be made first."""
     if _wants_all(context, request):
-        return _reply(context, request, [_known(topic) for topic in context.services.topics.list()])
+        return _reply(context, request, [_known(context, topic) for topic in context.services.topics.list()])
     rows = [_found(context, one.name, one.topic_id) for one in request.topics]
     missing = [at for at, row in enumerate(rows) if row is None]
     if not missing:
@@ -38,7 +39,7 @@ def handle(context: Context, request: Message) -> Reply | Awaitable[Reply]:
     return _make_missing(context, request, rows, missing)
 
 
-def topic_partitions(topic: Topic) -> list[Row]:
+def topic_partitions(context: Context, topic: Topic) -> list[Row]:
     """The partitions of a topic and who holds them."""
     return [
         {
@@ -48,7 +49,7 @@ def topic_partitions(topic: Topic) -> list[Row]:
             "replica_nodes": one.replicas,
             "isr_nodes": one.isr,
         }
-        for index, one in enumerate(topic.partitions)
+        for index, one in enumerate(context.services.topics.assignments(topic))
     ]
 
 
@@ -62,7 +63,7 @@ def _found(context: Context, name: str | None, topic_id: UUID | None) -> Row | N
     topics = context.services.topics
     if topic_id is not None:
         try:
-            return _known(topics.by_id(topic_id))
+            return _known(context, topics.by_id(topic_id))
         except GoQueueError as error:
             # Only version 12 and later can say that there is no name.
             return {
@@ -71,7 +72,7 @@ def _found(context: Context, name: str | None, topic_id: UUID | None) -> Row | N
                 "name": None if context.api_version >= 12 else "",
             }
     topic = topics.find(name or "")
-    return None if topic is None else _known(topic)
+    return None if topic is None else _known(context, topic)
 
 
 async def _make_missing(context: Context, request: Message, rows: Sequence[Row | None], missing: list[int]) -> Reply:
@@ -87,17 +88,17 @@ async def _made(context: Context, name: str, *, allowed: bool) -> Row:
         parse_topic_name(name)
         if not allowed or is_internal(name):
             raise TopicNotFound(name)
-        return _known(await context.services.topics.ensure(name))
+        return _known(context, await context.services.topics.ensure(name))
     except GoQueueError as error:
         return {"error_code": error_code(error), "name": name, "is_internal": is_internal(name)}
 
 
-def _known(topic: Topic) -> Row:
+def _known(context: Context, topic: Topic) -> Row:
     return {
         "name": topic.name,
         "topic_id": topic.topic_id,
         "is_internal": topic.internal,
-        "partitions": topic_partitions(topic),
+        "partitions": topic_partitions(context, topic),
     }
 
 

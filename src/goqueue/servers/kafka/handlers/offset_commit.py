@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from goqueue.errors import GoQueueError, GroupNotFound, IllegalGeneration, TopicIdNotFound
 from goqueue.groups.service import NewOffset
-from goqueue.servers.kafka.api import Api, Context, Message, Reply, error_code
+from goqueue.servers.kafka.api import Api, Context, Message, Order, Reply, error_code
 
 API = Api(
     key=8,
     name="OffsetCommit",
     versions=(2, 10),
     gaps=("the retention time of versions 2 to 4 is ignored, as by Kafka since 2.1",),
+    order=Order.COMMIT,
 )
 
 _TOPIC_IDS_FROM = 10

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from goqueue.errors import GoQueueError
 from goqueue.records import TopicPartition
-from goqueue.servers.kafka.api import NONE, Api, Context, Message, Reply, error_code
+from goqueue.servers.kafka.api import NONE, Api, Context, Message, Order, Reply, error_code
 
-API = Api(key=47, name="OffsetDelete", versions=(0, 0))
+API = Api(key=47, name="OffsetDelete", versions=(0, 0), order=Order.CHANGE)
 
 
 async def handle(context: Context, request: Message) -> Reply:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from goqueue.errors import GoQueueError
-from goqueue.servers.kafka.api import Api, Context, Message, Reply, failed
+from goqueue.servers.kafka.api import Api, Context, Message, Order, Reply, failed
 
-API = Api(key=10100, name="OpenParticipant", versions=(0, 0))
+API = Api(key=10100, name="OpenParticipant", versions=(0, 0), order=Order.CHANGE)
 
 
 async def handle(context: Context, request: Message) -> Reply:

@@ -6,6 +6,7 @@ unless version 0 is listed (KAFKA-18659), so Kafka lists it too.
 Every batch is written in the order of arrival, before this handler returns; only the
 answer waits for the disk. The one exception is a batch that makes its partition part of a
 transaction: it waits until that is on the disk, and its producer's batches behind it wait too.
+A batch refused because of some of its records names them from version 8 on (KIP-467).
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from goqueue.errors import (
     GoQueueError,
     InvalidRecord,
     InvalidRequiredAcks,
+    RecordRefusal,
     RequestTimedOut,
 )
 from goqueue.records import Acks, Appended
 from goqueue.servers.kafka.admitted import waits_for
-from goqueue.servers.kafka.api import Answer, Api, Context, Message, Reply, failed
+from goqueue.servers.kafka.api import Answer, Api, Context, Message, Order, Reply, failed
 
 API = Api(
     key=0,
@@ -31,6 +33,7 @@ API = Api(
     versions=(3, 13),
     advertised_from=0,
     gaps=("Versions 0-2 are listed, as Kafka lists them (KAFKA-18659), but close the connection.",),
+    order=Order.WRITE,
 )
 
 _ACKS = {acks.value: acks for acks in Acks}
@@ -164,4 +167,10 @@ def _row(written: _Written) -> dict[str, object]:
             "log_append_time": outcome.stamped_ms,
             "log_start_offset": outcome.log_start_offset,
         }
-    return {"index": written.partition, "base_offset": -1, **failed(outcome)}
+    row = {"index": written.partition, "base_offset": -1, **failed(outcome)}
+    if isinstance(outcome, RecordRefusal) and outcome.bad_records:
+        row["record_errors"] = [
+            {"batch_index": position, "batch_index_error_message": message}
+            for position, message in outcome.bad_records.items()
+        ]
+    return row

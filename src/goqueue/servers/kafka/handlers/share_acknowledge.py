@@ -6,13 +6,13 @@ Versions 1 and 2; 2 can renew locks.
 from __future__ import annotations
 
 from goqueue.errors import GoQueueError, InvalidShareSessionEpoch
-from goqueue.groups.partitions import TopicIdPartition
-from goqueue.servers.kafka.api import NONE, Api, Context, Message, Reply, error_code, error_message, failed
+from goqueue.groups.subscription.topic_partitions import TopicIdPartition
+from goqueue.servers.kafka.api import NONE, Api, Context, Message, Order, Reply, error_code, error_message, failed
 from goqueue.servers.kafka.handlers.share_fetch import acknowledge_part, lock_ms
 from goqueue.servers.kafka.share_reading import SharePart
 from goqueue.servers.kafka.share_sessions import CLOSE_EPOCH, OPEN_EPOCH, share_member
 
-API = Api(key=79, name="ShareAcknowledge", versions=(1, 2), knows_connection=True)
+API = Api(key=79, name="ShareAcknowledge", versions=(1, 2), knows_connection=True, order=Order.CHANGE)
 
 _NO_LEADER = {"leader_id": -1, "leader_epoch": -1}
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from uuid import UUID
 
 from goqueue.errors import GoQueueError, InvalidRequest
-from goqueue.groups.partitions import TopicIdPartition
-from goqueue.groups.queue_settings import Sharing
+from goqueue.groups.queue.settings import Sharing
+from goqueue.groups.subscription.topic_partitions import TopicIdPartition
 from goqueue.records import TopicPartition
 from goqueue.servers.kafka.acknowledgements import acknowledge, settlements_of
-from goqueue.servers.kafka.api import NONE, Api, Context, Message, Reply, error_code, error_message, failed
+from goqueue.servers.kafka.api import NONE, Api, Context, Message, Order, Reply, error_code, error_message, failed
 from goqueue.servers.kafka.share_reading import ShareLimits, SharePart, read_shared
 from goqueue.servers.kafka.share_sessions import (
     CLOSE_EPOCH,
@@ -27,14 +27,18 @@ API = Api(
     name="ShareFetch",
     versions=(1, 2),
     gaps=(
-        "released records come back after the policy's back-off; after the last retry they become dead letters",
-        "at most max_records are acquired, whatever the acquire mode; min_bytes means one message",
+        "after the last retry a released record becomes a dead letter",
+        "a batch is acquired to its end, up to what one consumer may hold; with several priorities, up to max_records",
+        "min_bytes means one message",
         "a consumer sorts what one answer holds by offset, so priorities decide what it gets, not in which order",
     ),
     ends_with_client=True,
     knows_connection=True,
+    order=Order.POLL,
 )
 
+# The acquire mode in which a consumer gets max_records at most (KIP-1206); otherwise batches are given whole.
+RECORD_LIMIT = 1
 _NO_LEADER = {"leader_id": -1, "leader_epoch": -1}
 _DELIVERY_COUNT_MAX = 2**15 - 1
 
@@ -51,8 +55,9 @@ async def handle(context: Context, request: Message) -> Reply:
     found: dict[TopicIdPartition, SharePart] = {}
     if session is None:
         await services.delivery.release_consumer(*member)
-    elif request.max_records > 0 and not request.is_renew_ack:
-        limits = ShareLimits(request.max_records, max(request.max_bytes, 1), max(request.max_wait, 0))
+    elif request.max_records > 0 and request.max_bytes > 0 and not request.is_renew_ack:
+        whole_batches = request.share_acquire_mode != RECORD_LIMIT
+        limits = ShareLimits(request.max_records, request.max_bytes, max(request.max_wait, 0), whole_batches)
         # Who waits for nothing but an acknowledgement's result is not kept waiting.
         limits = limits._replace(wait_ms=0) if any(refused.values()) else limits
         found = await read_shared(services, member, session, limits)

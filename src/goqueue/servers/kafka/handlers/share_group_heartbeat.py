@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from goqueue.errors import GoQueueError
 from goqueue.groups.commands import ConsumerHeartbeat
-from goqueue.groups.partitions import by_topic
-from goqueue.groups.queue_settings import AsQueue, Sharing
-from goqueue.servers.kafka.api import NONE, Api, Context, Message, Reply, failed
+from goqueue.groups.queue.settings import AsQueue, Sharing
+from goqueue.groups.subscription.topic_partitions import by_topic
+from goqueue.servers.kafka.api import NONE, Api, Context, Message, Order, Reply, failed
 
 API = Api(
     key=76,
@@ -16,6 +16,7 @@ API = Api(
         "one assignor: every member is assigned every partition of its topics, and messages are shared one by one",
         "the rack of a member is stored and has no influence",
     ),
+    order=Order.CHANGE,
 )
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from goqueue.errors import GoQueueError
 from goqueue.groups.commands import SyncGroup
-from goqueue.servers.kafka.api import NONE, Api, Context, Message, Reply, error_code
+from goqueue.servers.kafka.api import NONE, Api, Context, Message, Order, Reply, error_code
 
-API = Api(key=14, name="SyncGroup", versions=(0, 5))
+API = Api(key=14, name="SyncGroup", versions=(0, 5), order=Order.POLL)
 
 
 async def handle(context: Context, request: Message) -> Reply:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from goqueue.coordinator.shard import Transaction
 from goqueue.errors import GoQueueError, GroupNotFound, IllegalGeneration
 from goqueue.groups.service import NewOffset
-from goqueue.servers.kafka.api import Api, Context, Message, Reply, error_code
+from goqueue.servers.kafka.api import Api, Context, Message, Order, Reply, error_code
 from goqueue.transactions.commands import Producer
 
-API = Api(key=28, name="TxnOffsetCommit", versions=(0, 5))
+API = Api(key=28, name="TxnOffsetCommit", versions=(0, 5), order=Order.COMMIT)
 
 # From this version on clients leave it to the server to add the group to the transaction (KIP-890).
 _IMPLICIT_FROM = 5

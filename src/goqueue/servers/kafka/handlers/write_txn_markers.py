@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from goqueue.errors import GoQueueError, InvalidTransactionState
 from goqueue.records import TopicPartition
-from goqueue.servers.kafka.api import NONE, Api, Context, Message, Reply, error_code
+from goqueue.servers.kafka.api import NONE, Api, Context, Message, Order, Reply, error_code
 from goqueue.transactions.commands import Producer
 
 API = Api(
@@ -17,6 +17,7 @@ API = Api(
     name="WriteTxnMarkers",
     versions=(1, 2),
     gaps=("Aborts transactions that hang; commits, and transactions that their coordinator knows, are refused.",),
+    order=Order.CHANGE,
 )
 
 

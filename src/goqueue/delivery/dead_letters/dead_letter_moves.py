@@ -1,0 +1,249 @@
+"""Dead letters: messages that failed for good go to `{topic}.dlq`, each exactly once.
+
+The machine says which batch is next, under which producer id and sequence, and that is durable
+before it is appended. After a crash the same batch is asked for again; what the dead-letter
+partition knows of the producer tells whether it lies there already. One batch per queue at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Protocol
+from uuid import UUID
+
+from goqueue.broker.batch_lanes import lane_of
+from goqueue.broker.partitions import Partition, Partitions
+from goqueue.broker.publish import PublishService
+from goqueue.broker.topics import NewTopic, TopicService
+from goqueue.broker.unreadable import Unreadable
+from goqueue.clock import Clock
+from goqueue.codec.batch_encode import encode_batch
+from goqueue.coordinator.runtime import Coordinator
+from goqueue.coordinator.timers import Alarm
+from goqueue.delivery.agreement import Agreement
+from goqueue.delivery.commands import BeginMove, Dead, EndMove, Move, ProducerIdNeeded
+from goqueue.delivery.dead_letters.raw_letters import raw_letter
+from goqueue.delivery.reading.opened_batches import open_batches, raw_batch
+from goqueue.delivery.records import QueueId
+from goqueue.delivery.stats import DeadLetterCounts
+from goqueue.errors import GoQueueError, PartitionNotFound, TopicIdNotFound
+from goqueue.ids import DEAD_LETTER_SUFFIX
+from goqueue.metadata.events import Topic
+from goqueue.ports import Offload
+from goqueue.records import Acks, Header, NewRecord, Record
+
+# How long after a failure a queue's dead letters are tried again.
+RETRY_MS = 1000
+
+HEADER_PREFIX = "goqueue-dlq-"
+
+OnFailure = Callable[[QueueId, BaseException], None]
+
+
+class ProducerIds(Protocol):
+    """Where producer ids come from."""
+
+    def allocate(self) -> Awaitable[int]:
+        """A new one."""
+        ...
+
+
+class DeadLetters:
+    """Moves what is dying, in the background, for all queues."""
+
+    def __init__(
+        self,
+        *,
+        topics: TopicService,
+        partitions: Partitions,
+        publish: PublishService,
+        producer_ids: ProducerIds,
+        offload: Offload,
+        clock: Clock,
+        on_failure: OnFailure | None = None,
+    ) -> None:
+        self._topics = topics
+        self._partitions = partitions
+        self._publish = publish
+        self._producer_ids = producer_ids
+        self._offload = offload
+        self._clock = clock
+        self._on_failure = on_failure
+        self._coordinator: Coordinator | None = None
+        self._agreement: Agreement | None = None
+        self._tasks: dict[QueueId, asyncio.Task[None]] = {}
+        self._again: set[QueueId] = set()
+        self._alarm = Alarm(clock, self._retry)
+        self._closed = False
+        self._moved: Counter[str] = Counter()
+        self._failures: Counter[UUID] = Counter()
+        # While a queue is at it: the last stretch that has its letter, so that its other messages do not get one each.
+        self._lettered: dict[QueueId, tuple[int, int]] = {}
+
+    def serve(self, coordinator: Coordinator, agreement: Agreement) -> None:
+        """Move for the queues of this coordinator."""
+        self._coordinator = coordinator
+        self._agreement = agreement
+
+    def topic_for(self, topic: str) -> str:
+        """Where a topic's dead letters go."""
+        return topic + DEAD_LETTER_SUFFIX
+
+    def notice(self, queue_id: QueueId) -> None:
+        """The queue has messages that are dying; see to them soon."""
+        if self._closed or queue_id in self._tasks or queue_id in self._again:
+            return
+        task = asyncio.get_running_loop().create_task(self._move_all(queue_id))
+        self._tasks[queue_id] = task
+        task.add_done_callback(lambda _: self._tasks.pop(queue_id, None))
+
+    def counts(self, topic: str | None) -> DeadLetterCounts:
+        """What was moved since the start of the node, in all or of one topic."""
+        if topic is None:
+            return DeadLetterCounts(self._moved, self._failures.total())
+        moved = {topic: self._moved[topic]} if topic in self._moved else {}
+        return DeadLetterCounts(moved, self._failures[self._topics.get(topic).topic_id])
+
+    async def close(self) -> None:
+        """Stop behind the batches under way; what is not moved yet is moved after the next start."""
+        self._closed = True
+        self._alarm.cancel()
+        tasks = list(self._tasks.values())
+        if tasks:
+            await asyncio.wait(tasks)
+
+    def _retry(self) -> None:
+        again, self._again = self._again, set()
+        for queue_id in again:
+            self.notice(queue_id)
+
+    async def _move_all(self, queue_id: QueueId) -> None:
+        try:
+            while not self._closed and await self._move_some(queue_id):
+                pass
+        except Exception as error:  # noqa: BLE001 - whatever it was, the messages are safe where they are
+            self._failures[queue_id.topic_id] += 1
+            if self._closed:
+                return
+            self._again.add(queue_id)
+            self._alarm.set(self._clock.now_ms() + RETRY_MS)
+            if self._on_failure is not None:
+                self._on_failure(queue_id, error)
+        finally:
+            # A letter that could not be appended is made again.
+            self._lettered.pop(queue_id, None)
+
+    async def _move_some(self, queue_id: QueueId) -> bool:
+        """Move one batch; False when nothing is dying any more."""
+        try:
+            topic = self._topics.by_id(queue_id.topic_id)
+        except TopicIdNotFound:
+            # The messages went with their topic, and the queue's state is about to.
+            return False
+        if self._agreement is not None:
+            await self._agreement.reach(queue_id, self._partitions.get(topic.name, queue_id.partition))
+        move = await self._submit(queue_id, BeginMove(queue_id))
+        if isinstance(move, ProducerIdNeeded):
+            move = await self._submit(queue_id, BeginMove(queue_id, await self._producer_ids.allocate()))
+        if not isinstance(move, Move):
+            return False
+        next_sequence = await self._append(topic, queue_id, move)
+        await self._submit(queue_id, EndMove(queue_id, next_sequence))
+        self._moved[topic.name] += len(move.dead)
+        return True
+
+    async def _append(self, topic: Topic, queue_id: QueueId, move: Move) -> int:
+        """Append the batch unless it is there; returns where its producer's sequence goes on."""
+        target = await self._dead_letter_topic(topic, queue_id.partition)
+        place = self._partitions.get(target, queue_id.partition)
+        known = {one.producer_id: one.last_sequence for one in place.log.producers()}.get(move.producer_id, -1)
+        if known >= move.sequence:
+            # Appended before a crash. It may not be durable yet, and must be before it is forgotten elsewhere.
+            unsafe = place.writer.reached(place.log.end_offset, Acks.ALL)
+            if unsafe is not None:
+                await unsafe
+            return known + 1
+        source = self._partitions.get(topic.name, queue_id.partition)
+        records = await self._letters(source, queue_id, topic.name, move.dead)
+        if not records:
+            return move.sequence
+        batch = encode_batch(
+            records,
+            producer_id=move.producer_id,
+            producer_epoch=0,
+            base_sequence=move.sequence,
+            now_ms=self._clock.now_ms(),
+        )
+        pending = self._publish.append(target, queue_id.partition, batch, acks=Acks.ALL, lane=lane_of(records))
+        if pending.durable is not None:
+            await pending.durable
+        return move.sequence + len(records)
+
+    async def _dead_letter_topic(self, topic: Topic, partition: int) -> str:
+        name = self.topic_for(topic.name)
+        count = topic.partition_count
+        found = await self._topics.ensure_as(NewTopic(name, count))
+        if found.partition_count <= partition:
+            # The topic has grown since.
+            await self._topics.add_partitions(name, count)
+        if self._topics.get(name).partition_count <= partition:
+            raise PartitionNotFound(name, partition)
+        return name
+
+    async def _letters(self, source: Partition, queue_id: QueueId, topic: str, dead: Sequence[Dead]) -> list[NewRecord]:
+        letters: list[NewRecord] = []
+        for one in dead:
+            opened = await self._offload(partial(open_batches, source, one.offset, one.offset, nowait=False))
+            unreadable = next((part.unreadable for part in opened if part.first <= one.offset <= part.last), None)
+            found = [r for part in opened for r in part.records if r.offset == one.offset]
+            if unreadable is not None:
+                letters += await self._raw_letter(source, queue_id, topic, one, unreadable)
+            elif found:
+                letters.append(dead_letter(found[0], one, topic, queue_id, self._clock.now_ms()))
+        return letters
+
+    async def _raw_letter(
+        self, source: Partition, queue_id: QueueId, topic: str, dead: Dead, found: Unreadable
+    ) -> list[NewRecord]:
+        """The letter of a stretch that nobody can read; none if another message of it has brought it already."""
+        first, last = self._lettered.get(queue_id, (0, -1))
+        if first <= dead.offset <= last:
+            return []
+        self._lettered[queue_id] = (found.first, found.last)
+        raw = await self._offload(partial(raw_batch, source, dead.offset))
+        bytes_max = self._topics.config(self.topic_for(topic)).max_message_bytes
+        now_ms = self._clock.now_ms()
+        return [
+            raw_letter(found, raw, dead, topic, queue_id, now_ms, prefix=HEADER_PREFIX, bytes_max=bytes_max),
+        ]
+
+    async def _submit(self, queue_id: QueueId, command: object) -> object:
+        if self._coordinator is None:
+            raise GoQueueError("no coordinator is served yet")
+        return await self._coordinator.submit(queue_id.text, command)
+
+
+def dead_letter(record: Record, dead: Dead, topic: str, queue_id: QueueId, now_ms: int) -> NewRecord:
+    """The record as it was, and its history as headers. What an earlier death wrote stays before it."""
+    history: dict[str, str] = {
+        "topic": topic,
+        "partition": str(queue_id.partition),
+        "offset": str(record.offset),
+        "timestamp": str(record.timestamp_ms),
+        "group": queue_id.group,
+        "consumer": dead.consumer,
+        "delivery-count": str(dead.count),
+        "first-delivered": str(dead.first_ms),
+        "last-delivered": str(dead.last_ms),
+        "died": str(now_ms),
+        "reason": dead.reason,
+        "error": dead.error,
+    }
+    headers: list[Header] = [*record.headers]
+    headers += [(HEADER_PREFIX + name, text.encode()) for name, text in history.items() if text]
+    if record.key is not None:
+        headers.append((HEADER_PREFIX + "key", record.key))
+    return NewRecord(record.key, record.value, tuple(headers), now_ms)

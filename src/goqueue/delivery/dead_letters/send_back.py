@@ -1,0 +1,156 @@
+"""Sending back: letters enter their topics and are settled in one transaction, so that a crash leaves both or neither.
+
+The transactional id belongs to the topic whose letters they are. A later job takes it over and
+so ends what an earlier life had begun before it looks at any letter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple, Protocol
+
+from goqueue.broker.publish import PublishService
+from goqueue.coordinator.shard import Transaction
+from goqueue.delivery.commands import FreshShare
+from goqueue.delivery.dead_letters.originals import Original
+from goqueue.delivery.dead_letters.return_routes import Routed
+from goqueue.delivery.records import QueueId, ranges_of
+from goqueue.delivery.service import DeliveryService
+from goqueue.delivery.values import Delivery
+from goqueue.errors import GoQueueError, InvalidRequest, NotFound
+from goqueue.records import Acks, NewRecord, TopicPartition
+
+Outgoing = tuple[Delivery, NewRecord]
+
+
+class Transactions(Protocol):
+    """What sending back needs of transactions. A producer is only handed back to them."""
+
+    async def init_producer(self, transactional_id: str) -> Any:
+        """Take an id over; what it had open is ended first."""
+
+    async def begin(self, transactional_id: str, producer: Any) -> int:
+        """Begin a transaction; returns its number."""
+        ...
+
+    async def add_partitions(
+        self, transactional_id: str, producer: Any, partitions: Collection[TopicPartition], *, number: int | None = None
+    ) -> Mapping[TopicPartition, GoQueueError]:
+        """Make partitions part of it; returns why not."""
+        ...
+
+    async def add_shard(
+        self, transactional_id: str, producer: Any, place: TopicPartition, *, number: int | None = None
+    ) -> None:
+        """Make a partition of an internal topic part of it."""
+
+    async def end(self, transactional_id: str, producer: Any, *, commit: bool, number: int | None = None) -> Any:
+        """Commit or abort."""
+
+
+class Outcome(NamedTuple):
+    """What became of some letters."""
+
+    sent: list[Delivery]
+    refused: list[tuple[Delivery, GoQueueError]]
+
+
+class SendBack:
+    """The way back of one job's letters."""
+
+    def __init__(
+        self, topic: str, delivery: DeliveryService, publish: PublishService, transactions: Transactions
+    ) -> None:
+        self._id = f"__redrive-{topic}"
+        self._delivery = delivery
+        self._publish = publish
+        self._transactions = transactions
+        self._producer: Any = None
+        self._sequences: dict[TopicPartition, int] = {}
+
+    async def open(self) -> None:
+        """Take over from earlier jobs: from now on it is settled for good which letters they sent."""
+        self._producer = await self._transactions.init_producer(self._id)
+
+    async def send(self, letters: Routed) -> Outcome:
+        """Write letters to their partitions, or reopen them, and settle them. What is refused is left out."""
+        outcome = Outcome([], list(letters.refused))
+        if not letters.appends and not letters.reopens:
+            return outcome
+        number = await self._transactions.begin(self._id, self._producer)
+        try:
+            for queue_id, originals in letters.reopens.items():
+                await self._reopen(queue_id, originals, number)
+                outcome.sent.extend(one for one, _ in originals)
+            for at, some in letters.appends.items():
+                await self._write(at, some, number, outcome)
+            await self._promise([one.receipt for one in outcome.sent], number)
+            await self._transactions.end(self._id, self._producer, commit=bool(outcome.sent), number=number)
+        except BaseException:
+            # Where even this fails, the transaction's time runs out, or the next job ends it.
+            with suppress(GoQueueError):
+                await self._transactions.end(self._id, self._producer, commit=False, number=number)
+            raise
+        return outcome
+
+    async def _reopen(self, queue_id: QueueId, originals: Sequence[tuple[Delivery, Original]], number: int) -> None:
+        """Let the group of these have them again where they lie, once the transaction is committed."""
+        by_lane: dict[int, dict[int, int]] = {}
+        for _, one in originals:
+            by_lane.setdefault(one.lane, {})[one.offset] = one.key
+        shares = [
+            FreshShare(lane, ranges_of(sorted(keys)), [keys[one] for one in sorted(keys)] if any(keys.values()) else [])
+            for lane, keys in by_lane.items()
+        ]
+        place = self._delivery.shard_of(queue_id)
+        await self._transactions.add_shard(self._id, self._producer, place, number=number)
+        transaction = Transaction(self._producer.producer_id, self._producer.epoch)
+        await self._delivery.reopen(queue_id, shares, transaction)
+
+    async def _write(self, at: TopicPartition, letters: Sequence[Outgoing], number: int, outcome: Outcome) -> None:
+        error = await self._refusal(at, [record for _, record in letters], number)
+        if error is None:
+            outcome.sent.extend(one for one, _ in letters)
+        elif len(letters) == 1:
+            outcome.refused.append((letters[0][0], error))
+        else:
+            # They may be too many for one batch, or one of them is bad.
+            half = len(letters) // 2
+            await self._write(at, letters[:half], number, outcome)
+            await self._write(at, letters[half:], number, outcome)
+
+    async def _refusal(self, at: TopicPartition, records: Sequence[NewRecord], number: int) -> GoQueueError | None:
+        """Write records as one batch, or say why they cannot be; nothing of them is written then."""
+        refused = await self._transactions.add_partitions(self._id, self._producer, [at], number=number)
+        if at in refused:
+            return refused[at]
+        sequence = self._sequences.get(at, 0)
+        try:
+            results = await self._publish.publish_records(
+                at.topic,
+                records,
+                acks=Acks.ALL,
+                partition=at.partition,
+                producer_id=self._producer.producer_id,
+                producer_epoch=self._producer.epoch,
+                sequence=sequence,
+                transactional=True,
+            )
+        except (InvalidRequest, NotFound) as error:
+            return error
+        for result in results:
+            if isinstance(result.error, InvalidRequest | NotFound):
+                return result.error
+            if result.error is not None:
+                # It may be written all the same, so nothing of this transaction may count.
+                raise result.error
+        self._sequences[at] = sequence + len(records)
+        return None
+
+    async def _promise(self, receipts: Sequence[str], number: int) -> None:
+        if not receipts:
+            return
+        for place in self._delivery.shards_of(receipts):
+            await self._transactions.add_shard(self._id, self._producer, place, number=number)
+        await self._delivery.promise(receipts, Transaction(self._producer.producer_id, self._producer.epoch))

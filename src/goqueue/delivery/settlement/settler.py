@@ -1,0 +1,195 @@
+"""Settler: receipts back in. Sorts them by lease, lets their shards settle them, and says what became of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from goqueue.broker.partitions import Partition, Partitions
+from goqueue.broker.topics import TopicService
+from goqueue.clock import Rng
+from goqueue.coordinator.runtime import Coordinator
+from goqueue.delivery.commands import Settle, SettleShare, ShareSettled
+from goqueue.delivery.dead_letters.dead_letter_moves import DeadLetters
+from goqueue.delivery.leases.receipts import is_ours, parse_nonce, split_place, split_receipt
+from goqueue.delivery.queue import Queue
+from goqueue.delivery.table import Queues
+from goqueue.delivery.values import Action, Settled, Settlement
+from goqueue.errors import GoQueueError, InvalidRequest, ReceiptExpired, ReceiptNotFound
+
+REASON_CHARS_MAX = 1000
+VISIBILITY_MS_MAX = 12 * 3600 * 1000
+_DELAY_MS_MAX = 365 * 24 * 3600 * 1000
+_OFFSET_DIGITS = 20
+# Skips the keyword handling of a NamedTuple's own constructor: this runs for every receipt.
+_settled = tuple.__new__
+
+
+class Located(NamedTuple):
+    """Where a receipt belongs."""
+
+    shard: int
+    lease_id: int
+    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody asks for here
+    offset: int
+
+
+class Settler:
+    """Settles receipts of all queues."""
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        queues: Queues,
+        dead_letters: DeadLetters,
+        *,
+        topics: TopicService,
+        partitions: Partitions,
+        rng: Rng,
+        receipts_max: int,
+    ) -> None:
+        self._coordinator = coordinator
+        self._queues = queues
+        self._dead_letters = dead_letters
+        self._topics = topics
+        self._partitions = partitions
+        self._rng = rng
+        self._receipts_max = receipts_max
+
+    async def settle(self, settlements: Sequence[Settlement], *, durable: bool = False) -> list[Settled]:
+        """Do what each says; one result each, in their order. With `durable` it waits for the disk."""
+        if len(settlements) > self._receipts_max:
+            raise InvalidRequest(f"{len(settlements)} receipts are more than {self._receipts_max}", field="receipts")
+        results: list[Settled | None] = [None] * len(settlements)
+        shares = self._shares(settlements, results)
+        by_shard: dict[int, list[tuple[_Share, SettleShare]]] = {}
+        for (_, count, _, action, delay_ms, reason, visibility_ms), found in shares.items():
+            part = SettleShare(
+                found.lease_id, count, action, found.offsets, delay_ms, reason[:REASON_CHARS_MAX], visibility_ms
+            )
+            by_shard.setdefault(found.shard, []).append((found, part))
+        replies = [
+            self._coordinator.submit_to(
+                shard, Settle([part for _, part in parts], durable=durable, chance=self._rng.random())
+            )
+            for shard, parts in by_shard.items()
+        ]
+        for reply, parts in zip(replies, by_shard.values(), strict=True):
+            try:
+                outcomes: list[ShareSettled] = await reply
+            except GoQueueError as error:
+                for share, _ in parts:
+                    for position in share.positions:
+                        results[position] = Settled(settlements[position].receipt, error=error)
+                continue
+            for (share, part), outcome in zip(parts, outcomes, strict=True):
+                self._fill(share, part, outcome, settlements, results)
+        return [one for one in results if one is not None]
+
+    def lowest(self, queue: Queue, partition: Partition) -> int:
+        """The lowest unsettled offset: outstanding, or untouched as far as anyone looked, or where nobody looked."""
+        window = self._queues.desk(queue.id).window
+        window.move_to(queue.cursors)
+        untouched = window.lowest_untouched(partition.log.last_stable_offset)
+        outstanding = queue.lowest_outstanding()
+        lowest = untouched if outstanding is None else min(outstanding, untouched)
+        return max(lowest, min(partition.log.start_offset, untouched))
+
+    def _shares(
+        self, settlements: Sequence[Settlement], results: list[Settled | None]
+    ) -> dict[tuple[Any, ...], _Share]:
+        """The receipts by what they have in common; those that are none get their result here."""
+        shares: dict[tuple[Any, ...], _Share] = {}
+        last: _Share | None = None
+        kind: tuple[Any, ...] = ()
+        before = behind = ""
+        for position, one in enumerate(settlements):
+            receipt = one[0]
+            # Receipts of one lease differ only in their offsets and mostly come together.
+            if last is not None and one[1:] == kind and receipt.startswith(before) and receipt.endswith(behind):
+                text = receipt[len(before) : -len(behind)]
+                if text.isdecimal() and text.isascii() and len(text) < _OFFSET_DIGITS:
+                    last.offsets.append(int(text))
+                    last.positions.append(position)
+                    continue
+            try:
+                place, offset, count, nonce = split_receipt(receipt)
+                known = (place, count, nonce, *one[1:])
+                share = shares.get(known)
+                if share is None:
+                    share = shares[known] = self._share(one, place, nonce)
+                share.offsets.append(offset)
+                share.positions.append(position)
+                last, kind = share, one[1:]
+                before, behind = f"{place}:", f":{count}:{nonce}"
+            except GoQueueError as error:
+                results[position] = Settled(receipt, error=error)
+        return shares
+
+    def locate(self, receipt: str) -> Located:
+        """Whose receipt it is, or why it is none."""
+        place, offset, count, nonce = split_receipt(receipt)
+        share = self._share(Settlement(receipt, Action.ACK), place, nonce)
+        return Located(share.shard, share.lease_id, count, offset)
+
+    def _share(self, settlement: Settlement, place: str, nonce: str) -> _Share:
+        receipt, _, delay_ms, _, visibility_ms = settlement
+        topic, number = split_place(place, receipt)
+        parsed = parse_nonce(nonce, receipt)
+        if visibility_ms is not None:
+            check_visibility(visibility_ms)
+        if delay_ms is not None and not 0 <= delay_ms <= _DELAY_MS_MAX:
+            raise InvalidRequest(f"delay is {delay_ms} ms", field="delay", hint=f"use 0 to {_DELAY_MS_MAX} ms")
+        known = self._topics.find(topic)
+        if known is None or number >= known.partition_count or not is_ours(parsed, known.topic_id, number):
+            raise ReceiptNotFound(receipt)
+        if parsed.shard >= self._coordinator.partitions:
+            raise ReceiptNotFound(receipt)
+        return _Share(topic, number, parsed.shard, parsed.lease_id, [], [])
+
+    def _fill(
+        self,
+        share: _Share,
+        part: SettleShare,
+        outcome: ShareSettled,
+        settlements: Sequence[Settlement],
+        results: list[Settled | None],
+    ) -> None:
+        topic, number = share.topic, share.partition
+        committed, in_flight, dlq = -1, 0, None
+        queue = None if outcome.queue is None else self._queues.find(outcome.queue)
+        if queue is not None:
+            committed = self.lowest(queue, self._partitions.get(topic, number))
+            in_flight = queue.in_flight_count
+            self._queues.wake(queue.id)
+            if outcome.dies:
+                dlq = self._dead_letters.topic_for(topic)
+        refused, taken, next_ms = outcome.refused, outcome.action_taken, outcome.next_visible_ms
+        count = part.count
+        for position, offset in zip(share.positions, share.offsets, strict=True):
+            receipt = settlements[position].receipt
+            if offset in refused:
+                results[position] = Settled(receipt, topic, number, offset, error=ReceiptExpired(receipt))
+            else:
+                results[position] = _settled(
+                    Settled, (receipt, topic, number, offset, taken, count, next_ms, dlq, committed, in_flight, None)
+                )
+
+
+class _Share(NamedTuple):
+    """Receipts of one settlement that differ only in their offsets."""
+
+    topic: str
+    partition: int
+    shard: int
+    lease_id: int
+    offsets: list[int]
+    positions: list[int]
+
+
+def check_visibility(visibility_ms: int) -> None:
+    """Refuse a visibility that nobody can mean."""
+    if not 0 <= visibility_ms <= VISIBILITY_MS_MAX:
+        raise InvalidRequest(
+            f"visibility is {visibility_ms} ms", field="visibility_timeout", hint=f"use 0 to {VISIBILITY_MS_MAX} ms"
+        )

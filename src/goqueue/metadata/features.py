@@ -1,0 +1,62 @@
+"""Feature levels: what may be written, now that every node of the cluster understands it.
+
+A version knows each feature up to a level. A kind of value that is new with a level is written only
+once that level is finalised, and a node that does not know a finalised level does not start. So an
+older version never reads what it would misunderstand, and a downgrade is possible until then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from goqueue.errors import UnsupportedFeatureLevel
+from goqueue.metadata.events import (
+    Assignment,
+    AssignmentsChanged,
+    Event,
+    FeatureFinalised,
+    PartitionsAdded,
+    TopicCreated,
+)
+
+# 0: as ever. 1: assignments with replicas that are eligible, being added or being removed.
+METADATA_VERSION = "metadata.version"
+_MOVING_REPLICAS = 1
+
+KNOWN_LEVELS: Mapping[str, int] = MappingProxyType({METADATA_VERSION: 1})
+
+
+def check_allowed(event: Event, levels: Mapping[str, int]) -> None:
+    """Raise `UnsupportedFeatureLevel` if the event needs a level that is unknown, or not finalised."""
+    if isinstance(event, FeatureFinalised):
+        known = KNOWN_LEVELS.get(event.name, 0)
+        if event.level > known:
+            raise UnsupportedFeatureLevel(
+                f"feature {event.name!r} is finalised at level {event.level}, but this version knows level {known}",
+                hint="use a version of GoQueue that knows the level",
+            )
+    elif levels.get(METADATA_VERSION, 0) < _MOVING_REPLICAS and any(map(is_moving, distinct(_assignments(event)))):
+        raise UnsupportedFeatureLevel(
+            f"replicas can be eligible, added or removed from level {_MOVING_REPLICAS} of {METADATA_VERSION!r} on",
+            hint="finalise that level first, when every node runs this version",
+        )
+
+
+def _assignments(event: Event) -> tuple[Assignment, ...]:
+    if isinstance(event, AssignmentsChanged):
+        return tuple(event.assignments.values())
+    return event.assignments if isinstance(event, TopicCreated | PartitionsAdded) else ()
+
+
+def distinct(assignments: Sequence[Assignment]) -> Sequence[Assignment]:
+    """Each object once: thousands of partitions of a topic usually share one."""
+    if assignments and assignments.count(assignments[0]) == len(assignments):
+        # Counting what is one object takes no time, however many there are.
+        return assignments[:1]
+    return tuple({id(one): one for one in assignments}.values())
+
+
+def is_moving(assignment: Assignment) -> bool:
+    """Whether it has replicas that a version without the level would forget."""
+    return bool(assignment.eligible or assignment.adding or assignment.removing)

@@ -1,0 +1,173 @@
+"""What a node does unasked: delete what is too old, compact, and note how far each log is safe.
+
+One partition after the other, with a pass of the event loop in between, so that no client
+waits for more than one of them. An error concerns its partition alone and is logged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+
+from goqueue.broker.partitions import Partition, Partitions
+from goqueue.clock import Clock
+from goqueue.config import DurabilityConfig, LogConfig
+from goqueue.errors import GoQueueError, NotFound, ShuttingDown
+from goqueue.log.index.time_rebuild import rebuild_times
+from goqueue.log.partition_log import PartitionLog
+from goqueue.ports import Offload
+from goqueue.records import TopicPartition
+
+_log = logging.getLogger("goqueue.housekeeping")
+
+
+@dataclass(slots=True)
+class HousekeepingStats:
+    """Counters since the start, for the metrics page."""
+
+    segments_deleted: int = 0
+    compactions: int = 0
+    records_compacted_away: int = 0
+    checkpoints: int = 0
+    failures: int = 0
+
+
+class Housekeeping:
+    """Runs from `start` until `close`."""
+
+    def __init__(
+        self, partitions: Partitions, *, clock: Clock, offload: Offload, log: LogConfig, durability: DurabilityConfig
+    ) -> None:
+        self.stats = HousekeepingStats()
+        self._partitions = partitions
+        self._clock = clock
+        self._offload = offload
+        self._log_config = log
+        self._durability = durability
+        # How far each log was safe when its last checkpoint was written.
+        self._checkpointed: dict[PartitionLog, int] = {}
+        # The damage of each log, by file and position, that is in our own log already.
+        self._told: dict[PartitionLog, set[tuple[str, int]]] = {}
+        self._jobs: list[asyncio.Task[None]] = []
+        self._passes: set[asyncio.Task[None]] = set()
+
+    def start(self) -> None:
+        """Begin; the first rounds come after one interval."""
+        self._jobs = [
+            asyncio.create_task(_every(self._clock, self._log_config.retention_check_ms, self.clean)),
+            asyncio.create_task(_every(self._clock, self._durability.checkpoint_interval_ms, self.checkpoint)),
+        ]
+
+    async def close(self) -> None:
+        """Leave off, after the step under way. A second close does no harm."""
+        jobs, self._jobs = self._jobs, []
+        for job in jobs:
+            job.cancel()
+        await asyncio.gather(*jobs, *self._passes, return_exceptions=True)
+
+    async def clean(self) -> None:
+        """Retention and compaction, once over every partition that has a directory."""
+        for place in self._partitions.on_disk():
+            await self._guarded(place, self._clean_partition)
+            await asyncio.sleep(0)
+        self._told = {one.log: self._told[one.log] for one in self._partitions.all_open() if one.log in self._told}
+
+    async def checkpoint(self) -> None:
+        """Shorten the recovery of every log that has grown since its last checkpoint."""
+        opened = self._partitions.all_open()
+        self._checkpointed = {one.log: self._checkpointed.get(one.log, -1) for one in opened}
+        for partition in opened:
+            if self._checkpointed[partition.log] != partition.log.synced_end:
+                await self._guarded(partition.key, self._checkpoint_partition)
+                await asyncio.sleep(0)
+
+    async def _clean_partition(self, partition: Partition) -> None:
+        log, now_ms = partition.log, self._clock.now_ms()
+        self._tell_damage(partition)
+        while not log.poisoned and (segment := log.segment_without_times(now_ms)) is not None:
+            await self._offload(partial(rebuild_times, segment))
+        deleted = log.apply_retention(now_ms)
+        if deleted:
+            self.stats.segments_deleted += deleted
+            _log.info("%s: deleted %d old segments, the log starts at %d", partition.key, deleted, log.start_offset)
+        log.seal_for_compaction(now_ms)
+        if not log.poisoned and log.needs_compaction(now_ms):
+            # A thread cannot be called back: a stop that cuts this wait short waits for the pass itself.
+            compacting = asyncio.create_task(self._compact(partition, now_ms))
+            self._passes.add(compacting)
+            compacting.add_done_callback(self._passes.discard)
+            await asyncio.shield(compacting)
+
+    async def _compact(self, partition: Partition, now_ms: int) -> None:
+        compaction = partition.log.begin_compaction(now_ms)
+        await self._offload(compaction.run)
+        if not any(one is partition for one in self._partitions.all_open()):
+            # The topic was deleted meanwhile, and the directory may belong to another by now.
+            return
+        report = partition.log.end_compaction(compaction)
+        if report is None:
+            return
+        self.stats.compactions += 1
+        self.stats.records_compacted_away += report.records_dropped
+        _log.info(
+            "%s: compacted %d bytes to %d, %d records went",
+            partition.key,
+            report.bytes_before,
+            report.bytes_after,
+            report.records_dropped,
+        )
+        if report.damage is not None:
+            _log.error("%s: compaction stops before a damaged frame: %s", partition.key, report.damage)
+
+    def _tell_damage(self, partition: Partition) -> None:
+        """Say once what a crash cost a log, and whatever damage its readers came upon since."""
+        log = partition.log
+        if log not in self._told and log.recovery.cut_bytes:
+            _log.warning(
+                "%s: a crash left a write incomplete, %d bytes were cut: %s",
+                partition.key,
+                log.recovery.cut_bytes,
+                log.recovery.cut_where,
+            )
+        told = self._told.setdefault(log, set())
+        for one in log.damage:
+            if (one.where, one.position) not in told:
+                told.add((one.where, one.position))
+                _log.error("%s: %s; %s", partition.key, one, one.hint)
+
+    async def _checkpoint_partition(self, partition: Partition) -> None:
+        synced_end = partition.log.synced_end
+        partition.log.checkpoint()
+        self._checkpointed[partition.log] = synced_end
+        self.stats.checkpoints += 1
+
+    async def _guarded(self, place: TopicPartition, work: Callable[[Partition], Awaitable[None]]) -> None:
+        try:
+            await work(self._partitions.get(*place))
+        except (NotFound, ShuttingDown):
+            # Deleted since the list was made, or the node is stopping.
+            return
+        except (GoQueueError, OSError) as error:
+            self.stats.failures += 1
+            _log.error("%s: housekeeping failed: %s", place, error)
+        except Exception:  # noqa: BLE001 - our own mistake with one partition must not end the rounds for all
+            self.stats.failures += 1
+            _log.exception("%s: housekeeping failed", place)
+
+
+async def _every(clock: Clock, interval_ms: int, work: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        await _pause(clock, interval_ms)
+        await work()
+
+
+async def _pause(clock: Clock, wait_ms: int) -> None:
+    over = asyncio.Event()
+    timer = clock.call_later(wait_ms, over.set)
+    try:
+        await over.wait()
+    finally:
+        timer.cancel()

@@ -1,0 +1,38 @@
+"""The metrics page, whose library is imported when somebody first asks for it: every start would wait for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from goqueue.broker.partitions import Partitions
+from goqueue.broker.topics import TopicService
+from goqueue.node.disk.flusher import FlusherStats
+from goqueue.node.disk.housekeeping import HousekeepingStats
+from goqueue.node.disk.write_failures import WriteFailures
+
+
+class Storage(NamedTuple):
+    """What counts on the way to the disk."""
+
+    topics: TopicService
+    partitions: Partitions
+    flusher: FlusherStats
+    housekeeping: HousekeepingStats
+    free_bytes: Callable[[], int]
+    write_failures: WriteFailures
+
+
+class MetricsPage:
+    """Called for the page. Its arguments are those of `Metrics`."""
+
+    def __init__(self, **parts: Any) -> None:
+        self._parts = parts
+        # Set once there is a server whose connections can be counted.
+        self.connections: Callable[[], int] = int
+
+    async def __call__(self) -> bytes:
+        """The page, in Prometheus' text format."""
+        from goqueue.node.metrics.broker_metrics import Metrics
+
+        return await Metrics(connections=self.connections, **self._parts)()

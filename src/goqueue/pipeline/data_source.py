@@ -1,0 +1,87 @@
+"""`format("goqueue")`: the data source that Spark finds, with its readers and writers."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType
+
+from goqueue.pipeline.errors import BadOption, in_one_line
+from goqueue.pipeline.sink.sink_options import SinkOptions, check_columns, parse_sink_options
+from goqueue.pipeline.sink.writers import BatchWriter, StreamWriter
+from goqueue.pipeline.source.batch_reader import BatchReader, FilteringBatchReader
+from goqueue.pipeline.source.options import SourceOptions, parse_source_options
+from goqueue.pipeline.source.stream_reader import StreamReader
+from goqueue.pipeline.sql_tables import is_table, options_of, sink_options_of, table_options, with_options
+
+_PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
+
+
+class GoQueueSource(DataSource):
+    """Topics of a GoQueue (or any Kafka) broker."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The word in `format(...)`."""
+        return "goqueue"
+
+    @in_one_line
+    def schema(self) -> StructType | str:
+        """The columns that the options ask for."""
+        options = parse_source_options(table_options(self.options))
+        kinds = {name: options.kinds[name] for name in options.columns}
+        if is_table(self.options):
+            return with_options(kinds, self.options)
+        return ", ".join(f"{name} {kind}" for name, kind in kinds.items())
+
+    @in_one_line
+    def reader(self, schema: StructType) -> BatchReader:
+        """For `spark.read`."""
+        options = parse_source_options(self.options or options_of(schema))
+        columns = _columns(options, schema)
+        if options.push_filters and _may_push_filters():
+            return FilteringBatchReader(options, columns)
+        return BatchReader(options, columns)
+
+    @in_one_line
+    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - the name is Spark's
+        """For `spark.readStream`."""
+        options = parse_source_options(self.options or options_of(schema))
+        return StreamReader(options, _columns(options, schema))
+
+    @in_one_line
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:  # noqa: FBT001 - Spark's
+        """For `df.write`."""
+        return BatchWriter(self._sink(schema, overwrite=overwrite))
+
+    @in_one_line
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: FBT001, N802 - Spark's
+        """For `writeStream`."""
+        return StreamWriter(self._sink(schema, overwrite=overwrite))
+
+    def _sink(self, schema: StructType, *, overwrite: bool) -> SinkOptions:
+        options = parse_sink_options(self.options or sink_options_of(schema))
+        if overwrite:
+            raise BadOption("mode", "a topic is appended to, never overwritten: use mode('append')")
+        check_columns(options, schema)
+        return options
+
+
+def _may_push_filters() -> bool:
+    """Whether this process is the planner that hands filters down, which runs only when that is on."""
+    return _PUSHDOWN_WORKER in sys.modules or getattr(sys.modules["__main__"].__spec__, "name", "") == _PUSHDOWN_WORKER
+
+
+def _columns(options: SourceOptions, schema: StructType) -> list[str]:
+    """The columns of a schema that the user gave by `.schema(...)`, which must be some of ours."""
+    columns = []
+    for field in schema.fields:
+        kind: Any = options.kinds.get(field.name)
+        if kind is None:
+            raise BadOption("schema", f"there is no column {field.name!r}; there are {', '.join(options.kinds)}")
+        if field.dataType.simpleString() != kind:
+            raise BadOption("schema", f"column {field.name} is {kind}, not {field.dataType.simpleString()}")
+        columns.append(field.name)
+    return columns

@@ -1,0 +1,168 @@
+"""A SparkSession with settings that suit this source: fast transfer, a quiet console, no litter."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shlex
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from goqueue.backup.whole import is_alive
+from goqueue.pipeline.spark.java import find_java
+from goqueue.pipeline.spark.worker_heap import ARROW_KEEPS_MS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SETTINGS: Mapping[str, str] = MappingProxyType(
+    {
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.buffer.size": "1048576",
+        # Workers keep Arrow's memory for ten seconds. By default it goes back to the system while a batch is sent,
+        # and is got again page by page for the next.
+        f"spark.executorEnv.{ARROW_KEEPS_MS}": "10000",
+        # A column of headers goes from the JVM to Python in quadratic time with the default.
+        "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
+        "spark.sql.python.filterPushdown.enabled": "true",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.streaming.checkpointFileManagerClass": (
+            "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+        ),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "8",
+    }
+)
+_LOG4J = """
+rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
+logger.streaming.name = org.apache.spark.sql.execution.streaming
+logger.streaming.level = off
+logger.writing.name = org.apache.spark.sql.execution.datasources.v2
+logger.writing.level = off
+logger.python.name = org.apache.spark.sql.execution.python
+logger.python.level = off
+logger.tasks.name = org.apache.spark.scheduler
+logger.tasks.level = off
+logger.executor.name = org.apache.spark.executor
+logger.executor.level = off
+# Where Spark's shell looks for a level: if it is another than the root's, two lines tell so at every start.
+logger.shell.name = org.apache.spark.api.python.PythonGatewayServer
+logger.shell.level = error
+"""
+# Somebody who names a Python of their own, or whose temporary folder runs no programs, gets Spark's daemon.
+_STAND_IN = """#!/bin/sh
+if [ "$1 $2" = "-m pyspark.daemon" ]; then
+    shift 2
+    exec {python} -m goqueue.pipeline.spark.daemon "$@"
+fi
+exec {python} "$@"
+"""
+
+
+def session(
+    app: str = "goqueue",
+    *,
+    master: str | None = None,
+    home: str | None = None,
+    config: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """A session that reads and writes topics; the one that runs already, if there is one.
+
+    `master` defaults to what spark-submit set, else local[*]. `home` is the folder for
+    Spark's temporary files, swept of what dead processes left. `config` overrides.
+    """
+    from pyspark.logger import PySparkLogger
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        register(active)
+        return active
+    folder = _own_folder(Path(home or os.environ.get("GOQUEUE_SPARK_HOME") or tempfile.gettempdir()) / "goqueue-spark")
+    java_home = find_java(folder)
+    if java_home is not None:
+        os.environ["JAVA_HOME"] = java_home
+    sockets = _own_folder(Path(tempfile.gettempdir()) / "gq-spark")
+    log4j = folder / "log4j2.properties"
+    log4j.write_text(_LOG4J, encoding="utf-8")
+    chosen = master or os.environ.get("MASTER") or "local[*]"
+    settings = {
+        **SETTINGS,
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.driver.extraJavaOptions": f"-Xss8m -Dlog4j2.configurationFile={log4j} -Djava.io.tmpdir={folder}",
+        **(config or {}),
+    }
+    if chosen.startswith("local"):
+        settings = {
+            "spark.local.dir": str(folder / "local"),
+            # The path of a socket may have a hundred characters, and `home` may be long.
+            "spark.python.unix.domain.socket.dir": str(sockets),
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.python.daemon.module": "goqueue.pipeline.spark.daemon",
+            **settings,
+        }
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        # Workers run in the environment that has the packages, whichever python3 is first on the path.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(app).master(chosen)
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    with _quiet_planners(folder) if chosen.startswith("local") else nullcontext():
+        spark = builder.getOrCreate()
+    for logger in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        # They print the JVM's stack for every mistake in SQL, which is raised as well.
+        PySparkLogger.getLogger(logger).disabled = True
+    register(spark)
+    return spark
+
+
+def register(spark: SparkSession) -> None:
+    """Make `format("goqueue")` known to a session that somebody else made."""
+    from goqueue.pipeline.data_source import GoQueueSource
+
+    spark.dataSource.register(GoQueueSource)
+
+
+@contextmanager
+def _quiet_planners(folder: Path) -> Iterator[None]:
+    """Have a session that starts meanwhile plan its queries by workers of our daemon, which is quiet.
+
+    Spark starts the daemon of planners by the name of its own, whatever the settings say. Planners that had nothing
+    to do for a minute are ended, and each of them would print a traceback.
+    """
+    python = os.environ["PYSPARK_PYTHON"]
+    stand_in = folder / "python"
+    stand_in.write_text(_STAND_IN.format(python=shlex.quote(python)), encoding="utf-8")
+    stand_in.chmod(0o700)
+    if python == sys.executable and os.access(stand_in, os.X_OK):
+        os.environ["PYSPARK_PYTHON"] = str(stand_in)
+    try:
+        yield
+    finally:
+        os.environ["PYSPARK_PYTHON"] = python
+
+
+def _own_folder(root: Path) -> Path:
+    """A folder for this process; folders of processes that are gone are removed."""
+    root.mkdir(parents=True, exist_ok=True)
+    for other in root.iterdir():
+        if other.name.isdigit() and int(other.name) != os.getpid() and not is_alive(int(other.name)):
+            shutil.rmtree(other, ignore_errors=True)
+    mine = root / str(os.getpid())
+    mine.mkdir(exist_ok=True)
+    atexit.register(shutil.rmtree, mine, ignore_errors=True)
+    return mine

@@ -1,0 +1,116 @@
+"""Addresses that nothing here can write to are refused by everything that takes a path."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from goqueue.errors import InvalidRequest
+from goqueue.pipeline.backup import job
+from goqueue.pipeline.declared.load import load_values
+from goqueue.pipeline.declared.problems import PipelineInvalid
+from goqueue.pipeline.declared.run_files import RunFiles
+from goqueue.pipeline.jobs.export import export
+from goqueue.pipeline.jobs.import_files import check_files
+from goqueue.pipeline.jobs.report import Report
+from goqueue.pipeline.places import local_path
+from goqueue.pipeline.source.options import parse_source_options
+
+ADDRESSES = ["s3a://bucket/x", "gs://bucket/x", "s3://bucket", "abfs://c@a/x", "hdfss://h/x", "S3A://bucket/x"]
+
+
+def silent(_done: int, _total: int) -> None:
+    """A plan has no progress."""
+
+
+@pytest.mark.parametrize("given", ["file:///data/x y", "file:/data/x y", "file://localhost/data/x%20y", "/data/x y"])
+def test_a_file_address_is_a_local_path(given: str) -> None:
+    assert local_path(given, "to") == Path("/data/x y")
+    assert local_path(Path(given), "to") in (Path("/data/x y"), Path("/localhost/data/x y"))
+
+
+@pytest.mark.parametrize("given", ["backups", "./s3a:/x", "../x", "C:/x", "a:b"])
+def test_other_paths_stay_as_they_are(given: str) -> None:
+    assert local_path(given, "to") == Path(given)
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_every_job_refuses_an_address_and_leaves_no_folder(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data" / "metadata").mkdir(parents=True)
+    data, bad = Path("data"), Path(address)
+    wanted = {"path": "data", "subscribe": "x"}
+
+    for work in (
+        lambda: job.backup(None, data, bad, ask_instant=lambda: None, show=silent),
+        lambda: job.backup(None, bad, Path("to"), ask_instant=lambda: None, show=silent),
+        lambda: job.restore(None, bad, None, Path("new"), show=silent),
+        lambda: job.restore(None, Path("from"), None, bad, show=silent),
+        lambda: job.verify(None, bad, None, show=silent),
+        lambda: export(None, wanted, bad, show=silent),
+        lambda: check_files(address),
+        lambda: Report("any").write(bad),
+        lambda: parse_source_options({"path": address, "subscribe": "x"}),
+    ):
+        with pytest.raises(InvalidRequest, match=r"is not supported") as refused:
+            work()
+        assert "file://" in (refused.value.hint or "")
+    assert [one.name for one in tmp_path.iterdir()] == ["data"]
+
+
+@pytest.mark.parametrize("address", ["s3a://bucket/x", "gs://bucket/x", "nfs://host/x"])
+def test_a_pipeline_with_addresses_is_refused_at_validation(address: str) -> None:
+    values = {
+        "name": "p",
+        "checkpoint": address,
+        "sources": {"t": {"topic": "t"}, "f": {"files": address}},
+        "sinks": [{"parquet": {"path": address, "from": "t"}}, {"delta": {"path": "ftp://x/y", "from": "t"}}],
+    }
+
+    with pytest.raises(PipelineInvalid) as refused:
+        load_values(values)
+
+    assert {one.path for one in refused.value.found} == {
+        "checkpoint",
+        "sources.f.files",
+        "sinks[0].parquet.path",
+        "sinks[1].delta.path",
+    }
+
+
+def test_addresses_that_somebody_can_open_pass_and_the_state_lies_at_a_file_address(tmp_path: Path) -> None:
+    values = {
+        "name": "p",
+        "checkpoint": f"file://{tmp_path}/state",
+        "settings": {"spark.jars.packages": "org.apache.hadoop:hadoop-aws:3.4.2"},
+        "sources": {"t": {"topic": "t"}},
+        "sinks": [
+            {"parquet": {"path": "s3a://bucket/x"}},
+            {"parquet": {"path": "hdfs://h/x", "name": "second"}},
+            {"delta": {"path": "s3://bucket/x"}},
+        ],
+    }
+    pipeline = load_values(values)
+
+    with RunFiles(pipeline).held():
+        assert (tmp_path / "state" / "run.lock").exists()
+    assert pipeline.checkpoint_path == f"{tmp_path}/state"
+
+
+def test_the_command_line_refuses_a_report_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from typer.testing import CliRunner
+
+    from goqueue.cli.main import app
+
+    monkeypatch.chdir(tmp_path)
+    words = ["jobs", "verify", "--from", "nowhere", "--report", "s3a://bucket/report"]
+    done = CliRunner().invoke(app, words)
+
+    assert done.exit_code == 1
+    assert "--report: s3a://bucket/report cannot be used here" in done.output
+    assert list(tmp_path.iterdir()) == []
