@@ -1,0 +1,30 @@
+"""Who asks: the value that goes with every service call.
+
+Authorisation, quotas, stories and the audit log are decided from it. A front-end makes one
+for each connection or request; the broker's own work is done in the name of `INTERNAL`.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """Who sent a request, from where, and through which door."""
+
+    # Kafka's form, "User:alice": one name for one person whatever door was used.
+    principal: str = "User:ANONYMOUS"
+    tenant: str = ""
+    # The name that the client gave itself; never trusted for a decision.
+    client_id: str = ""
+    # The peer's address without its port, as the socket says, never as a header says.
+    address: str = ""
+    # "kafka", "http", "grpc" or "internal".
+    protocol: str = ""
+    # W3C traceparent of the request, or empty.
+    trace: str = ""
+    request_id: str = ""
+
+
+ANONYMOUS = Caller()
+INTERNAL = Caller(principal="Broker:INTERNAL", protocol="internal")
