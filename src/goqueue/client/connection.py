@@ -11,9 +11,30 @@ from weakref import WeakSet
 
 import msgspec
 
+from goqueue.client.admin.delayed import DelayedMessages, Schedules
+from goqueue.client.admin.replies import (
+    DeadLetters,
+    Group,
+    GroupOffsets,
+    GroupPolicy,
+    GroupSummary,
+    Purged,
+    Redrive,
+    RedriveState,
+    Reset,
+    Topic,
+    TopicSummary,
+)
+from goqueue.client.admin.requests import (
+    LetterFields,
+    PolicyFields,
+    RedriveFields,
+    ResetFields,
+    TailFields,
+    text_params,
+)
 from goqueue.client.connecting import open_transport
-from goqueue.client.consumer import Consumer
-from goqueue.client.delayed import DelayedMessages, Schedules
+from goqueue.client.consuming.consumer import Consumer
 from goqueue.client.durations import Duration, ms_of, or_ms, without_ms
 from goqueue.client.errors import ClientError, SendFailed, TopicExists, TopicNotFound
 from goqueue.client.options import (
@@ -27,23 +48,9 @@ from goqueue.client.options import (
     QueueFields,
     QueueOptions,
 )
-from goqueue.client.producer import Producer
-from goqueue.client.queue_consumer import QueueConsumer
-from goqueue.client.queue_source import GroupSource, TopicSource
-from goqueue.client.replies import (
-    DeadLetters,
-    Group,
-    GroupOffsets,
-    GroupPolicy,
-    GroupSummary,
-    Purged,
-    Redrive,
-    RedriveState,
-    Reset,
-    Topic,
-    TopicSummary,
-)
-from goqueue.client.requests import LetterFields, PolicyFields, RedriveFields, ResetFields, TailFields, text_params
+from goqueue.client.producing.producer import Producer
+from goqueue.client.queues.queue_consumer import QueueConsumer
+from goqueue.client.queues.queue_source import GroupSource, TopicSource
 from goqueue.client.retry import RetryPolicy
 from goqueue.client.transport import Transport, quoted
 from goqueue.client.types import LaneReadReply, Message, ReadReply, Settled, SettleReply, WireMessage, decode_message

@@ -12,12 +12,7 @@ from typing import Literal, Unpack
 from weakref import WeakSet
 
 from goqueue.client import connection
-from goqueue.client.connection import Row
-from goqueue.client.durations import Duration, or_ms
-from goqueue.client.errors import SendFailed
-from goqueue.client.options import ConsumerFields, ProducerFields, QueueFields
-from goqueue.client.queue_consumer import QueueConsumer as AsyncQueueConsumer
-from goqueue.client.replies import (
+from goqueue.client.admin.replies import (
     DeadLetters,
     Group,
     GroupOffsets,
@@ -29,13 +24,18 @@ from goqueue.client.replies import (
     Topic,
     TopicSummary,
 )
-from goqueue.client.replies import Redrive as AsyncRedrive
-from goqueue.client.requests import LetterFields, PolicyFields, RedriveFields, ResetFields
+from goqueue.client.admin.replies import Redrive as AsyncRedrive
+from goqueue.client.admin.requests import LetterFields, PolicyFields, RedriveFields, ResetFields
+from goqueue.client.blocking.consumers import Consumer, QueueConsumer
+from goqueue.client.blocking.delayed import DelayedMessages, Schedules
+from goqueue.client.blocking.loop import BackgroundLoop, Closable
+from goqueue.client.blocking.producer import Producer, Transaction
+from goqueue.client.connection import Row
+from goqueue.client.durations import Duration, or_ms
+from goqueue.client.errors import SendFailed
+from goqueue.client.options import ConsumerFields, ProducerFields, QueueFields
+from goqueue.client.queues.queue_consumer import QueueConsumer as AsyncQueueConsumer
 from goqueue.client.retry import RetryPolicy
-from goqueue.client.sync_consumers import Consumer, QueueConsumer
-from goqueue.client.sync_delayed import DelayedMessages, Schedules
-from goqueue.client.sync_loop import BackgroundLoop, Closable
-from goqueue.client.sync_producer import Producer, Transaction
 from goqueue.client.types import Message
 
 __all__ = ["Client", "Consumer", "Producer", "QueueConsumer", "Redrive", "Transaction", "connect"]

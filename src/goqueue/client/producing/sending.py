@@ -11,10 +11,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from goqueue.client.accumulator import Batch
 from goqueue.client.errors import BrokerUnreachable, ClientError, DeliveryUnknown, RequestRefused
-from goqueue.client.outgoing import PublishReply, Refused, Waiting, fail, tell
-from goqueue.client.transaction import TransactionSession
+from goqueue.client.producing.accumulator import Batch
+from goqueue.client.producing.outgoing import PublishReply, Refused, Waiting, fail, tell
+from goqueue.client.producing.transaction import TransactionSession
 from goqueue.client.transport import Transport, quoted
 from goqueue.records import TopicPartition
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from goqueue.cli.job_run import DryRun, Master, ReportTo, run_job
 from goqueue.cli.output import Format
 from goqueue.cli.session import ContextName, Output, Server, with_client
+from goqueue.cli.spark.job_run import DryRun, Master, ReportTo, run_job
 from goqueue.cli.times import time_ms
 
 if TYPE_CHECKING:

@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Self, Unpack
 
-from goqueue.client.delayed import Delay, DeliverAt
+from goqueue.client.admin.delayed import Delay, DeliverAt
+from goqueue.client.blocking.consumers import Consumer
+from goqueue.client.blocking.loop import BackgroundLoop, Closable
 from goqueue.client.errors import ClientError, ProducerClosed
-from goqueue.client.failures import Answer, Failures
-from goqueue.client.outgoing import Prepared, PriorityName, SendFields, check_topic, prepare
-from goqueue.client.producer import Producer as AsyncProducer
-from goqueue.client.sync_consumers import Consumer
-from goqueue.client.sync_loop import BackgroundLoop, Closable
-from goqueue.client.transaction import Transaction as AsyncTransaction
+from goqueue.client.producing.failures import Answer, Failures
+from goqueue.client.producing.outgoing import Prepared, PriorityName, SendFields, check_topic, prepare
+from goqueue.client.producing.producer import Producer as AsyncProducer
+from goqueue.client.producing.transaction import Transaction as AsyncTransaction
 from goqueue.client.types import Delivered, QueueMessage, SendFailure
 from goqueue.records import TopicPartition
 

@@ -22,7 +22,7 @@ from goqueue.cli.output import Format, show
 from goqueue.cli.session import REFUSED, ContextName, Output, Server, fail, with_client
 from goqueue.client import Client
 from goqueue.client.options import AcksName
-from goqueue.client.producer import Producer
+from goqueue.client.producing.producer import Producer
 
 _TOPIC = "goqueue-bench"
 _READ = 5_000

@@ -18,7 +18,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-from goqueue.cli.log_rows import (
+from goqueue.cli.files.log_rows import (
     FRAME_COLUMNS,
     SEGMENT_COLUMNS,
     Place,

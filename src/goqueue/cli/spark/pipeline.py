@@ -142,7 +142,7 @@ def run(
     if print_submit:
         typer.echo(_submit_line(pipeline, file, master))
         return
-    from goqueue.cli.pipeline_table import Watch
+    from goqueue.cli.spark.pipeline_table import Watch
     from goqueue.pipeline import session
     from goqueue.pipeline.declared.main import run_until_stopped
     from goqueue.pipeline.declared.run_files import RunFiles

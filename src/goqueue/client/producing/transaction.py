@@ -27,14 +27,14 @@ from goqueue.client.errors import (
     TransactionAborted,
     TransactionUnknown,
 )
-from goqueue.client.settling import one_name
+from goqueue.client.queues.settling import one_name
 from goqueue.client.transport import Transport
 from goqueue.records import TopicPartition
 
 if TYPE_CHECKING:
-    from goqueue.client.consumer import Consumer
-    from goqueue.client.outgoing import SendFields
-    from goqueue.client.producer import Producer
+    from goqueue.client.consuming.consumer import Consumer
+    from goqueue.client.producing.outgoing import SendFields
+    from goqueue.client.producing.producer import Producer
     from goqueue.client.types import Delivered, QueueMessage
 
 _FENCED = frozenset({"transaction_fenced", "producer_fenced", "invalid_producer_id_mapping"})

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any, Unpack
 
-from goqueue.client import delayed
-from goqueue.client.delayed import Delay, DeliverAt, Row, Rows
+from goqueue.client.admin import delayed
+from goqueue.client.admin.delayed import Delay, DeliverAt, Row, Rows
 
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from goqueue.cli.consume import row_of
+from goqueue.cli.messages.consume import row_of
 from goqueue.cli.output import Format, show
 from goqueue.cli.session import REFUSED, USAGE, ContextName, Output, Server, TopicName, fail, with_client
 from goqueue.client import Client, QueueMessage, Settled

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from goqueue.cli.job_backup import backup, restore, verify
-from goqueue.cli.job_run import DryRun, Master, ReportTo, run_job
 from goqueue.cli.output import Format
 from goqueue.cli.session import USAGE, Output, fail
+from goqueue.cli.spark.job_backup import backup, restore, verify
+from goqueue.cli.spark.job_run import DryRun, Master, ReportTo, run_job
 from goqueue.cli.times import time_ms
 
 if TYPE_CHECKING:

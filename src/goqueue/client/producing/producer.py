@@ -15,22 +15,22 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from goqueue.client.accumulator import Accumulator
-from goqueue.client.delayed import Delay, DeliverAt
+from goqueue.client.admin.delayed import Delay, DeliverAt
 from goqueue.client.durations import ms_of
 from goqueue.client.errors import ClientError, ProducerClosed, RequestRefused, SendFailed
-from goqueue.client.failures import Failures, asyncio_future_was_seen
 from goqueue.client.options import ProducerOptions
-from goqueue.client.outgoing import Prepared, PriorityName, SendFields, Waiting, check_topic, prepare
-from goqueue.client.partitioning import Partitioner
-from goqueue.client.sending import ANY_PARTITION, HELD_BACK, Sending
-from goqueue.client.transaction import Transaction, TransactionSession
+from goqueue.client.producing.accumulator import Accumulator
+from goqueue.client.producing.failures import Failures, asyncio_future_was_seen
+from goqueue.client.producing.outgoing import Prepared, PriorityName, SendFields, Waiting, check_topic, prepare
+from goqueue.client.producing.partitioning import Partitioner
+from goqueue.client.producing.sending import ANY_PARTITION, HELD_BACK, Sending
+from goqueue.client.producing.transaction import Transaction, TransactionSession
 from goqueue.client.transport import Transport, quoted
 from goqueue.client.types import Delivered
 from goqueue.records import TopicPartition
 
 if TYPE_CHECKING:
-    from goqueue.client.consumer import Consumer
+    from goqueue.client.consuming.consumer import Consumer
 
 # How long what is known of a topic counts, as with Kafka's clients (metadata.max.age.ms).
 TOPIC_AGE_S_MAX = 300

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, TypedDict
 
 from goqueue.client.durations import Duration, seconds_of
 from goqueue.client.errors import ClientError, InvalidArgument, Reject, RequestRefused
-from goqueue.client.pools import Handler, Pool, PoolKind, open_pool
+from goqueue.client.queues.pools import Handler, Pool, PoolKind, open_pool
 from goqueue.client.types import QueueMessage
 
 if TYPE_CHECKING:
-    from goqueue.client.queue_consumer import QueueConsumer
+    from goqueue.client.queues.queue_consumer import QueueConsumer
 
 # How long one receive waits: a stop is heard after it at the latest. A receive that was cut off could leave
 # messages leased to nobody.

@@ -38,7 +38,7 @@ def open_pool(handler: Handler, kind: PoolKind | None, concurrency: int) -> Pool
     """The pool that was asked for; without a kind, coroutines run on the loop and functions in threads."""
     if kind == "processes":
         # Not above: most programs need none of it.
-        from goqueue.client.process_pool import ProcessPool
+        from goqueue.client.queues.process_pool import ProcessPool
 
         return ProcessPool(handler, concurrency)
     if kind not in {None, "threads"}:

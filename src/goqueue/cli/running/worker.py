@@ -49,7 +49,7 @@ def worker(
 
     logs = partial(configure_logging, log_format or ("text" if sys.stderr.isatty() else "json"), log_level)
     if reload:
-        from goqueue.cli.reload import run_reloading
+        from goqueue.cli.running.reload import run_reloading
 
         raise typer.Exit(run_reloading(Path.cwd()))
     # As `python -m` does: the app lies in the current directory.
@@ -71,7 +71,7 @@ def _run(
     quiet: bool,
     how: tuple[int, Literal["threads", "processes"] | None, list[str] | None, str, bool],
 ) -> None:
-    from goqueue.cli.worker_table import WorkerTable
+    from goqueue.cli.running.worker_table import WorkerTable
     from goqueue.worker.handling import load_app
 
     concurrency, pool, queues, grace, prune = how

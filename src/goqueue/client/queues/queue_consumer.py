@@ -23,13 +23,13 @@ from typing import Any, Self, Unpack
 from goqueue.client.background import end_task
 from goqueue.client.durations import Duration, ms_of, or_ms, seconds_of, text_of
 from goqueue.client.errors import ClientError, ConsumerClosed, InvalidArgument, RequestRefused
-from goqueue.client.held_messages import HeldMessages
 from goqueue.client.options import QueueOptions
-from goqueue.client.pools import Handler
-from goqueue.client.queue_source import QueueSource
+from goqueue.client.queues.held_messages import HeldMessages
+from goqueue.client.queues.pools import Handler
+from goqueue.client.queues.queue_source import QueueSource
+from goqueue.client.queues.runner import RunFields, Runner
+from goqueue.client.queues.settling import Settler, one_name
 from goqueue.client.reconnect import PASSING, Reconnect
-from goqueue.client.runner import RunFields, Runner
-from goqueue.client.settling import Settler, one_name
 from goqueue.client.transport import Transport
 from goqueue.client.types import QueueMessage, Settled, decode_queue_message
 

@@ -7,12 +7,12 @@ import threading
 from collections.abc import Iterator, Mapping
 from typing import Any, Unpack
 
-from goqueue.client.consumer import Consumer as AsyncConsumer
+from goqueue.client.blocking.loop import BackgroundLoop, Closable
+from goqueue.client.consuming.consumer import Consumer as AsyncConsumer
 from goqueue.client.durations import Duration
-from goqueue.client.pools import Handler
-from goqueue.client.queue_consumer import QueueConsumer as AsyncQueueConsumer
-from goqueue.client.runner import RunFields
-from goqueue.client.sync_loop import BackgroundLoop, Closable
+from goqueue.client.queues.pools import Handler
+from goqueue.client.queues.queue_consumer import QueueConsumer as AsyncQueueConsumer
+from goqueue.client.queues.runner import RunFields
 from goqueue.client.types import Message, QueueMessage, Settled
 from goqueue.records import TopicPartition
 

@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
 from goqueue.client.background import end_task
+from goqueue.client.consuming.membership import Changes, Membership
 from goqueue.client.errors import ClientError, RequestRefused
-from goqueue.client.membership import Changes, Membership
 
 # Answers that mean: you are no longer who you were in this group.
 _LOST_MEMBERSHIP = frozenset({"unknown_member", "fenced_member_epoch", "illegal_generation", "group_not_found"})

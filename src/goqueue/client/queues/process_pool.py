@@ -20,7 +20,7 @@ from multiprocessing.context import SpawnProcess
 from typing import Any
 
 from goqueue.client.errors import ClientError, InvalidArgument, TimeLimitExceeded, WorkerProcessDied
-from goqueue.client.pools import Handler
+from goqueue.client.queues.pools import Handler
 from goqueue.client.types import QueueMessage
 
 _END_S_MAX = 5.0

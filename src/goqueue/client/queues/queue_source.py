@@ -5,9 +5,9 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any, Protocol
 
+from goqueue.client.consuming.heart import Heart
+from goqueue.client.consuming.membership import Changes, Membership
 from goqueue.client.errors import ClientError, RequestRefused
-from goqueue.client.heart import Heart
-from goqueue.client.membership import Changes, Membership
 from goqueue.client.reconnect import PASSING
 from goqueue.client.transport import Transport, quoted
 from goqueue.client.types import ReceiveReply, WireMessage

@@ -19,12 +19,12 @@ from types import TracebackType
 from typing import Any, Self
 
 from goqueue.client.background import end_task
+from goqueue.client.consuming.heart import Heart
+from goqueue.client.consuming.membership import Changes, Membership
+from goqueue.client.consuming.positions import Positions
 from goqueue.client.durations import Duration, ms_of, or_ms, seconds_of
 from goqueue.client.errors import ClientError, ConsumerClosed, RequestRefused
-from goqueue.client.heart import Heart
-from goqueue.client.membership import Changes, Membership
 from goqueue.client.options import ConsumerOptions, RebalanceCallback
-from goqueue.client.positions import Positions
 from goqueue.client.reconnect import PASSING, Reconnect
 from goqueue.client.transport import Transport, quoted
 from goqueue.client.types import Message, PollReply, decode_message

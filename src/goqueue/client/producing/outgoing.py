@@ -9,9 +9,9 @@ from typing import Any, Literal, TypedDict
 
 import msgspec
 
-from goqueue.client.accumulator import Batch
-from goqueue.client.delayed import Delay, DeliverAt, when
+from goqueue.client.admin.delayed import Delay, DeliverAt, when
 from goqueue.client.errors import ClientError, InvalidArgument, RecordRefused, refused
+from goqueue.client.producing.accumulator import Batch
 from goqueue.client.types import Delivered, SendFailure
 from goqueue.errors import InvalidTopicName
 from goqueue.ids import parse_topic_name
