@@ -156,8 +156,8 @@ def stats(
         typer.echo("\nqueues")
         show(queues, output)
         return
-    found = with_client(lambda client: client.priority_stats(topic), server, context)
-    show(found if output is not Format.table else _lane_rows(found), output)
+    lanes = with_client(lambda client: client.priority_stats(topic), server, context)
+    show(lanes if output is not Format.table else _lane_rows(lanes), output)
 
 
 @app.command()

@@ -1,20 +1,28 @@
-"""Delayed and recurring messages of one broker: looked at, changed, taken away.
+"""Delayed and recurring messages of one broker: list, change and cancel them.
 
 A delayed message is known by its slot, such as `2/17`, which `send(..., delay=...)` and `list` answer.
 """
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Literal, TypedDict
 
+from goqueue.client.admin.delay_replies import (
+    Cancelled,
+    DelayedMessage,
+    DelayedSummary,
+    DelayStats,
+    DeletedSchedule,
+    Schedule,
+)
 from goqueue.client.durations import Duration, text_of
 from goqueue.client.errors import InvalidArgument
 from goqueue.client.transport import Transport, quoted
 
-Row = dict[str, Any]
-Rows = list[Row]
+_Fields = dict[str, Any]
 # 90 and timedelta(seconds=90) are seconds; text is as the broker reads it: 90s, 1h30m, 8760h.
 Delay = Duration
 # Text is RFC 3339; a datetime without a zone is local time.
@@ -49,27 +57,36 @@ def when(delay: Delay | None, deliver_at: DeliverAt | None) -> dict[str, str]:
 
 
 class DelayedMessages:
-    """`client.delayed`: the messages that wait."""
+    """`client.delayed`: messages that are not due yet."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
-    async def list(self, topic: str, *, limit: int = 100, skip: int = 0, due_before: DeliverAt | None = None) -> Rows:
-        """A topic's delayed messages by time, without their values."""
+    async def list(
+        self, topic: str, *, limit: int = 100, skip: int = 0, due_before: DeliverAt | None = None
+    ) -> builtins.list[DelayedSummary]:
+        """A topic's delayed messages by time, without their values.
+
+        for message in await client.delayed.list("orders", limit=10):
+            print(message.slot, message.deliver_at)
+        """
         params = {"limit": str(limit), "skip": str(skip)}
         if due_before is not None:
             params["due_before"] = time_text(due_before, "due_before")
-        reply = await self._transport.call("GET", f"/topics/{quoted(topic)}/delayed", Row, params=params)
-        rows: Rows = reply["messages"]
-        return rows
+        reply = await self._transport.call("GET", f"/topics/{quoted(topic)}/delayed", _Fields, params=params)
+        return [DelayedSummary(one) for one in reply["messages"]]
 
-    async def get(self, topic: str, slot: str) -> Row:
-        """One of them, whole."""
-        return await self._transport.call("GET", _path(topic, slot), Row)
+    async def get(self, topic: str, slot: str) -> DelayedMessage:
+        """One delayed message with its content."""
+        return DelayedMessage(await self._transport.call("GET", _path(topic, slot), _Fields))
 
-    async def cancel(self, topic: str, slot: str) -> Row:
-        """Take one away: it never comes."""
-        return await self._transport.call("DELETE", _path(topic, slot), Row)
+    async def cancel(self, topic: str, slot: str) -> Cancelled:
+        """Cancel a delayed message: it is never delivered.
+
+        sent = await producer.send_and_wait("orders", "hello", delay="2h")
+        await client.delayed.cancel("orders", sent.slot)
+        """
+        return Cancelled(await self._transport.call("DELETE", _path(topic, slot), _Fields))
 
     async def reschedule(
         self,
@@ -78,19 +95,20 @@ class DelayedMessages:
         *,
         delay: Delay | None = None,
         deliver_at: DeliverAt | None = None,
-    ) -> Row:
-        """Let one come at another time."""
+    ) -> DelayedSummary:
+        """Deliver one at another time."""
         body = when(delay, deliver_at)
         # The same time again changes nothing, a delay from now would: only the first may be repeated.
-        return await self._transport.call("PATCH", _path(topic, slot), Row, body=body, repeatable=delay is None)
+        reply = await self._transport.call("PATCH", _path(topic, slot), _Fields, body=body, repeatable=delay is None)
+        return DelayedSummary(reply)
 
-    async def now(self, topic: str, slot: str) -> Row:
-        """Let one come without waiting any longer."""
-        return await self._transport.call("POST", _path(topic, slot) + "/now", Row)
+    async def now(self, topic: str, slot: str) -> DelayedSummary:
+        """Deliver one without waiting any longer."""
+        return DelayedSummary(await self._transport.call("POST", _path(topic, slot) + "/now", _Fields))
 
-    async def stats(self) -> Row:
-        """How many wait, and what happened since the broker was started."""
-        return await self._transport.call("GET", "/delay/stats", Row)
+    async def stats(self) -> DelayStats:
+        """How many messages are delayed, and what happened since the broker was started."""
+        return DelayStats(await self._transport.call("GET", "/delay/stats", _Fields))
 
 
 class ScheduleFields(TypedDict, total=False):
@@ -104,7 +122,7 @@ class ScheduleFields(TypedDict, total=False):
 
 
 class Schedules:
-    """`client.schedules`: the messages that come again and again."""
+    """`client.schedules`: recurring messages."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -121,8 +139,11 @@ class Schedules:
         headers: Mapping[str, str | None] | None = None,
         partition: int | None = None,
         missed: Literal["once", "skip", "all"] = "once",
-    ) -> Row:
-        """Begin a recurring message; `missed` says what becomes of runs while the broker is down."""
+    ) -> Schedule:
+        """Create a recurring message; `missed` says what happens to runs that were due while the broker was down.
+
+        await client.schedules.create("report", "0 9 * * *", "reports", "daily", timezone="Europe/Berlin")
+        """
         body = {
             "name": name,
             "cron": cron,
@@ -134,20 +155,20 @@ class Schedules:
             "partition": partition,
             "missed": missed,
         }
-        return await self._transport.call("POST", "/schedules", Row, body=body)
+        return Schedule(await self._transport.call("POST", "/schedules", _Fields, body=body))
 
-    async def list(self) -> Rows:
-        """All of them, by name, with their next runs."""
-        rows: Rows = (await self._transport.call("GET", "/schedules", Row))["schedules"]
-        return rows
+    async def list(self) -> builtins.list[Schedule]:
+        """All schedules by name, with their next runs."""
+        reply = await self._transport.call("GET", "/schedules", _Fields)
+        return [Schedule(one) for one in reply["schedules"]]
 
-    async def get(self, name: str) -> Row:
-        """One of them."""
-        return await self._transport.call("GET", f"/schedules/{quoted(name)}", Row)
+    async def get(self, name: str) -> Schedule:
+        """One schedule."""
+        return Schedule(await self._transport.call("GET", f"/schedules/{quoted(name)}", _Fields))
 
-    async def delete(self, name: str) -> Row:
-        """End one."""
-        return await self._transport.call("DELETE", f"/schedules/{quoted(name)}", Row)
+    async def delete(self, name: str) -> DeletedSchedule:
+        """Delete a schedule."""
+        return DeletedSchedule(await self._transport.call("DELETE", f"/schedules/{quoted(name)}", _Fields))
 
 
 def _path(topic: str, slot: str) -> str:

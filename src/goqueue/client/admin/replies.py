@@ -15,6 +15,8 @@ class Reply(dict[str, Any]):
 
     # Fields that are answers themselves, or lists or tables of them.
     _nested: ClassVar[Mapping[str, type[Reply]]] = {}
+    # Fields that the broker leaves out where they have these values.
+    _defaults: ClassVar[Mapping[str, Any]] = {}
 
     def __init__(self, fields: Mapping[str, Any]) -> None:
         super().__init__(fields)
@@ -28,6 +30,8 @@ class Reply(dict[str, Any]):
             try:
                 return self[name]
             except KeyError:
+                if name in self._defaults:
+                    return self._defaults[name]
                 raise AttributeError(f"the broker's answer has no field {name!r}: it has {', '.join(self)}") from None
 
     def __dir__(self) -> list[str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, TypedDict
 
+from goqueue.client.durations import Duration, ms_of, without_ms
+
 
 class ResetFields(TypedDict, total=False):
     """Where a group's offsets go: `to` is a name, or one of `offset`, `timestamp` and `shift`."""
@@ -16,21 +18,46 @@ class ResetFields(TypedDict, total=False):
 
 
 class PolicyFields(TypedDict, total=False):
-    """Changes to a group's policy; None takes an override away."""
+    """Changes to a group's policy; None removes an override. The names in `_ms` are deprecated."""
 
-    visibility_ms: int | None
+    visibility: Duration | None
     retries_max: int | None
-    backoff_ms: int | None
+    backoff: Duration | None
     backoff_multiplier: float | None
-    backoff_ms_max: int | None
+    backoff_max: Duration | None
     backoff_jitter: float | None
     in_flight_max: int | None
     outstanding_max: int | None
     key_ordered: bool | None
     dead_letters: bool | None
-    ttl_ms: int | None
+    ttl: Duration | None
     strict_priority: bool | None
+    starvation: Duration | None
+    visibility_ms: int | None
+    backoff_ms: int | None
+    backoff_ms_max: int | None
+    ttl_ms: int | None
     starvation_ms: int | None
+
+
+_POLICY_DURATIONS = {
+    "visibility": "visibility_ms",
+    "backoff": "backoff_ms",
+    "backoff_max": "backoff_ms_max",
+    "ttl": "ttl_ms",
+    "starvation": "starvation_ms",
+}
+
+
+def policy_body(changes: PolicyFields) -> dict[str, Any]:
+    """The body of a change of policy: durations in milliseconds, as the broker names them."""
+    old_names = {old: new for new, old in _POLICY_DURATIONS.items()}
+    body = without_ms(dict(changes), **old_names)
+    for name, field in _POLICY_DURATIONS.items():
+        if name in body:
+            duration = body.pop(name)
+            body[field] = None if duration is None else ms_of(duration, name)
+    return body
 
 
 class LetterFields(TypedDict, total=False):
