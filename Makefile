@@ -210,6 +210,9 @@ bench-queue: $(READY) ## receipts, lanes and delay, from the machine alone to a 
 bench-share: $(READY) ## consumers of one share group against GoQueue and Apache Kafka, in turns
 	$(BIN)/python -m tests.bench.bench_share_consumers
 
+bench-queue-clients: $(READY) ## the queue client beside redis-py and nats-py, in turns
+	$(BIN)/python -m tests.bench.bench_queue_clients
+
 bench-transactions: $(READY) ## what transactions cost, against the same client without them
 	$(BIN)/python -m tests.bench.bench_transactions
 

@@ -121,3 +121,11 @@ def test_the_page_on_backups_works_from_top_to_bottom(start_broker, monkeypatch)
     shown = "\n".join(outputs)
     assert shown.count("greetings") >= 4
     assert "mb per second" in shown
+
+
+def test_the_page_on_the_queue_connection_works(broker):
+    page = (ROOT / "docs" / "reference" / "queue-connection.md").read_text()
+
+    (shown,) = [run(language, code, broker) for language, code in BLOCK.findall(page)]
+
+    assert shown.splitlines() == ["received b'a letter'", "['settled', 2, [['acked', None, None, [], None, 200]]]"]
