@@ -29,10 +29,10 @@ from tests.bench.peers.servers import Peer, Server
 SIZE = 100
 CONSUMERS = 16
 ROUNDS = 7
-# The peer, the function of the client scripts, its arguments, how many messages, and the bar.
+# The peer, the function of the client scripts, its arguments, and how many messages.
 BENCHES: dict[str, tuple[type[Peer], str, dict[str, int], int]] = {
     "batches": (RedisStreams, "queue", {"batch": 100}, 60_000),
-    "ones": (NatsJetStream, "queue_ones", {"consumers": CONSUMERS}, 5_000),
+    "ones": (NatsJetStream, "queue_ones", {"consumers": CONSUMERS}, 20_000),
 }
 
 

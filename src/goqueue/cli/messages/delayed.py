@@ -8,6 +8,7 @@ import typer
 
 from goqueue.cli.output import Format, show, tell
 from goqueue.cli.session import USAGE, ContextName, Output, Server, fail, with_client
+from goqueue.cli.times import duration
 
 app = typer.Typer(help="Look at delayed messages, cancel them, or let them come at another time.", no_args_is_help=True)
 
@@ -57,7 +58,9 @@ def cancel(
 def reschedule(
     topic: str,
     slot: Slot,
-    delay: Annotated[str | None, typer.Option("--delay", "-d", help="From now, such as 30s or 1h30m.")] = None,
+    delay: Annotated[
+        str | None, typer.Option("--delay", "-d", help="From now, such as 30s or 1h30m.", callback=duration)
+    ] = None,
     deliver_at: Annotated[str | None, typer.Option("--deliver-at", help="An RFC 3339 time.")] = None,
     output: Output = Format.table,
     server: Server = None,

@@ -18,6 +18,7 @@ import typer
 
 from goqueue.cli.output import Format, show, tell
 from goqueue.cli.session import REFUSED, USAGE, ContextName, Output, Server, TopicName, fail, with_client
+from goqueue.cli.times import duration
 from goqueue.client import Client, ClientError, Delivered, InvalidArgument, TopicNotFound
 from goqueue.client.options import AcksName
 
@@ -90,7 +91,8 @@ def produce(
         typer.Option("--dedup-id", help="A repeat with this id is not stored again.", show_default=False),
     ] = None,
     delay: Annotated[
-        str | None, typer.Option("--delay", "-d", help="Hold back for this long, such as 30s, 1h30m or 8760h.")
+        str | None,
+        typer.Option("--delay", "-d", help="Deliver after this, such as 30s, 1h30m or 365d.", callback=duration),
     ] = None,
     deliver_at: Annotated[
         str | None, typer.Option("--deliver-at", help="Hold back until this RFC 3339 time.", show_default=False)

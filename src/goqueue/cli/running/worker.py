@@ -15,6 +15,7 @@ import typer
 
 from goqueue.cli import contexts
 from goqueue.cli.session import INTERRUPTED, ContextName, Server, refuse
+from goqueue.cli.times import duration
 from goqueue.errors import GoQueueError
 
 
@@ -28,7 +29,7 @@ def worker(
     queue: Annotated[
         list[str] | None, typer.Option("--queue", "-q", help="Only tasks of this queue; may be repeated.")
     ] = None,
-    grace: Annotated[str, typer.Option("--grace", help="How long a stop waits for tasks.")] = "30s",
+    grace: Annotated[str, typer.Option("--grace", help="How long a stop waits for tasks.", callback=duration)] = "30s",
     prune_schedules: Annotated[
         bool, typer.Option("--prune-schedules", help="Delete schedules of the app that no @app.every names.")
     ] = False,

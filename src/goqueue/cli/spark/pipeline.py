@@ -12,6 +12,7 @@ import typer
 
 from goqueue.cli.output import Format, show
 from goqueue.cli.session import REFUSED, USAGE, Output, fail, refuse
+from goqueue.cli.times import duration
 from goqueue.errors import ConfigError, GoQueueError
 
 if TYPE_CHECKING:
@@ -171,7 +172,7 @@ def status(file: File, output: Output = Format.table) -> None:
 
     found = RunFiles(_loaded(file)).read()
     if found is None:
-        raise fail("it has not run here yet", REFUSED)
+        raise fail("the pipeline has not run in this directory yet", REFUSED)
     if output is not Format.table:
         show(found, output)
         return
@@ -184,16 +185,20 @@ def status(file: File, output: Output = Format.table) -> None:
 
 @app.command()
 def stop(
-    file: File, wait_s: Annotated[int, typer.Option("--wait", help="Seconds to wait until it has ended.")] = 60
+    file: File,
+    wait: Annotated[
+        str, typer.Option("--wait", help="How long to wait until it has ended.", callback=duration)
+    ] = "60s",
 ) -> None:
-    """Ask a running pipeline to end after the batch at hand."""
+    """Ask a running pipeline to stop after the current batch."""
     from goqueue.pipeline.declared.run_files import RunFiles
 
     files = RunFiles(_loaded(file))
     found = files.read()
     if found is None or not found["running"]:
-        raise fail("it is not running here", REFUSED)
+        raise fail("the pipeline is not running in this directory", REFUSED)
     files.ask_to_stop()
+    wait_s = int(wait.removesuffix("ms")) / 1000
     deadline = time.monotonic() + wait_s
     while time.monotonic() < deadline:
         now = files.read()
@@ -201,7 +206,7 @@ def stop(
             typer.echo("stopped")
             return
         time.sleep(_POLL_S)
-    raise fail(f"it still runs after {wait_s} s, as process {found['pid']}", REFUSED)
+    raise fail(f"it is still running after {wait_s:g} s, as process {found['pid']}", REFUSED)
 
 
 def _loaded(file: Path) -> Pipeline:
