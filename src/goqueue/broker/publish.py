@@ -68,12 +68,10 @@ class PublishService:
         appended = arrival.appended
         if appended is None:
             raise RuntimeError("none of the steps has written the batch")
-        if not acks:
-            return Pending(appended, None, arrival.held or _NOTHING_HELD)
-        durable = place.writer.reached(appended.last_offset + 1, acks)
-        if arrival.waits is None:
-            return _pending(Pending, (appended, durable, _NOTHING_HELD))
-        return Pending(appended, _all_of([durable, *arrival.waits]), arrival.held or _NOTHING_HELD)
+        durable = place.writer.reached(appended.last_offset + 1, acks) if acks else None
+        if acks and arrival.waits is not None:
+            durable = _all_of([durable, *arrival.waits])
+        return _pending(Pending, (appended, durable, arrival.held or _NOTHING_HELD))
 
     def _needed(self, place: Partition, facts: Facts) -> Steps:
         # The methods themselves: to call an object costs a look-up each time.
