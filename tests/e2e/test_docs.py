@@ -41,7 +41,7 @@ def test_the_page_on_delay_works_from_top_to_bottom(broker):
     shown = "\n".join(outputs)
     for expected in (
         '"delayed":true',
-        "comes now",
+        "is delivered now",
         "cancelled reminders",
         "here it is",
         "1 waits",

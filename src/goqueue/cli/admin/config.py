@@ -13,7 +13,7 @@ from goqueue.cli.session import REFUSED, USAGE, Output, fail
 from goqueue.cli.times import duration
 from goqueue.errors import ConfigError
 
-app = typer.Typer(help="Brokers this command line knows by name.", no_args_is_help=True)
+app = typer.Typer(help="Stored contexts: brokers by name.", no_args_is_help=True)
 
 
 @app.command()
@@ -60,12 +60,12 @@ def set_context(
 
 @app.command("delete-context")
 def delete_context(name: str) -> None:
-    """Forget a context."""
+    """Delete a context."""
     known = _load()
     if known.known.pop(name, None) is None:
         raise fail(f"there is no context {name!r}", REFUSED)
     contexts.save(known)
-    typer.echo(f"forgot context {name}")
+    typer.echo(f"deleted context {name}")
 
 
 def _load() -> contexts.Contexts:

@@ -95,11 +95,11 @@ def produce(
         typer.Option("--delay", "-d", help="Deliver after this, such as 30s, 1h30m or 365d.", callback=duration),
     ] = None,
     deliver_at: Annotated[
-        str | None, typer.Option("--deliver-at", help="Hold back until this RFC 3339 time.", show_default=False)
+        str | None, typer.Option("--deliver-at", help="Deliver at this RFC 3339 time.", show_default=False)
     ] = None,
     acks: Annotated[AcksName, typer.Option("--acks", help="none, leader or all.")] = "leader",
     create: Annotated[bool, typer.Option("--create", help="Create the topic if it does not exist.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing when all went well.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing on success.")] = False,
     output: Output = Format.table,
     server: Server = None,
     context: ContextName = None,
@@ -153,7 +153,7 @@ async def _send_one(client: Client, topic: str, line: Line, acks: AcksName, outp
     async with client.producer(acks=acks, linger=0) as producer:
         sent = await producer.send_and_wait(topic, line.value, **_fields(line))
     if sent.delayed:
-        text = f"{sent.topic} slot {sent.slot} comes at {sent.deliver_at}"
+        text = f"{sent.topic} slot {sent.slot} is due at {sent.deliver_at}"
     else:
         repeat = " (stored before)" if sent.duplicate else ""
         text = f"{sent.topic} partition {sent.partition} offset {sent.offset}{repeat}"

@@ -13,18 +13,18 @@ from goqueue.cli.times import duration
 from goqueue.client import Client, QueueMessage, Settled
 from goqueue.client.admin.stats import PriorityStats, QueueStats, ReliabilityStats
 
-app = typer.Typer(help="Take messages with receipts, and settle them.", no_args_is_help=True)
+app = typer.Typer(help="Receive messages with receipts, and settle them.", no_args_is_help=True)
 
 Receipts = Annotated[list[str], typer.Argument(help="Receipts, as `queue receive` shows them.", show_default=False)]
-Durable = Annotated[bool, typer.Option("--durable", help="Answer once it is on the disk.")]
-Group = Annotated[str, typer.Option("--group", "-g", help="The group that is to have them.")]
+Durable = Annotated[bool, typer.Option("--durable", help="Wait until it is on disk.")]
+Group = Annotated[str, typer.Option("--group", "-g", help="The consumer group.")]
 
 
 @app.command()
 def receive(
     topic: TopicName,
     group: Group = "default",
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many messages.")] = 1,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number of messages.")] = 1,
     wait: Annotated[
         str, typer.Option("--wait", help="How long to wait for the first, such as 20s.", callback=duration)
     ] = "0s",
@@ -79,7 +79,7 @@ def acknowledge(
     server: Server = None,
     context: ContextName = None,
 ) -> None:
-    """Messages are done."""
+    """Acknowledge messages."""
     _settle("ack", receipts, {"durable": durable}, output, server, context)
 
 
@@ -145,13 +145,13 @@ def release(
 
 @app.command()
 def stats(
-    topic: Annotated[str | None, typer.Argument(help="Of this topic alone.", show_default=False)] = None,
-    priority: Annotated[bool, typer.Option("--priority", help="The lanes instead of the receipts.")] = False,
+    topic: Annotated[str | None, typer.Argument(help="Only this topic.", show_default=False)] = None,
+    priority: Annotated[bool, typer.Option("--priority", help="Show priorities instead of receipts.")] = False,
     output: Output = Format.table,
     server: Server = None,
     context: ContextName = None,
 ) -> None:
-    """Show what is in flight, settled and dead, or what waits in the lanes, of one topic or of all."""
+    """Show messages in flight, settled and dead-lettered, or by priority, of one topic or of all."""
     if not priority:
         found = with_client(lambda client: client.reliability_stats(topic), server, context)
         if output is not Format.table:
@@ -168,12 +168,12 @@ def stats(
 @app.command()
 def policy(
     group: str,
-    topic: Annotated[str | None, typer.Option("--topic", "-t", help="As it is for this topic.")] = None,
+    topic: Annotated[str | None, typer.Option("--topic", "-t", help="The effective policy for this topic.")] = None,
     change: Annotated[
         list[str] | None,
         typer.Option("--set", help="A change as name=value, such as retries_max=5; may be repeated."),
     ] = None,
-    unset: Annotated[list[str] | None, typer.Option("--unset", help="An override to take away.")] = None,
+    unset: Annotated[list[str] | None, typer.Option("--unset", help="An override to remove.")] = None,
     output: Output = Format.table,
     server: Server = None,
     context: ContextName = None,

@@ -31,7 +31,7 @@ def worker(
     ] = None,
     grace: Annotated[str, typer.Option("--grace", help="How long a stop waits for tasks.", callback=duration)] = "30s",
     prune_schedules: Annotated[
-        bool, typer.Option("--prune-schedules", help="Delete schedules of the app that no @app.every names.")
+        bool, typer.Option("--prune-schedules", help="Delete schedules of the app that have no @app.every any more.")
     ] = False,
     reload: Annotated[
         bool, typer.Option("--reload", help="For development: start again when a .py file changes.")
@@ -45,7 +45,7 @@ def worker(
     server: Server = None,
     context: ContextName = None,
 ) -> None:
-    """Run the tasks of an application until SIGTERM or Ctrl-C; tasks in hand are finished first."""
+    """Run the tasks of an application until SIGTERM or Ctrl-C; running tasks are finished first."""
     from goqueue.worker.logs import configure_logging
 
     logs = partial(configure_logging, log_format or ("text" if sys.stderr.isatty() else "json"), log_level)

@@ -32,13 +32,13 @@ def init(
     example: Annotated[str, typer.Option("--example", help="orders, clicks or lake.")] = "orders",
     force: Annotated[bool, typer.Option("--force", "-f", help="Overwrite the file.")] = False,
 ) -> None:
-    """Write a pipeline to begin with."""
+    """Write an example pipeline."""
     from goqueue.pipeline.examples import EXAMPLES, example_text
 
     if example not in EXAMPLES:
         raise fail(f"there is no example {example!r}: there are {', '.join(EXAMPLES)}", USAGE)
     if file.exists() and not force:
-        raise fail(f"{file} is there already. Say --force to overwrite it.", USAGE)
+        raise fail(f"{file} exists already. Use --force to overwrite it.", USAGE)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(example_text(example), encoding="utf-8")
     typer.echo(f"wrote {file}\nnext: goqueue pipeline validate {file}; goqueue pipeline test {file}")
@@ -63,7 +63,7 @@ def generate(
 
 @app.command()
 def validate(file: File, output: Output = Format.table) -> None:
-    """Find every problem of a pipeline, without Spark and without a broker."""
+    """Check a pipeline file, without Spark and without a broker."""
     from goqueue.pipeline.declared.load import load_file
     from goqueue.pipeline.declared.problems import PipelineInvalid
 
@@ -84,7 +84,7 @@ def validate(file: File, output: Output = Format.table) -> None:
 @app.command()
 def graph(
     file: File,
-    to: Annotated[Path | None, typer.Option("--to", help="SVG file to write; standard output unless given.")] = None,
+    to: Annotated[Path | None, typer.Option("--to", help="SVG file to write. [default: standard output]")] = None,
 ) -> None:
     """Draw a pipeline as SVG."""
     from goqueue.pipeline.declared.graph import draw
@@ -135,7 +135,7 @@ def run_tests(file: File, output: Output = Format.table) -> None:
 def run(
     file: File,
     master: Master = "local[*]",
-    print_submit: Annotated[bool, typer.Option("--print-submit", help="Show the spark-submit form and end.")] = False,
+    print_submit: Annotated[bool, typer.Option("--print-submit", help="Print the spark-submit command.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No live table.")] = False,
 ) -> None:
     """Run a pipeline until it is stopped (ctrl-C, `goqueue pipeline stop`), or has read all with available-now."""
@@ -167,7 +167,7 @@ def run(
 
 @app.command()
 def status(file: File, output: Output = Format.table) -> None:
-    """Show how a pipeline fares that runs, or ran last, on this machine."""
+    """Show the status of a pipeline that runs, or last ran, in this directory."""
     from goqueue.pipeline.declared.run_files import RunFiles
 
     found = RunFiles(_loaded(file)).read()
@@ -179,7 +179,7 @@ def status(file: File, output: Output = Format.table) -> None:
     sinks = found.pop("sinks", [])
     show(found, output)
     if found["state"] == "crashed":
-        typer.echo("It was killed before it could end. Run it again: it goes on from its checkpoint.", err=True)
+        typer.echo("The run was killed. Run it again: it continues from its checkpoint.", err=True)
     show(sinks, output, ["sink", "active", "batch", "rows_written", "rows_per_second", "batch_ms", "lag", "restarts"])
 
 
