@@ -194,7 +194,7 @@ _ROWS = (
     TopicSetting(
         "message.ttl.ms",
         "message_ttl_ms",
-        integer(-1, unlimited="; -1 is no limit"),
+        integer(-1, unlimited="; -1 means no limit"),
         "-1",
         "Age at which a message is no longer delivered to queue groups.",
     ),
@@ -230,7 +230,7 @@ _ROWS = (
     TopicSetting(
         "retention.bytes",
         "retention_bytes",
-        integer(-1, unlimited="; -1 is no limit"),
+        integer(-1, unlimited="; -1 means no limit"),
         "",
         "Size of a partition above which its oldest segments go.",
         "retention_bytes",
@@ -238,7 +238,7 @@ _ROWS = (
     TopicSetting(
         "retention.ms",
         "retention_ms",
-        integer(-1, unlimited="; -1 is no limit"),
+        integer(-1, unlimited="; -1 means no limit"),
         "",
         "Age at which records go.",
         "retention_ms",

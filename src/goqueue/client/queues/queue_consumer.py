@@ -270,7 +270,11 @@ class QueueConsumer:
             except ClientError as problem:
                 # The messages are ours all the same: their own deadline, by the broker's clock, is known.
                 left_ms = max(1_000, messages[0].visible_until_ms - int(time.time() * 1000))
-                _log.warning("%s could not read its policy and goes by its messages: %s", self._source, problem)
+                _log.warning(
+                    "%s could not read the group's policy and uses the deadlines of its messages: %s",
+                    self._source,
+                    problem,
+                )
                 self._held.take(messages, left_ms, _now_ms())
                 return
         self._held.take(messages, self._visibility_ms, _now_ms())
