@@ -129,3 +129,15 @@ def test_the_page_on_the_queue_connection_works(broker):
     (shown,) = [run(language, code, broker) for language, code in BLOCK.findall(page)]
 
     assert shown.splitlines() == ["received b'a letter'", "['settled', 2, [['acked', None, None, [], None, 200]]]"]
+
+
+def test_pages_can_be_followed_one_after_another_on_one_broker():
+    made = re.compile(r"topic create ([\w.-]+)|schedule create ([\w.-]+)")
+    pages: dict[str, set[str]] = {}
+    for folder in ("tutorial", "howto", "reference"):
+        for page in (ROOT / "docs" / folder).glob("*.md"):
+            for _, code in BLOCK.findall(page.read_text()):
+                for names in made.findall(code):
+                    pages.setdefault("".join(names), set()).add(page.name)
+
+    assert {name: where for name, where in pages.items() if len(where) > 1} == {}
