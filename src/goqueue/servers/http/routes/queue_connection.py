@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from weakref import WeakSet
 
 from aiohttp import WSCloseCode, web
@@ -14,6 +15,8 @@ from goqueue.servers.services import Services
 
 # A client that answers no ping for this long is gone.
 _HEARTBEAT_SECONDS = 30.0
+# A client that does not answer a close is not waited for any longer: a stop must not depend on it.
+_CLOSE_SECONDS_MAX = 1.0
 OPEN: web.AppKey[WeakSet[web.WebSocketResponse]] = web.AppKey("queue_connections", WeakSet)
 
 
@@ -24,6 +27,7 @@ async def connection(services: Services, call: Call) -> web.StreamResponse:
         heartbeat=_HEARTBEAT_SECONDS,
         max_msg_size=services.config.http.body_bytes_max,
         compress=False,
+        timeout=_CLOSE_SECONDS_MAX,
     )
     if not socket.can_prepare(call.request):
         raise InvalidRequest(
@@ -40,8 +44,8 @@ async def connection(services: Services, call: Call) -> web.StreamResponse:
 async def close_connections(app: web.Application) -> None:
     """Let clients know that the broker is stopping."""
     opened: WeakSet[web.WebSocketResponse] = app[OPEN]
-    for socket in list(opened):
-        await socket.close(code=WSCloseCode.GOING_AWAY, message=b"the broker is stopping", drain=False)
+    going = [one.close(code=WSCloseCode.GOING_AWAY, message=b"the broker is stopping", drain=False) for one in opened]
+    await asyncio.gather(*going, return_exceptions=True)
 
 
 ROUTES = (
