@@ -28,7 +28,8 @@ class CompareSchemas(msgspec.Struct, frozen=True, array_like=True, tag="compare"
 class CheckValues(msgspec.Struct, frozen=True, array_like=True, tag="values"):
     """Does a schema allow these values?
 
-    `key` names the schema in the cache, and the source is left out once it is there. Answered with one text per value, empty for those that are allowed. `indexes` are those of Protobuf messages.
+    `key` names the schema in the cache, and the source is left out once it is there.
+    Answered with one text per value, empty for those that are allowed. `indexes` are those of Protobuf messages.
     """
 
     key: str

@@ -16,7 +16,7 @@ from goqueue.formats.libraries import library
 from goqueue.formats.source import Checked, Source
 
 # Where schemas without an `$id` lie, so that relative references have something to be relative to.
-_BASE = "registry:///"
+_BASE = "http://registry.invalid/"
 _REGEX_BYTES_MAX = 2 * 1024 * 1024
 _DRAFTS = {
     "draft-04": "Draft4",
@@ -129,7 +129,8 @@ def _reason(error: Exception) -> str:
     message = _brief(str(getattr(error, "message", error)))
     path = getattr(error, "instance_path", None)
     if "is not present in a registry" in message:
-        return f"a $ref cannot be resolved: {message.split(' and retrieving')[0]}; list it under references"
+        name = message.split("'")[1].removeprefix(_BASE)
+        return f"$ref {name!r} cannot be resolved: list it under references"
     if 'is not a "regex"' in message:
         message += " (look-around and back-references are not supported: patterns run in linear time)"
     return f"{message} at {_pointer(path)}" if path else message

@@ -14,7 +14,7 @@ from goqueue.coordinator.topic import CoordinatorTopic
 from goqueue.ports import Files, Offload
 from goqueue.schemas.machine import RegistryMachine
 from goqueue.schemas.service import SCHEMAS, SchemaService
-from goqueue.schemas.workers import RunsJobs
+from goqueue.schemas.workers import WorkerProcess
 
 # Small segments: only sealed ones are compacted, and replay reads what is not.
 _TOPIC_CONFIG: Mapping[str, str] = MappingProxyType(
@@ -27,7 +27,6 @@ def feature(
     config: SchemasConfig,
     topics: TopicService,
     partitions: Partitions,
-    checker: RunsJobs,
     files: Files,
     offload: Offload,
     clock: Clock,
@@ -44,5 +43,10 @@ def feature(
         offload=offload,
         clock=clock,
         on_failure=on_failure,
+    )
+    checker = WorkerProcess(
+        seconds_max=config.worker_ms_max / 1000,
+        memory_bytes_max=config.worker_memory_bytes_max,
+        cache_size=config.cache_size,
     )
     return SchemaService(coordinator, topics, checker, config=config)

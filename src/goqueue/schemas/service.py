@@ -80,7 +80,7 @@ class SchemaService:
         for _ in range(_ATTEMPTS_MAX):
             schema, source = await self._judged(subject, new, normalize=normalize)
             found, basis = await self._standing(subject, schema.fingerprint)
-            if found is None and basis.mode is not Mode.IMPORT:
+            if found is None and basis.mode is Mode.READWRITE:
                 await self._check_compatible(subject, source, new.metadata)
             command = Register(subject, schema, basis, new.schema_id, new.version)
             reply = await self._submit(command)
@@ -147,6 +147,7 @@ class SchemaService:
     async def close(self) -> None:
         """Answer what is outstanding and stop."""
         await self._coordinator.close()
+        await self._checker.close()
 
     # --- judging ----------------------------------------------------------------------
 

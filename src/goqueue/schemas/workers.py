@@ -29,6 +29,10 @@ class RunsJobs(Protocol):
         """The outcome of a job; raises if there is none."""
         ...
 
+    async def close(self) -> None:
+        """Take no more jobs."""
+        ...
+
 
 class WorkerProcess:
     """One worker."""
