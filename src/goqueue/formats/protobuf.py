@@ -42,9 +42,7 @@ class ProtobufSchema:
         self.pool = pools.DescriptorPool()
         try:
             for name in _in_order(ROOT, self.files):
-                self.pool.Add(self.files[name]) if not hasattr(self.pool, "AddSerializedFile") else (
-                    self.pool.AddSerializedFile(self.files[name].SerializeToString())
-                )
+                self.pool.AddSerializedFile(self.files[name].SerializeToString())
             self.descriptor = self.pool.FindFileByName(ROOT)
         except (TypeError, KeyError) as error:
             raise InvalidSchema(f"the descriptor is not valid: {error}", field="schema") from error
@@ -96,6 +94,9 @@ class ProtobufSchema:
             raise InvalidValue(
                 f"the value is not a Protobuf message of type {message.DESCRIPTOR.full_name}: {error}"
             ) from error
+        if not message.IsInitialized():
+            lacking = ", ".join(message.FindInitializationErrors())
+            raise InvalidValue(f"the message lacks required fields: {lacking}")
         return message
 
     def _class(self, indexes: Sequence[int]) -> Any:

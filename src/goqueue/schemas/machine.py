@@ -115,6 +115,7 @@ class RegistryMachine:
     def _add(self, command: Register, now_ms: int) -> Answer:
         state, subject = self.state, command.subject
         records: list[Record] = []
+        schema = command.schema
         schema_id = state.by_fingerprint.get(command.schema.fingerprint)
         if schema_id is None:
             if len(state.schemas) >= self._schemas_max:
@@ -124,7 +125,7 @@ class RegistryMachine:
             schema_id = command.schema_id or state.next_id
             if schema_id in state.schemas:
                 raise IdDoesNotMatch(f"Overwrite of schema with id {schema_id} is not permitted", field="id")
-            schema = msgspec.structs.replace(command.schema, registered_ms=now_ms)
+            schema = msgspec.structs.replace(schema, registered_ms=now_ms)
             records.append(_record(SchemaKey(schema_id), schema))
             if schema_id >= state.next_id:
                 records.append(_record(CounterKey(), CounterRecord(schema_id + 1)))
@@ -138,7 +139,7 @@ class RegistryMachine:
         records.append(
             _record(SubjectKey(subject), SubjectRecord(max(number + 1, state.next_versions.get(subject, 1))))
         )
-        return records, Registered(subject, number, schema_id, state.schemas.get(schema_id, command.schema))
+        return records, Registered(subject, number, schema_id, state.schemas.get(schema_id, schema))
 
     def _delete_version(self, command: DeleteVersion, _now_ms: int) -> Answer:
         state, subject = self.state, command.subject

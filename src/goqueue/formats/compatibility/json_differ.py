@@ -11,6 +11,8 @@ from fractions import Fraction
 from typing import Any
 from urllib.parse import unquote
 
+import msgspec
+
 from goqueue.formats.compatibility import json_bounds
 from goqueue.formats.compatibility.json_types import ALL_TYPES, types_of
 from goqueue.formats.source import Problem
@@ -64,23 +66,25 @@ class Differ:
 
     def compare(self, reader: _Schema, writer: _Schema, path: str) -> list[Problem]:
         """What the writer allows and the reader refuses."""
-        pair = (id(reader), id(writer))
-        if pair in self._under_way:
-            return []
-        self._under_way.add(pair)
         roots = self._reader_root, self._writer_root
         try:
             reader, self._reader_root = _resolved(self._reader, reader, self._reader_root)
             writer, self._writer_root = _resolved(self._writer, writer, self._writer_root)
-            return list(self._differences(reader, writer, path))
         except (KeyError, IndexError, TypeError, ValueError):
+            self._reader_root, self._writer_root = roots
             return [Problem("REFERENCE_UNKNOWN", path, "a $ref cannot be followed")]
+        pair = (id(reader), id(writer))
+        is_new = pair not in self._under_way
+        try:
+            self._under_way.add(pair)
+            return list(self._differences(reader, writer, path)) if is_new else []
         finally:
             self._reader_root, self._writer_root = roots
-            self._under_way.discard(pair)
+            if is_new:
+                self._under_way.discard(pair)
 
     def _differences(self, reader: _Schema, writer: _Schema, path: str) -> Iterator[Problem]:
-        if reader is True or writer is False or reader == writer:
+        if reader is True or writer is False or identical(reader, writer):
             return
         if reader is False:
             yield Problem("SCHEMA_REMOVED", path, "nothing is allowed any more")
@@ -105,7 +109,7 @@ class Differ:
         if "object" in types:
             yield from self._objects(reader, writer, path)
         for keyword in sorted(reader.keys() - _ANNOTATIONS - _COMPARED):
-            if keyword not in writer or reader[keyword] != writer[keyword]:
+            if keyword not in writer or not identical(reader[keyword], writer[keyword]):
                 yield Problem("KEYWORD_CHANGED", f"{path}/{keyword}", f"{keyword!r} was added or changed")
 
     def _combined(self, reader: _Schema, writer: _Schema, path: str) -> Iterator[Problem]:
@@ -158,7 +162,7 @@ class Differ:
             if name not in required:
                 at = f"{path}/required/{name}"
                 yield Problem("REQUIRED_ATTRIBUTE_ADDED", at, f"property {name!r} is required and was optional")
-        if reader.get("patternProperties", {}) != writer.get("patternProperties", {}):
+        if not identical(reader.get("patternProperties", {}), writer.get("patternProperties", {})):
             at = f"{path}/patternProperties"
             yield Problem("PATTERN_PROPERTIES_CHANGED", at, "patternProperties were changed")
         new, old = reader.get("properties", {}), writer.get("properties", {})
@@ -185,6 +189,12 @@ class Differ:
             yield Problem("ADDITIONAL_PROPERTIES_REMOVED", at, "properties that are not listed are refused now")
         elif self.compare(new, old, at):
             yield Problem("ADDITIONAL_PROPERTIES_NARROWED", at, "properties that are not listed may be less now")
+
+
+def identical(one: _Schema, other: _Schema) -> bool:
+    """Whether two schemas are the same, wherever they stand: what a reference stands for may differ."""
+    text = msgspec.json.encode(one, order="deterministic")
+    return text == msgspec.json.encode(other, order="deterministic") and b'Ref":' not in text and b'"$ref":' not in text
 
 
 def _resolved(document: Document, schema: _Schema, root: _Schema) -> tuple[_Schema, _Schema]:

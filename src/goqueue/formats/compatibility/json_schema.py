@@ -16,7 +16,7 @@ from goqueue.formats.source import Problem, Source
 def problems_of(reader: Source, writer: Source) -> list[Problem]:
     """Why the reader cannot read all that the writer writes."""
     new, old = JsonSchema(reader), JsonSchema(writer)
-    if new.document == old.document and new.imports == old.imports:
+    if (reader.text, reader.imports) == (writer.text, writer.imports):
         return []
     differ = Differ(Document(new.document, new.imports), Document(old.document, old.imports))
     found = differ.compare(new.document, old.document, "#")
