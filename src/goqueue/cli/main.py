@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "delayed": ("goqueue.cli.delayed:app", "Look at delayed messages, cancel or move them."),
     "worker": ("goqueue.cli.worker:worker", "Run the tasks of an application."),
     "schedule": ("goqueue.cli.schedule:app", "Messages that come again and again."),
+    "schema": ("goqueue.cli.schema:app", "Register, compare, infer and delete schemas."),
     "transactions": ("goqueue.cli.transactions:app", "Look at transactions, and abort those that hang."),
     "prepared": ("goqueue.cli.prepared:app", "Look at prepared transactions, and abort an epoch."),
     "pipeline": ("goqueue.cli.pipeline:app", "Declare, check, test and run pipelines on Spark."),

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Literal, Self, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 from weakref import WeakSet
 
 import msgspec
@@ -47,6 +47,9 @@ from goqueue.client.requests import LetterFields, PolicyFields, RedriveFields, R
 from goqueue.client.retry import RetryPolicy
 from goqueue.client.transport import Transport, quoted
 from goqueue.client.types import LaneReadReply, Message, ReadReply, Settled, SettleReply, WireMessage, decode_message
+
+if TYPE_CHECKING:
+    from goqueue.client.schemas.registry import SchemaRegistry
 
 Row = dict[str, Any]
 _REDRIVE_POLL_S = 0.2
@@ -93,8 +96,18 @@ class Client:
         self._consumers: WeakSet[Consumer | QueueConsumer] = WeakSet()
         self.delayed = DelayedMessages(transport)
         self.schedules = Schedules(transport)
+        self._schemas: SchemaRegistry | None = None
 
     # --- producing and consuming -------------------------------------------------------
+
+    @property
+    def schemas(self) -> SchemaRegistry:
+        """The schema registry: subjects, versions, compatibility."""
+        if self._schemas is None:
+            from goqueue.client.schemas.registry import SchemaRegistry
+
+            self._schemas = SchemaRegistry(self._transport)
+        return self._schemas
 
     def producer(self, **options: Unpack[ProducerFields]) -> Producer:
         """A producer; options are those of `ProducerOptions`.

@@ -142,7 +142,7 @@ def evolved(draw):
     return record(*(field(name, kind) for name, kind in old.items())), record(*new)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(evolved())
 def test_a_schema_judged_backward_compatible_reads_what_the_old_one_wrote(versions):
     old, new = versions

@@ -26,12 +26,14 @@ message Order {
   optional int32 note_count = 6 [json_name = "nc"];
   other.Other other = 7;
   repeated int32 loose = 8 [packed = false, deprecated = true];
-  message Item { enum Kind { option allow_alias = true; A = 0; B = 0; reserved 5 to 7, 9 to max; reserved "OLD"; } Kind kind = 1; }
+  message Item { enum Kind { option allow_alias = true; A = 0; B = 0; reserved 5 to 7, 9 to max; reserved "OLD"; }
+    Kind kind = 1; }
   reserved 100 to 200, 300 to max;
   reserved "foo", "bar";
 }
 enum Top { ZERO = 0; ONE = 1 [deprecated = true]; }
-service Shop { rpc Get(Order) returns (stream Order); rpc Put(stream Order) returns (Order) { option deprecated = true; } }
+service Shop { rpc Get(Order) returns (stream Order);
+  rpc Put(stream Order) returns (Order) { option deprecated = true; } }
 """
 OTHER = 'syntax = "proto3"; package other; message Other { string name = 1; }'
 PROTO_2 = r"""

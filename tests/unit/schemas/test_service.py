@@ -29,13 +29,21 @@ from goqueue.testing.sim_loop import InlineOffload
 
 A = NewSchema(SchemaType.JSON, '{"type": "object", "properties": {"a": {"type": "integer"}}}')
 WIDER = NewSchema(SchemaType.JSON, '{"type": "object", "properties": {"a": {"type": ["integer", "null"]}}}')
-# Every level asks the next one twice: 2 to the power of 40 checks of one value.
+
+
+def twice(level: int) -> str:
+    """A definition that asks the next one twice."""
+    next_one = f'{{"$ref": "#/definitions/d{level + 1}"}}'
+    return f'"d{level}": {{"allOf": [{next_one}, {next_one}]}}'
+
+
+# 2 to the power of 40 checks of one value.
 SLOW = NewSchema(
     SchemaType.JSON,
     '{"$ref": "#/definitions/d0", "definitions": {'
-    + ",".join(f'"d{i}": {{"allOf": [{{"$ref": "#/definitions/d{i + 1}"}}, {{"$ref": "#/definitions/d{i + 1}"}}]}}' for i in range(40))
+    + ",".join(twice(level) for level in range(40))
     + ', "d40": {"type": "object"}}}',
-)  # fmt: skip
+)
 
 
 def new_node(files: MemoryFiles):

@@ -21,5 +21,7 @@ def refuse_as_registry(error: GoQueueError, field: str | None, media_type: str) 
     """An error as a response of the registry."""
     wire = wire_of(error)
     headers = {"Retry-After": "1"} if wire.http in {429, 503} else None
-    body = RegistryError(error_code=wire.registry or wire.http, message=str(error), field=field, hint=error.hint)
+    body = RegistryError(
+        error_code=wire.registry or wire.http, message=str(error), code=wire.code, field=field, hint=error.hint
+    )
     return web.Response(status=wire.http, body=_encode(body), content_type=media_type, headers=headers)

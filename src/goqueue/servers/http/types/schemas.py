@@ -26,6 +26,8 @@ class RegistryError(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     error_code: int
     message: str
+    # As in the rest of the API.
+    code: str
     field: str | None = None
     hint: str | None = None
 
