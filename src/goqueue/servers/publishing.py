@@ -60,15 +60,16 @@ async def publish_messages(
     messages: Sequence[Incoming | GoQueueError],
     *,
     acks: Acks,
+    partition: int | None = None,
     sequenced: Sequenced | None = None,
 ) -> list[Published]:
     """Publish messages, and hold back those that are due later; one outcome each, in their order.
 
-    Messages under a sequence are all stored or all refused, with the error raised.
+    `partition` is for messages that name none themselves. Messages under a sequence are all stored or all refused, with the error raised.
     """
     await services.topics.ensure(topic)
     if sequenced is not None:
-        return await _publish_all_sequenced(services, topic, messages, acks, sequenced)
+        return await _publish_all_sequenced(services, topic, messages, acks, partition, sequenced)
     now_ms = services.clock.now_ms()
     later = [
         at
@@ -76,17 +77,21 @@ async def publish_messages(
         if isinstance(one, Incoming) and one.due_ms is not None and one.due_ms > now_ms
     ]
     if not later:
-        return await publish_each(services, topic, messages, acks)
-    outcomes = await _hold(services, topic, messages, later)
+        return await publish_each(services, topic, messages, acks, partition)
+    outcomes = await _hold(services, topic, messages, later, partition)
     now = [at for at in range(len(messages)) if at not in outcomes]
     if now:
-        stored = await publish_each(services, topic, [messages[at] for at in now], acks)
+        stored = await publish_each(services, topic, [messages[at] for at in now], acks, partition)
         outcomes.update(zip(now, stored, strict=True))
     return [outcomes[at] for at in range(len(messages))]
 
 
 async def publish_each(
-    services: Services, topic: str, messages: Sequence[Incoming | GoQueueError], acks: Acks
+    services: Services,
+    topic: str,
+    messages: Sequence[Incoming | GoQueueError],
+    acks: Acks,
+    default: int | None = None,
 ) -> list[Published]:
     """Publish messages now, grouped by the partition that they name. What is an error already stays one."""
     outcomes: list[Published | None] = [None] * len(messages)
@@ -95,7 +100,8 @@ async def publish_each(
         if isinstance(message, GoQueueError):
             outcomes[at] = refused(message)
             continue
-        positions, records = groups.setdefault(message.partition, ([], []))
+        named = message.partition
+        positions, records = groups.setdefault(default if named is None else named, ([], []))
         positions.append(at)
         records.append(message.record)
     for partition, (positions, records) in groups.items():
@@ -183,14 +189,19 @@ def one_partition(named: set[int | None]) -> int:
 
 
 async def _publish_all_sequenced(
-    services: Services, topic: str, messages: Sequence[Incoming | GoQueueError], acks: Acks, sequenced: Sequenced
+    services: Services,
+    topic: str,
+    messages: Sequence[Incoming | GoQueueError],
+    acks: Acks,
+    default: int | None,
+    sequenced: Sequenced,
 ) -> list[Published]:
     taken: list[Incoming] = []
     for message in messages:
         if isinstance(message, GoQueueError):
             raise message
         taken.append(message)
-    partition = one_partition({one.partition for one in taken})
+    partition = one_partition({default if one.partition is None else one.partition for one in taken})
     dues = [one.due_ms for one in taken]
     return await publish_sequenced(
         services,
@@ -204,7 +215,11 @@ async def _publish_all_sequenced(
 
 
 async def _hold(
-    services: Services, topic: str, messages: Sequence[Incoming | GoQueueError], later: Sequence[int]
+    services: Services,
+    topic: str,
+    messages: Sequence[Incoming | GoQueueError],
+    later: Sequence[int],
+    default: int | None,
 ) -> dict[int, Published]:
     """Hold messages back; their outcomes, by position."""
     outcomes: dict[int, Published] = {}
@@ -219,7 +234,7 @@ async def _hold(
             error = InvalidRequest("a delayed message is stamped when it is delivered", field="timestamp", hint=hint)
             outcomes[at] = refused(error)
         else:
-            held[at] = Held(record, due_ms, partition)
+            held[at] = Held(record, due_ms, default if partition is None else partition)
     if held:
         results = await services.delay.hold(topic, list(held.values()))
         for (at, one), result in zip(held.items(), results, strict=True):

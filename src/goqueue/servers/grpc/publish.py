@@ -30,7 +30,8 @@ async def publish(services: Services, request: Any, _context: Any) -> Any:
     acks = acks_of(request.ack_mode)
     if not request.HasField("record"):
         raise InvalidRequest("there is no record", field="record", hint="an empty record is a message without a value")
-    (outcome,) = await _publish(services, request, request.topic, [request.record], None)
+    messages = _Messages([request.record], services.clock.now_ms())
+    (outcome,) = await _publish(services, request, request.topic, messages, None)
     if outcome.error is not None:
         raise _placed(outcome.error, "record")
     return publish_pb2.PublishResponse(result=_result(outcome, ""), ack_mode=ACK_MODES[acks])
@@ -41,7 +42,8 @@ async def publish_batch(services: Services, request: Any, _context: Any) -> Any:
     acks = acks_of(request.ack_mode)
     if not request.records:
         raise InvalidRequest("there are no records", field="records")
-    outcomes = await _publish(services, request, request.topic, request.records, _partition(request))
+    messages = _Messages(request.records, services.clock.now_ms())
+    outcomes = await _publish(services, request, request.topic, messages, _partition(request))
     return publish_pb2.PublishBatchResponse(
         results=[_result(one, f"records[{at}]") for at, one in enumerate(outcomes)],
         count=sum([one.error is None for one in outcomes]),
@@ -75,6 +77,31 @@ async def publish_stream(services: Services, context: Any) -> None:
             await reading
 
 
+class _Messages:
+    """The messages of a request, looked at once."""
+
+    __slots__ = ("deduplicated", "found", "has_delays", "has_keys")
+
+    def __init__(self, records: Sequence[Any], now_ms: int) -> None:
+        self.found: list[Incoming | GoQueueError] = []
+        self.has_keys = self.has_delays = False
+        # The first that has a deduplication id.
+        self.deduplicated: int | None = None
+        for at, record in enumerate(records):
+            try:
+                message = incoming_of(record, now_ms)
+            except InvalidRequest as error:
+                self.found.append(error)
+                continue
+            self.found.append(message)
+            if message.record.key is not None:
+                self.has_keys = True
+            if message.due_ms is not None:
+                self.has_delays = True
+            if self.deduplicated is None and message.record.headers and record.HasField("deduplication_id"):
+                self.deduplicated = at
+
+
 class _Stream:
     """The frames of one stream that are under way."""
 
@@ -87,23 +114,24 @@ class _Stream:
     async def begin(self, frame: Any) -> asyncio.Future[Any]:
         """Begin to store a frame. Frames are written in the order in which they begin."""
         self._topic = frame.topic or self._topic
-        task = asyncio.create_task(self._store(frame, self._topic))
+        messages = _Messages(frame.records, self._services.clock.now_ms())
+        task = asyncio.create_task(self._store(frame, self._topic, messages))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
-        if _may_wait(self._services, frame, self._topic):
+        if _may_wait(self._services, frame, self._topic, messages):
             await asyncio.wait((task,))
         else:
             # In its first turn it writes, and then it waits for nothing but the disk.
             await asyncio.sleep(0)
         return task
 
-    def _partition(self, frame: Any, topic: str) -> int | None:
+    def _partition(self, frame: Any, topic: str, messages: _Messages) -> int | None:
         """The frame's partition. Records without keys stay together: one batch, and one range in the answer."""
         partition = _partition(frame)
         if partition is not None or frame.HasField("producer_id"):
             return partition
         known = self._services.topics.find(topic)
-        if known is None or any(one.HasField("key") for one in frame.records):
+        if known is None or messages.has_keys:
             return None
         self._turn += 1
         return self._turn % known.partition_count
@@ -113,8 +141,8 @@ class _Stream:
         for task in self._under_way:
             task.cancel()
 
-    async def _store(self, frame: Any, topic: str) -> Any:
-        first, count = frame.correlation_id, len(frame.records)
+    async def _store(self, frame: Any, topic: str, messages: _Messages) -> Any:
+        first, count = frame.correlation_id, len(messages.found)
         response = publish_pb2.PublishStreamResponse(
             first_correlation_id=first, last_correlation_id=first + max(count, 1) - 1
         )
@@ -123,7 +151,8 @@ class _Stream:
                 raise InvalidRequest("the first frame of a stream names the topic", field="topic")
             if not count:
                 raise InvalidRequest("there are no records", field="records")
-            outcomes = await _publish(self._services, frame, topic, frame.records, self._partition(frame, topic))
+            partition = self._partition(frame, topic, messages)
+            outcomes = await _publish(self._services, frame, topic, messages, partition)
         except GoQueueError as error:
             response.failures.add(first_correlation_id=first, count=max(count, 1), error=detail_of(error, error.field))
             return response
@@ -132,25 +161,25 @@ class _Stream:
 
 
 async def _publish(
-    services: Services, request: Any, topic: str, records: Sequence[Any], partition: int | None
+    services: Services, request: Any, topic: str, messages: _Messages, partition: int | None
 ) -> list[Published]:
-    """Publish records; what concerns all of them is raised."""
-    now_ms = services.clock.now_ms()
-    messages: list[Incoming | GoQueueError] = []
-    for record in records:
-        try:
-            messages.append(incoming_of(record, partition, now_ms))
-        except InvalidRequest as error:
-            messages.append(error)
+    """Publish messages; what concerns all of them is raised."""
     sequenced = _sequenced(request)
-    named = next((at for at, one in enumerate(records) if one.HasField("deduplication_id")), None)
+    named = messages.deduplicated
     if named is not None:
         await services.topics.ensure(topic)
         check_deduplication(services, topic, f"records[{named}].deduplication_id", is_sequenced=sequenced is not None)
     try:
-        return await publish_messages(services, topic, messages, acks=acks_of(request.ack_mode), sequenced=sequenced)
+        return await publish_messages(
+            services,
+            topic,
+            messages.found,
+            acks=acks_of(request.ack_mode),
+            partition=partition,
+            sequenced=sequenced,
+        )
     except GoQueueError as error:
-        if len(records) > 1 or sequenced is not None:
+        if len(messages.found) > 1 or sequenced is not None:
             raise
         return [refused(error)]
 
@@ -179,13 +208,13 @@ def _partition(request: Any) -> int | None:
     return request.partition if request.HasField("partition") else None
 
 
-def _may_wait(services: Services, frame: Any, topic: str) -> bool:
+def _may_wait(services: Services, frame: Any, topic: str, messages: _Messages) -> bool:
     """Whether storing the frame may wait before it writes, so that the next could overtake it."""
     if services.topics.find(topic) is None:
         return True
     if frame.HasField("producer_id"):
         return frame.HasField("transaction_id") or services.transactions.is_participant(frame.producer_id)
-    return any(one.HasField("delay") or one.HasField("deliver_at") for one in frame.records)
+    return messages.has_delays
 
 
 def _result(outcome: Published, place: str) -> Any:

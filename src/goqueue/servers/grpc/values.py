@@ -59,8 +59,8 @@ def duration_ms(message: Any, field: str, *, maximum_ms: int = _MS_MAX) -> int |
     return milliseconds
 
 
-def incoming_of(record: Any, partition: int | None, now_ms: int) -> Incoming:
-    """The message that a record asks to publish; `partition` is that of the request."""
+def incoming_of(record: Any, now_ms: int) -> Incoming:
+    """The message that a record asks to publish."""
     headers: tuple[Header, ...] = ()
     if record.headers:
         headers = tuple([(one.name, one.value if one.HasField("value") else None) for one in record.headers])
@@ -74,6 +74,7 @@ def incoming_of(record: Any, partition: int | None, now_ms: int) -> Incoming:
         deliver_at = record.deliver_at if record.HasField("deliver_at") else None
         at_ms = None if deliver_at is None else deliver_at.seconds * 1000 - (-deliver_at.nanos // _MILLION)
         due_ms = due_at(duration_ms(record, "delay"), at_ms, now_ms)
+    partition = None
     if record.HasField("partition"):
         partition = record.partition
         if partition < 0:
