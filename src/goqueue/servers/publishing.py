@@ -65,7 +65,8 @@ async def publish_messages(
 ) -> list[Published]:
     """Publish messages, and hold back those that are due later; one outcome each, in their order.
 
-    `partition` is for messages that name none themselves. Messages under a sequence are all stored or all refused, with the error raised.
+    `partition` is for messages that name none themselves. Messages under a sequence are all stored or all refused,
+    with the error raised.
     """
     await services.topics.ensure(topic)
     if sequenced is not None:

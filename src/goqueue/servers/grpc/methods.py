@@ -9,8 +9,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 import grpc
+from google.protobuf.message import DecodeError
 
-from goqueue.errors import GoQueueError
+from goqueue.errors import GoQueueError, MalformedRequest
 from goqueue.servers.grpc.callers import caller_of
 from goqueue.servers.grpc.refusals import names_in, refuse
 from goqueue.servers.services import Services
@@ -33,6 +34,30 @@ class Method(NamedTuple):
     answer: Any
 
 
+async def read(context: Any) -> Any:
+    """The next request of a stream, or `grpc.aio.EOF`."""
+    return _checked(await context.read())
+
+
+def _decoder(kind: Any) -> Callable[[bytes], Any]:
+    """Bytes to a request. What cannot be read is handed on as an error, for grpcio would call it ours."""
+    parse, name = kind.FromString, kind.DESCRIPTOR.full_name
+
+    def decode(raw: bytes) -> Any:
+        try:
+            return parse(raw)
+        except DecodeError:
+            return MalformedRequest(f"these {len(raw)} bytes are not a {name}", hint="use the current protos")
+
+    return decode
+
+
+def _checked(request: Any) -> Any:
+    if isinstance(request, MalformedRequest):
+        raise request
+    return request
+
+
 class Methods:
     """Makes grpcio's handlers."""
 
@@ -46,7 +71,7 @@ class Methods:
         """The handler of one method."""
         reads_many, writes_many = method.descriptor.client_streaming, method.descriptor.server_streaming
         codecs = {
-            "request_deserializer": method.request.FromString,
+            "request_deserializer": _decoder(method.request),
             "response_serializer": method.response.SerializeToString,
         }
         if reads_many and writes_many:
@@ -63,7 +88,7 @@ class Methods:
         async def handle(request: Any, context: Any) -> Any:
             started = loop_time()
             try:
-                return await answer(self._bound(context), request, context)
+                return await answer(self._bound(context), _checked(request), context)
             except GoQueueError as error:
                 return await refuse(context, error, names)
             except grpc.aio.AbortError:
@@ -80,7 +105,7 @@ class Methods:
 
         async def handle(request: Any, context: Any) -> None:
             try:
-                await answer(self._bound(context), request, context)
+                await answer(self._bound(context), _checked(request), context)
             except GoQueueError as error:
                 await refuse(context, error, names)
             except grpc.aio.AbortError:

@@ -13,6 +13,7 @@ from goqueue.broker.record_publishing import Published
 from goqueue.delay.values import SlotId
 from goqueue.errors import GoQueueError, InvalidRequest
 from goqueue.protos import publish_pb2
+from goqueue.servers.grpc.methods import read
 from goqueue.servers.grpc.refusals import detail_of
 from goqueue.servers.grpc.values import ACK_MODES, acks_of, incoming_of
 from goqueue.servers.publishing import Incoming, Sequenced, check_deduplication, publish_messages, refused
@@ -59,7 +60,7 @@ async def publish_stream(services: Services, context: Any) -> None:
 
     async def read_frames() -> None:
         try:
-            while (frame := await context.read()) is not grpc.aio.EOF:
+            while (frame := await read(context)) is not grpc.aio.EOF:
                 # Waits while too many frames have no answer yet, and so the client does.
                 await answers.put(await stream.begin(frame))
         finally:

@@ -17,6 +17,7 @@ import grpc
 from goqueue.delivery.values import Action, Receive, Settlement
 from goqueue.errors import GoQueueError, InvalidRequest, PartitionNotFound, TopicNotFound
 from goqueue.protos import queue_pb2
+from goqueue.servers.grpc.methods import read
 from goqueue.servers.grpc.sending import Sending
 from goqueue.servers.grpc.settling import check_count, give_back, receive_of, settled_receipt, settlement_of
 from goqueue.servers.grpc.values import queued_message
@@ -34,7 +35,7 @@ _KEEPING = frozenset({Action.EXTEND})
 
 async def work(services: Services, context: Any) -> None:
     """Serve one stream."""
-    first = await context.read()
+    first = await read(context)
     if first is grpc.aio.EOF:
         return
     if first.WhichOneof("action") != "start":
@@ -76,7 +77,7 @@ class _WorkStream:
 
     async def read(self) -> None:
         """Take credit and settlements, until the client closes its side."""
-        while (request := await self._context.read()) is not grpc.aio.EOF:
+        while (request := await read(self._context)) is not grpc.aio.EOF:
             action = request.WhichOneof("action")
             if action == "settle":
                 await self._settle(request.settle)
