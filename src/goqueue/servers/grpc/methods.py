@@ -132,8 +132,7 @@ class Methods:
 
     def _bound(self, context: Any) -> Services:
         """The services as this caller may use them."""
-        caller_of(context)
-        return self._services
+        return self._services.for_caller(caller_of(context))
 
     async def _failed(self, context: Any, method: Method) -> Any:
         # Our own mistake: the caller learns the request id, the log has the rest.
