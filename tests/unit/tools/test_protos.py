@@ -13,8 +13,8 @@ ROOT = Path(__file__).resolve().parents[3]
 BUF = Path(sys.executable).parent / "buf"
 
 
-def _tool() -> object:
-    spec = util.spec_from_file_location("make_protos", ROOT / "tools" / "make_protos.py")
+def _tool(name: str) -> object:
+    spec = util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = util.module_from_spec(spec)
@@ -27,7 +27,12 @@ def _buf(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_generated_code_is_what_the_protos_say() -> None:
-    assert _tool().differences() == [], "run `make proto`"  # type: ignore[attr-defined]
+    assert _tool("make_protos").differences() == [], "run `make proto`"  # type: ignore[attr-defined]
+
+
+def test_the_reference_page_is_what_the_protos_say() -> None:
+    page = _tool("grpc_page")
+    assert page.PAGE.read_text() == page.page(), "run `make proto`"  # type: ignore[attr-defined]
 
 
 def test_the_protos_pass_the_linter_and_are_formatted() -> None:
