@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
 from random import SystemRandom
+from typing import Protocol
 
 from goqueue.broker.answer_budget import AnswerBudget
 from goqueue.broker.broker_defaults import BrokerDefaults
@@ -46,6 +47,7 @@ from goqueue.handles import open_files_max
 from goqueue.metadata.directory import DataDirectory
 from goqueue.metadata.local import LocalMetadata
 from goqueue.node.claims import check_node_id
+from goqueue.node.config.addresses import Address
 from goqueue.node.disk.flusher import Flusher
 from goqueue.node.disk.housekeeping import Housekeeping
 from goqueue.node.disk.offload import ThreadOffload
@@ -60,6 +62,7 @@ from goqueue.node.ways_in import WayIn
 from goqueue.node.world import World, given_world, real_world
 from goqueue.ports import Files, Offload
 from goqueue.schemas.feature import feature as schema_feature
+from goqueue.servers.http.app import ROUTES
 from goqueue.servers.http.server import HttpServer
 from goqueue.servers.kafka.server import KafkaServer
 from goqueue.servers.request_times import RequestTimes
@@ -72,6 +75,18 @@ _log = logging.getLogger("goqueue.node")
 # Syncs have threads of their own: a cold read must not stand in a producer's way to the disk.
 SYNC_THREADS = 8
 WORK_THREADS = 4
+
+
+class Server(Protocol):
+    """A front-end on its listener."""
+
+    async def start(self) -> None:
+        """Accept clients."""
+        ...
+
+    async def stop(self) -> None:
+        """Let them finish, and close."""
+        ...
 
 
 def assemble(
@@ -317,7 +332,7 @@ async def _wire(  # noqa: PLR0915 - the list of all parts
     await _serve(world, services, metrics, stack)
     health.serving = True
     stack.callback(setattr, health, "serving", False)
-    return Running(services, world.data_dir, world.kafka, world.http)
+    return Running(services, world.data_dir, world.kafka, world.http, world.grpc)
 
 
 def _open_metadata(
@@ -359,11 +374,17 @@ async def _serve(world: World, services: Services, metrics: MetricsPage, stack: 
     """Accept clients, now that everything behind the front-ends is there."""
     if world.listeners is None:
         return
-    kafka_listener, http_listener = world.listeners
+    kafka_listener, http_listener, grpc_listener = world.listeners
     kafka = KafkaServer(services, kafka_listener.socket)
     metrics.connections = lambda: kafka.connection_count
     http = HttpServer(services, http_listener.socket)
-    for server, address in ((kafka, world.kafka), (http, world.http)):
+    servers: list[tuple[Server, Address]] = [(kafka, world.kafka), (http, world.http)]
+    if grpc_listener is not None:
+        # Imported only now: grpcio would double the time that a start takes.
+        from goqueue.servers.grpc.server import GrpcServer
+
+        servers.append((GrpcServer(services, grpc_listener.socket, ROUTES), grpc_listener.address))
+    for server, address in servers:
         try:
             await server.start()
         except OSError as error:
