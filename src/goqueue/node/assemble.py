@@ -13,6 +13,7 @@ from functools import partial
 from random import SystemRandom
 
 from goqueue.broker.answer_budget import AnswerBudget
+from goqueue.broker.broker_defaults import BrokerDefaults
 from goqueue.broker.deduplication import Deduplication
 from goqueue.broker.disk_guard import DiskGuard
 from goqueue.broker.fetch import FetchService
@@ -279,6 +280,7 @@ async def _wire(
         config=config,
         clock=clock,
         topics=topics,
+        defaults=BrokerDefaults(metadata),
         publish=publish,
         fetch=fetch,
         answers=answers,

@@ -13,6 +13,7 @@ from goqueue.servers.request_times import RequestTimes
 
 if TYPE_CHECKING:
     from goqueue.broker.answer_budget import AnswerBudget
+    from goqueue.broker.broker_defaults import BrokerDefaults
     from goqueue.broker.fetch import FetchService
     from goqueue.broker.producer_ids import ProducerIds
     from goqueue.broker.publish import PublishService
@@ -66,6 +67,7 @@ class Services(msgspec.Struct, frozen=True):
     config: Config
     clock: Clock
     topics: TopicService
+    defaults: BrokerDefaults
     publish: PublishService
     fetch: FetchService
     answers: AnswerBudget
