@@ -137,7 +137,7 @@ vuln: licences ## known vulnerabilities of what we bring (pip-audit), and licenc
 	$(BIN)/pip-audit --strict --requirement constraints.txt --no-deps --disable-pip
 
 licences: $(TOOLS) ## licences of what we bring
-	$(BIN)/python tools/licences.py --extra spark --extra lake --extra remote
+	$(BIN)/python tools/licences.py --extra spark --extra lake --extra remote --extra schemas
 
 proto: $(READY) ## wire formats: Kafka's message shapes, compatibility page, HTTP contract
 	$(BIN)/python -m pytest -m 'not slow' tests/unit/codec/kafka tests/unit/servers/kafka/test_compatibility.py tests/e2e/test_http_contract.py

@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "delayed": ("goqueue.cli.messages.delayed:app", "Look at delayed messages, cancel or move them."),
     "worker": ("goqueue.cli.running.worker:worker", "Run the tasks of an application."),
     "schedule": ("goqueue.cli.messages.schedule:app", "Messages that come again and again."),
+    "schema": ("goqueue.cli.schemas.schema:app", "Register, compare, infer and delete schemas."),
     "transactions": ("goqueue.cli.admin.transactions:app", "Look at transactions, and abort those that hang."),
     "prepared": ("goqueue.cli.admin.prepared:app", "Look at prepared transactions, and abort an epoch."),
     "pipeline": ("goqueue.cli.spark.pipeline:app", "Declare, check, test and run pipelines on Spark."),

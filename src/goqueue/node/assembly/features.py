@@ -22,6 +22,8 @@ from goqueue.node.assembly.paths import Paths
 from goqueue.node.assembly.storage import Storage
 from goqueue.node.assembly.tools import Tools
 from goqueue.node.reports import report_dead_letters, report_delay, report_marker, report_shard
+from goqueue.schemas.feature import feature as schema_feature
+from goqueue.schemas.service import SchemaService
 from goqueue.transactions.feature import feature as transaction_feature
 from goqueue.transactions.service import TransactionService
 
@@ -36,10 +38,21 @@ class Features(NamedTuple):
     staging: Staging
     transactions: TransactionService
     redrives: Redrives
+    schemas: SchemaService
 
 
 async def open_features(tools: Tools, storage: Storage, paths: Paths) -> Features:
     """Each loads in the background what its log says; only transactions are waited for."""
+    schemas = schema_feature(
+        config=tools.config.schemas,
+        topics=storage.topics,
+        partitions=storage.partitions,
+        files=tools.world.files,
+        offload=tools.work_offload,
+        clock=tools.clock,
+        on_failure=partial(report_shard, "schema"),
+    )
+    tools.stack.push_async_callback(schemas.close)
     own_batches = paths.way_in.through()
     delivery, groups = _queues_and_groups(tools, storage, paths, own_batches)
     delay = delay_feature(
@@ -66,7 +79,7 @@ async def open_features(tools: Tools, storage: Storage, paths: Paths) -> Feature
 
     redrives = Redrives(delivery, storage.topics, paths.queries, publish, transactions, is_queue_group, tools.clock)
     tools.stack.push_async_callback(redrives.close)
-    return Features(publish, delivery, groups, delay, staging, transactions, redrives)
+    return Features(publish, delivery, groups, delay, staging, transactions, redrives, schemas)
 
 
 def _queues_and_groups(

@@ -70,6 +70,7 @@ def make_services(tools: Tools, storage: Storage, paths: Paths, features: Featur
         eager_groups=EagerGroups(features.groups, topics),
         group_polls=GroupPolls(features.groups, topics, paths.queries, paths.reads, clock),
         group_progress=GroupProgress(features.groups, topics, paths.queries, paths.reads, clock),
+        schemas=features.schemas,
         checks=HealthChecks(files, storage.metadata, partitions, config.durability, failures, features.delay, serving),
         metrics=metrics,
         request_times=request_times,
