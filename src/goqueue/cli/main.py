@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "delayed": ("goqueue.cli.messages.delayed:app", "List, reschedule and cancel delayed messages."),
     "worker": ("goqueue.cli.running.worker:worker", "Run the tasks of an application."),
     "schedule": ("goqueue.cli.messages.schedule:app", "Create, list and delete recurring messages."),
+    "schema": ("goqueue.cli.schemas.schema:app", "Register, compare, infer and delete schemas."),
     "transactions": ("goqueue.cli.admin.transactions:app", "List transactions, and abort those that hang."),
     "prepared": ("goqueue.cli.admin.prepared:app", "List prepared transactions, and abort an epoch."),
     "pipeline": ("goqueue.cli.spark.pipeline:app", "Declare, check, test and run pipelines on Spark."),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from types import TracebackType
-from typing import Self, Unpack
+from typing import TYPE_CHECKING, Self, Unpack
 from weakref import WeakSet
 
 from goqueue.client.admin.dead_letters import DeadLetterAdmin
@@ -37,6 +37,8 @@ from goqueue.client.queues.wire import QueueWire
 from goqueue.client.retry import RetryPolicy
 from goqueue.client.transport import Transport
 
+if TYPE_CHECKING:
+    from goqueue.client.schemas.registry import SchemaRegistry
 _log = logging.getLogger("goqueue.client")
 
 
@@ -80,8 +82,18 @@ class Client(Reads, TopicAdmin, GroupAdmin, QueueAdmin, DeadLetterAdmin, Transac
         self._queue_wire = QueueWire(transport)
         self.delayed = DelayedMessages(transport)
         self.schedules = Schedules(transport)
+        self._schemas: SchemaRegistry | None = None
 
     # --- producing and consuming -------------------------------------------------------
+
+    @property
+    def schemas(self) -> SchemaRegistry:
+        """The schema registry: subjects, versions, compatibility."""
+        if self._schemas is None:
+            from goqueue.client.schemas.registry import SchemaRegistry
+
+            self._schemas = SchemaRegistry(self._transport)
+        return self._schemas
 
     def producer(self, **options: Unpack[ProducerFields]) -> Producer:
         """A producer; options are those of `ProducerOptions`.

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from goqueue.cli.schemas.encoding import Decoder
 from goqueue.cli.session import REFUSED, USAGE, ContextName, Server, TopicName, fail, with_client
 from goqueue.cli.times import time_ms
 from goqueue.client import Client, Message
@@ -59,6 +60,9 @@ def consume(
     order: Annotated[
         Order, typer.Option("--order", help="Of --partition: by offset, by priority, or fair (rounds by lane weights).")
     ] = Order.offset,
+    decode: Annotated[
+        bool, typer.Option("--decode/--raw", help="Show values of registered schemas as JSON, or as they are.")
+    ] = True,
     shape: Annotated[Shape, typer.Option("--format", help="value, json (one object a line) or full.")] = Shape.value,
     server: Server = None,
     context: ContextName = None,
@@ -89,8 +93,9 @@ def consume(
             messages = _by_lane(client, topic, partition, order, offset, start_ms, limit)
         else:
             messages = _once(client, topic, partition, offset, start_ms, end_ms, limit)
+        decoder = Decoder(client) if decode else None
         async for message in messages:
-            _print(message, shape)
+            _print(message if decoder is None else await decoder(message), shape)
 
     with_client(work, server, context)
 
