@@ -18,9 +18,18 @@ EXTRA: dict[str, list[str]] = {
     "topic alter": ["--config", "a=b"],
     "delayed reschedule": ["--delay", "5s"],
     "produce": ["--message", "v"],
-    "backup create": ["--to", "{tmp}", "--all"],
+    "schema show": ["--id", "1"],
 }
-VALUES = {"slot": "0/1", "receipts": "t:0:1:1:1.aa", "epoch": "1", "data_dir": "{tmp}", "partition": "0"}
+VALUES = {
+    "file": "{tmp}/schema.avsc",
+    "old": "1",
+    "new": "2",
+    "slot": "0/1",
+    "receipts": "t:0:1:1:1.aa",
+    "epoch": "1",
+    "data_dir": "{tmp}",
+    "partition": "0",
+}
 # Commands that do something else before they talk to a broker, and have tests of their own.
 ELSEWHERE = {"worker", "version", "bench peers", "backup create", "backup restore", "jobs backup"}
 DURATIONS = {"--wait", "--visibility", "--delay", "--by", "--grace", "--timeout"}
@@ -75,6 +84,7 @@ def _impatient(monkeypatch, tmp_path):
     monkeypatch.setattr(RetryPolicy, "delay_ms", lambda *_: 0.0)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    (tmp_path / "schema.avsc").write_text('"string"')
 
 
 def exit_code(result: Any) -> int:
