@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from goqueue.broker.arrival import HeldAt
 from goqueue.broker.partitions import Partition
-from goqueue.broker.stages import HeldAt
 from goqueue.codec.batch import BatchHeader
 from goqueue.coordinator.shard import Transaction
 from goqueue.delay.index import Row
