@@ -16,6 +16,7 @@ from goqueue.coordinator.topic import CoordinatorTopic
 from goqueue.delay.driver import Driver
 from goqueue.delay.index import DueIndex
 from goqueue.delay.indexing import OnTrouble, OpenIndex
+from goqueue.delay.observer import DelayObserver
 from goqueue.delay.service import DELAYED, DelayService, DelayShard
 from goqueue.delay.store import Store
 from goqueue.ports import Files, Offload
@@ -44,6 +45,7 @@ def feature(
     offload: Offload,
     clock: Clock,
     on_trouble: OnTrouble,
+    observer: DelayObserver | None = None,
 ) -> DelayService:
     """The delay service over `__delayed`; what is due from before fires as soon as its shard is loaded.
 
@@ -71,6 +73,7 @@ def feature(
             config=config,
             clock=clock,
             on_trouble=on_trouble,
+            observer=observer,
         )
         driver.start()
         return DelayShard(store, driver)
@@ -82,6 +85,7 @@ def feature(
         config=config,
         clock=clock,
         on_trouble=on_trouble,
+        observer=observer,
     )
     service.start([place.partition for place in partitions.on_disk() if place.topic == DELAYED])
     return service
