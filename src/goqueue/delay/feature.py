@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from goqueue.broker.partitions import Partition, Partitions
@@ -17,7 +17,7 @@ from goqueue.delay.driver import Driver
 from goqueue.delay.index import DueIndex
 from goqueue.delay.indexing import OnTrouble, OpenIndex
 from goqueue.delay.observer import DelayObserver
-from goqueue.delay.service import DELAYED, DelayService, DelayShard
+from goqueue.delay.service import DELAYED, DelayService, DelayShard, OnHold
 from goqueue.delay.store import Store
 from goqueue.ports import Files, Offload
 
@@ -46,6 +46,7 @@ def feature(
     clock: Clock,
     on_trouble: OnTrouble,
     observer: DelayObserver | None = None,
+    on_hold: Sequence[OnHold] = (),
 ) -> DelayService:
     """The delay service over `__delayed`; what is due from before fires as soon as its shard is loaded.
 
@@ -86,6 +87,7 @@ def feature(
         clock=clock,
         on_trouble=on_trouble,
         observer=observer,
+        on_hold=on_hold,
     )
     service.start([place.partition for place in partitions.on_disk() if place.topic == DELAYED])
     return service

@@ -85,7 +85,10 @@ class HeaderDelay:
             for record, due_ms, is_later in zip(records, dues, later, strict=True)
             if is_later
         ]
-        arrival.wait_for(self._service.hold_now(shard, place.topic_name, held, all_or_none=True, now_ms=now_ms)[1])
+        _, durable = self._service.hold_now(
+            shard, place.topic_name, held, all_or_none=True, now_ms=now_ms, caller=arrival.caller
+        )
+        arrival.wait_for(durable)
 
     def _check_order(self, place: Partition, header: BatchHeader) -> int | None:
         """Of a repeat, where its batch is stored. Refuse what is out of order.
@@ -107,7 +110,7 @@ class HeaderDelay:
 
     def _stage(self, shard: DelayShard, arrival: Arrival, dues: Sequence[int | None]) -> None:
         records = arrival.records()
-        staged = self._staging.stage(shard, arrival.partition, arrival.header, records, dues, arrival.now_ms)
+        staged = self._staging.stage(shard, arrival, dues)
         if staged is not None:
             arrival.thin([record for at, record in enumerate(records) if at not in staged.slots])
             arrival.wait_for(staged.durable)

@@ -53,7 +53,7 @@ from goqueue.node.health import HealthChecks
 from goqueue.node.listening import CannotListen
 from goqueue.node.metrics.metrics_page import MetricsPage, Storage
 from goqueue.node.node import Node, Running
-from goqueue.node.reports import report_dead_letters, report_delay, report_marker, report_shard
+from goqueue.node.reports import report_dead_letters, report_delay, report_marker, report_shard, report_topic_change
 from goqueue.node.system_clock import SystemClock
 from goqueue.node.ways_in import WayIn
 from goqueue.node.world import World, given_world, real_world
@@ -142,6 +142,7 @@ async def _wire(
         delivery=config.delivery,
         clock=clock,
         rng=rng,
+        on_change=[report_topic_change],
     )
     deduplication = Deduplication(ids_max=config.limits.deduplication_ids_max)
     await deduplication.load(metadata.image, partitions, work_offload, clock.now_ms())

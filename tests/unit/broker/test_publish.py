@@ -140,7 +140,7 @@ async def test_clients_do_not_write_to_the_brokers_own_topics() -> None:
     await stack.topics.ensure_internal("__own", 1, {})
     with pytest.raises(InternalTopic):
         stack.publish.append("__own", 0, stack.batch(b"v"), acks=Acks.LEADER)
-    assert [record.value for record in await stack.read_all("__own")] == [b"v"]
+    assert await stack.read_all("__own") == []
 
 
 async def test_a_refused_batch_leaves_no_trace() -> None:

@@ -206,7 +206,7 @@ class DeadLetters:
         found = await self._topics.ensure_as(NewTopic(name, count))
         if found.partition_count <= partition:
             # The topic has grown since.
-            await self._topics.add_partitions(name, count)
+            await self._topics.add_partitions(name, count, caller=INTERNAL)
         if self._topics.get(name).partition_count <= partition:
             raise PartitionNotFound(name, partition)
         return name
