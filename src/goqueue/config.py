@@ -242,11 +242,11 @@ class TracingConfig:
         True, "Record what happens to every message, for `goqueue explain`; a topic's trace.enabled decides for itself."
     )
     retention_ms: int = setting(7 * 24 * 3600 * 1000, "How long stories are kept.", minimum=1000)
-    retention_bytes: int = setting(
-        1024 * MIB, "Size of all stories together above which the oldest go.", minimum=MIB
-    )
+    retention_bytes: int = setting(1024 * MIB, "Size of all stories together above which the oldest go.", minimum=MIB)
     pending_max: int = setting(
-        100_000, "Events that may wait to be written; beyond it the oldest are dropped, and stories say so.", minimum=100
+        100_000,
+        "Events that may wait to be written; above it the oldest are dropped, and stories say so.",
+        minimum=100,
     )
     ring_spans: int = setting(10_000, "Recent events in memory, for GET /traces.", minimum=1)
     exporters: str = setting(
@@ -257,7 +257,9 @@ class TracingConfig:
     )
     export_failed: bool = setting(True, "Export every message that was dead-lettered or rejected, sampled or not.")
     export_slow_ms: int = setting(
-        0, "Export every message that was acknowledged later than this after it was stored; 0: none for that.", minimum=0
+        0,
+        "Export every message that was acknowledged later than this after it was stored; 0: none for that.",
+        minimum=0,
     )
     export_queue_max: int = setting(
         10_000, "Spans that may wait for one exporter; beyond it the oldest are dropped and counted.", minimum=1

@@ -152,7 +152,7 @@ class Deliveries:
         if self._observer is not None:
             fire = one.fire
             first = None if pending is None else pending.appended.base_offset
-            self._observer.fired(self._store.partition, fire.slots, fire.topic, fire.partition, first)
+            self._observer.fired(self._store.partition, fire.slots, fire.topic, fire.partition, first, now_ms)
         return True
 
     def _append(self, one: Prepared, now_ms: int) -> Pending | None:

@@ -20,7 +20,9 @@ class DelayObserver(Protocol):
         """A message is never delivered."""
         ...
 
-    def fired(self, shard: int, slots: Sequence[int], topic: str, partition: int, first: int | None, /) -> None:
+    def fired(
+        self, shard: int, slots: Sequence[int], topic: str, partition: int, first: int | None, now_ms: int, /
+    ) -> None:
         """Messages were due and lie in their topic, one behind the other; None: an earlier life put them there."""
         ...
 

@@ -53,7 +53,14 @@ from goqueue.node.health import HealthChecks
 from goqueue.node.listening import CannotListen
 from goqueue.node.metrics.metrics_page import MetricsPage, Storage
 from goqueue.node.node import Node, Running
-from goqueue.node.reports import report_dead_letters, report_delay, report_marker, report_shard, report_topic_change
+from goqueue.node.reports import (
+    report_dead_letters,
+    report_delay,
+    report_marker,
+    report_shard,
+    report_topic_change,
+)
+from goqueue.node.stories.wiring import open_stories
 from goqueue.node.system_clock import SystemClock
 from goqueue.node.ways_in import WayIn
 from goqueue.node.world import World, given_world, real_world
@@ -144,6 +151,20 @@ async def _wire(
         rng=rng,
         on_change=[report_topic_change],
     )
+    build = build_info()
+    stories = open_stories(
+        config,
+        world,
+        stack,
+        flusher,
+        topics=topics,
+        partitions=partitions,
+        cluster_id=metadata.cluster_id,
+        version=build.version,
+        subscribe=metadata.subscribe,
+        clock=clock,
+        offload=work_offload,
+    )
     deduplication = Deduplication(ids_max=config.limits.deduplication_ids_max)
     await deduplication.load(metadata.image, partitions, work_offload, clock.now_ms())
     metadata.subscribe(deduplication.on_delta)
@@ -154,7 +175,7 @@ async def _wire(
         DiskGuard(files, free_bytes_min=config.durability.disk_free_bytes_min, observer=write_failures),
         open_transactions,
         deduplication,
-        hooks=[],
+        hooks=[stories.hooks.appended],
     )
     own_batches = way_in.through()
     answers = AnswerBudget(
@@ -162,8 +183,12 @@ async def _wire(
         unread_ms_max=config.limits.unread_answer_ms_max,
         wait_ms_max=config.limits.answer_wait_ms_max,
     )
-    fetch = FetchService(partitions, offload=work_offload, limits=config.limits, answers=answers)
-    queries = PartitionQueries(partitions, metadata, files=files, data_dir=world.data_dir)
+    fetch = FetchService(
+        partitions, offload=work_offload, limits=config.limits, answers=answers, on_given=stories.hooks.given
+    )
+    queries = PartitionQueries(
+        partitions, metadata, files=files, data_dir=world.data_dir, on_removed=stories.hooks.removed
+    )
     reads = RecordReader(fetch, partitions, offload=work_offload, answers=answers)
     groups = group_feature(
         config=config.groups,
@@ -176,6 +201,7 @@ async def _wire(
         subscribe=metadata.subscribe,
         check_transaction=open_transactions.check_of(CONSUMER_OFFSETS),
         on_failure=partial(report_shard, "group"),
+        on_moved=stories.hooks.committed,
     )
     stack.push_async_callback(groups.close)
     producer_ids = ProducerIds(metadata)
@@ -200,6 +226,8 @@ async def _wire(
         on_failure=partial(report_shard, "delivery"),
         check_transaction=open_transactions.check_of(DELIVERY_STATE),
         on_dead_letter_failure=report_dead_letters,
+        on_moved=stories.queues.moved,
+        queue_observer=stories.queues,
     )
     stack.push_async_callback(delivery.close)
     groups.attach(delivery, delivery.positions)
@@ -214,6 +242,8 @@ async def _wire(
         offload=work_offload,
         clock=clock,
         on_trouble=report_delay,
+        on_hold=[stories.delays.held],
+        observer=stories.delays,
     )
     stack.push_async_callback(delay.close)
     staging = Staging(delay, open_transactions.check_of(DELAYED))
@@ -239,16 +269,24 @@ async def _wire(
         clock=clock,
         on_failure=partial(report_shard, "transaction"),
         on_retry=report_marker,
+        on_ended=stories.hooks.ended,
     )
     stack.push_async_callback(transactions.close)
 
     async def is_queue_group(group: str) -> bool:
         return await groups.mode(group) is Mode.QUEUE
 
-    redrives = Redrives(delivery, topics, queries, publish, transactions, is_queue_group, clock)
+    redrives = Redrives(
+        delivery, topics, queries, publish, transactions, is_queue_group, clock, stories.queues.sent_back
+    )
     stack.push_async_callback(redrives.close)
     housekeeping = Housekeeping(
-        partitions, clock=clock, offload=work_offload, log=config.log, durability=config.durability
+        partitions,
+        clock=clock,
+        offload=work_offload,
+        log=config.log,
+        durability=config.durability,
+        on_removed=stories.hooks.removed,
     )
     housekeeping.start()
     stack.push_async_callback(housekeeping.close)
@@ -260,11 +298,11 @@ async def _wire(
         transactions=transactions,
         delivery=delivery,
         delay=delay,
+        tracing=stories.tracing,
         storage=Storage(topics, partitions, flusher.stats, housekeeping.stats, files.free_bytes, write_failures),
         request_times=request_times,
     )
     health = HealthChecks(files, metadata, partitions, config.durability, write_failures, delay)
-    build = build_info()
     services = Services(
         identity=NodeIdentity(
             node_id=config.broker.node_id,
@@ -295,6 +333,7 @@ async def _wire(
         redrives=redrives,
         eager_groups=EagerGroups(groups, topics),
         group_polls=GroupPolls(groups, topics, queries, reads, clock),
+        tracing=stories.tracing,
         group_progress=GroupProgress(groups, topics, queries, reads, clock),
         checks=health,
         metrics=metrics,

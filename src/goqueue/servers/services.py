@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from goqueue.groups.offsets.progress import GroupProgress
     from goqueue.groups.polls import GroupPolls
     from goqueue.groups.service import GroupService
+    from goqueue.tracing.feature import TracingService
     from goqueue.transactions.service import TransactionService
 
 
@@ -83,6 +84,7 @@ class Services(msgspec.Struct, frozen=True):
     eager_groups: EagerGroups
     group_polls: GroupPolls
     group_progress: GroupProgress
+    tracing: TracingService
     # Whether the node can serve, asked anew each time.
     checks: Callable[[], Sequence[Check]] = tuple
     # The metrics page, made anew each time.

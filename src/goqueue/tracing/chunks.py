@@ -84,7 +84,7 @@ def _encoded(subject: Subject, events: Sequence[Noted]) -> tuple[Subject, bytes,
             pieces += (first - before_first, last - first, late_ms)
             ends[key] = first, last, late_ms
     stored = []
-    for (kind, attributes), pieces in runs.items():
+    for (number, attributes), pieces in runs.items():
         flat: list[int] = []
         for at in range(0, len(attributes), 2):
             name, value = attributes[at], attributes[at + 1]
@@ -93,7 +93,7 @@ def _encoded(subject: Subject, events: Sequence[Noted]) -> tuple[Subject, bytes,
                     traces.append(value)
                 value = names.setdefault(value, len(names))
             flat += (int(name), value)
-        stored.append(Run(int(kind), flat, pieces))
+        stored.append(Run(int(number), flat, pieces))
     chunk = Chunk(subject.topic_id.bytes, subject.partition, base_ms, list(names), stored)
     return subject, _encoder.encode(chunk), rows_of(chunk), traces
 

@@ -1,7 +1,7 @@
 """Trace ids: the one that a record brings along, or one that follows from where the record lies.
 
-W3C Trace Context: `00-{32 hex trace id}-{16 hex span id}-{2 hex flags}`. An id that follows from the place can be turned
-back into it, so that a trace of a message that nobody opened is found without an index.
+W3C Trace Context: `00-{32 hex trace id}-{16 hex span id}-{2 hex flags}`. An id that follows from the place can
+be turned back into it, so that a trace of a message that nobody opened is found without an index.
 """
 
 from __future__ import annotations

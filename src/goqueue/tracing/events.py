@@ -1,7 +1,7 @@
 """What can happen to messages, and what is said about it.
 
-An event concerns the offsets `first` to `last` of one partition of one topic. Kinds and attributes have numbers that are
-stored, so a number is never given to anything else.
+An event concerns the offsets `first` to `last` of one partition of one topic. Kinds and attributes have numbers
+that are stored, so a number is never given to anything else.
 """
 
 from __future__ import annotations

@@ -187,18 +187,18 @@ class _Switches:
             elif isinstance(event, TopicConfigChanged):
                 self.set(self._partitions.topic(event.name))
             elif isinstance(event, TopicDeleted):
-                self._recorder.set_topic(event.topic_id, None)
+                self._recorder.set_topic(event.topic_id, is_on=None)
                 self.rates.pop(event.topic_id, None)
 
     def set(self, topic: Topic) -> None:
         """Obey a topic's settings from now on."""
         if not any(name.startswith("trace.") for name in topic.config):
             # Most topics: their settings need not be parsed.
-            self._recorder.set_topic(topic.topic_id, None)
+            self._recorder.set_topic(topic.topic_id, is_on=None)
             self.rates.pop(topic.topic_id, None)
             return
         config = self._partitions.config(topic)
-        self._recorder.set_topic(topic.topic_id, config.trace_enabled)
+        self._recorder.set_topic(topic.topic_id, is_on=config.trace_enabled)
         if config.trace_sample_rate is None:
             self.rates.pop(topic.topic_id, None)
         else:

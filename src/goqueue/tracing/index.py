@@ -1,14 +1,14 @@
 """The index: in which chunks of `__traces` a message occurs. Derived, bounded in memory, rebuilt from the log.
 
-It is a row of SQLite files, each for a stretch of the log, so that old ones go as old segments do. A range of offsets is
-found in at most two buckets of its own size, and a message is in one bucket of each size: a lookup asks for a handful of
-keys, whatever the log holds. A file that is damaged or of another log is made anew.
+It is a row of SQLite files, each for a stretch of the log, so that old ones go as old segments do. A range of
+offsets is found in at most two buckets of its own size, and a message is in one bucket of each size: a lookup
+asks for a handful of keys, whatever the log holds. A file that is damaged or of another log is made anew.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 from uuid import UUID
@@ -55,7 +55,7 @@ class TraceIndex:
         self._files: list[_File] = []
         if self._directory is not None:
             self._directory.mkdir(parents=True, exist_ok=True)
-            self._open_all(end)
+            self._open_all(self._directory, end)
         self.drop_before(start)
         self.end = self._files[-1].end if self._files else start
 
@@ -100,11 +100,10 @@ class TraceIndex:
         """What the files take."""
         return sum(one.stat().st_size for one in self._directory.glob(f"*{_SUFFIX}*")) if self._directory else 0
 
-    def _open_all(self, end: int) -> None:
+    def _open_all(self, directory: Path, end: int) -> None:
         """Open the files that follow each other and know no more than the log; all others are removed."""
-        assert self._directory is not None
         sound = True
-        for path in sorted(self._directory.glob(f"*{_SUFFIX}")):
+        for path in sorted(directory.glob(f"*{_SUFFIX}")):
             found = _File.open(path, self._topic_id) if sound else None
             follows = found is not None and (not self._files or found.base == self._files[-1].end)
             if found is None or not follows or found.end > end:
@@ -236,8 +235,3 @@ def _connect(path: Path | None) -> sqlite3.Connection:
 def _remove(path: Path) -> None:
     for suffix in ("", "-wal", "-shm"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
-
-
-# What tells that a file cannot be used, and not that the disk is full or busy.
-Damage = sqlite3.DatabaseError
-OnRebuild = Callable[[str], None]

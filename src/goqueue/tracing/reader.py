@@ -18,6 +18,7 @@ from goqueue.codec.batch import parse_batch_header
 from goqueue.codec.batch_decode import decode_records
 from goqueue.codec.frame import HEADER_BYTES, parse_frame_header
 from goqueue.errors import GoQueueError, InternalTopic, OffsetOutOfRange, TopicIdNotFound
+from goqueue.log.partition_log import PartitionLog
 from goqueue.ports import Offload
 from goqueue.records import Header, Record
 from goqueue.tracing.context import Places, TraceContext, context_of
@@ -112,7 +113,8 @@ class Reader:
         """The same for a place that is known to exist."""
         self._recorder.flush()
         life = await self._life(spot)
-        lines = in_order(line for found in life for line in self._lines(found))
+        numbered = ((number, line) for number, found in enumerate(life) for line in self._lines(found))
+        lines = _told_once(in_order(numbered))
         trace_id, parent = self._trace(life)
         asked = next(found for found in life if found.spot == spot)
         return Story(
@@ -218,41 +220,24 @@ class Reader:
         if spot.topic == self._slots_topic:
             return None
         try:
-            return await self._offload(partial(self._read, spot))
+            # Opened here: a partition belongs to the event loop.
+            log = self._partitions.get(spot.topic, spot.partition).log
+            return await self._offload(partial(_read, log, spot.offset))
         except GoQueueError:
             # Removed, or damaged: its events are still worth showing.
             return None
-
-    def _read(self, spot: Spot) -> Stored | None:
-        log = self._partitions.get(spot.topic, spot.partition).log
-        if not log.start_offset <= spot.offset < log.end_offset:
-            return None
-        for frame in log.read_frames(spot.offset, max_bytes=1, upper=log.end_offset).batches:
-            head = parse_frame_header(frame)
-            batch = frame[HEADER_BYTES : HEADER_BYTES + head.value_bytes]
-            header = parse_batch_header(batch)
-            if not header.base_offset <= spot.offset <= header.last_offset:
-                continue
-            records = [] if header.is_control else decode_records(batch, only={spot.offset})
-            return Stored(
-                records[0] if records else None,
-                head.timestamp_ns // 1_000_000,
-                header.base_offset,
-                header.last_offset,
-                header.producer_id,
-                header.producer_epoch,
-                header.leader_epoch,
-            )
-        return None
 
     # --- lines ---------------------------------------------------------------------------
 
     def _lines(self, found: Found) -> Iterator[Line]:
         _, topic, partition, offset = found.spot
+        is_gone = found.stored is None or found.stored.record is None
         for event in found.events:
-            line = line_of(event, topic, partition, offset)
-            yield line
-            if event.kind is Kind.PUBLISH_RECEIVED:
+            if event.kind is Kind.LOG_REMOVED and not is_gone:
+                # Compaction tells of a range in which some records stay.
+                continue
+            yield line_of(event, topic, partition, offset)
+            if event.kind is Kind.PUBLISH_RECEIVED and event.get(At.PROTOCOL) != "internal":
                 chosen = "client" if event.get(At.PROTOCOL) == "kafka" else "broker"
                 yield Line(event.at_ms, Kind.PUBLISH_PARTITIONED, topic, partition, offset, {"chosen_by": chosen})
         stored = found.stored
@@ -276,6 +261,40 @@ class Reader:
             return self._topics.by_id(topic_id).name
         except TopicIdNotFound:
             return None
+
+
+def _read(log: PartitionLog, offset: int) -> Stored | None:
+    if not log.start_offset <= offset < log.end_offset:
+        return None
+    for frame in log.read_frames(offset, max_bytes=1, upper=log.end_offset).batches:
+        head = parse_frame_header(frame)
+        batch = frame[HEADER_BYTES : HEADER_BYTES + head.value_bytes]
+        header = parse_batch_header(batch)
+        if not header.base_offset <= offset <= header.last_offset:
+            continue
+        records = [] if header.is_control else decode_records(batch, only={offset})
+        return Stored(
+            records[0] if records else None,
+            head.timestamp_ns // 1_000_000,
+            header.base_offset,
+            header.last_offset,
+            header.producer_id,
+            header.producer_epoch,
+            header.leader_epoch,
+        )
+    return None
+
+
+def _told_once(lines: Sequence[Line]) -> list[Line]:
+    """Without what another line says better: a move that was noted at both ends, or again after a crash."""
+    known = {(line.kind, line.attributes.get("group")) for line in lines if "@" in (line.target or "")}
+    return [
+        line
+        for line in lines
+        if "@" in (line.target or "")
+        or (line.kind, line.attributes.get("group")) not in known
+        or line.kind not in {Kind.DLQ_ROUTED, Kind.DELAY_READY}
+    ]
 
 
 def _noted_context(events: Sequence[Happened]) -> TraceContext | None:

@@ -52,7 +52,7 @@ class Recorder:
         """Hand events to this one too, after those that were added before. Only the first may fail."""
         self._sinks.append(sink)
 
-    def set_topic(self, topic_id: UUID, is_on: bool | None) -> None:
+    def set_topic(self, topic_id: UUID, *, is_on: bool | None) -> None:
         """Record a topic's events or not; None: as the node does."""
         if is_on is None or is_on is self._is_on:
             self._otherwise.discard(topic_id)
@@ -183,7 +183,9 @@ class Ring:
     def by_place(self, topic_id: UUID, partition: int, offset: int) -> list[Noted]:
         """What happened to one message, oldest first."""
         return [
-            one for one in list(self._events) if one[1] == topic_id and one[2] == partition and one[3] <= offset <= one[4]
+            one
+            for one in list(self._events)
+            if one[1] == topic_id and one[2] == partition and one[3] <= offset <= one[4]
         ]
 
     def by_trace_id(self, trace_id: str, place_of: Callable[[str], tuple[UUID, int, int] | None]) -> list[Noted]:

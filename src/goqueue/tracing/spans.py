@@ -1,7 +1,8 @@
 """Spans: lines of stories in the form in which other systems take them.
 
-Names and attributes follow OpenTelemetry's semantic conventions for messaging, version 1.37. An event takes no time, so a
-span ends when it starts. Span ids follow from the event, so that the same event exported twice is one span.
+Names and attributes follow OpenTelemetry's semantic conventions for messaging, version 1.37. An event takes no
+time, so a span ends when it starts. Span ids follow from the event, so that the same event exported twice is
+one span.
 """
 
 from __future__ import annotations

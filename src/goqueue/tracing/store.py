@@ -1,7 +1,7 @@
 """The store: chunks in the internal topic `__traces`, and the index that finds them.
 
-A flush is one batch. The index takes it in a second later; until then it is looked for in memory. After a crash the index
-takes in what the log has and it has not.
+A flush is one batch. The index takes it in a second later; until then it is looked for in memory. After a crash
+the index takes in what the log has and it has not.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from goqueue.codec.batch_decode import decode_records
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.codec.compression import Codec
 from goqueue.config import LogConfig, TracingConfig
-from goqueue.metadata.topic_config import log_settings
 from goqueue.ports import Offload
 from goqueue.records import NewRecord
 from goqueue.tracing.chunks import Chunk, decode_chunk, encode_chunks, events_at, rows_of, traces_of
@@ -188,14 +187,16 @@ class Store:
         ]
 
     def _chunks(self, places: Sequence[int]) -> list[Chunk]:
-        assert self._place is not None
-        log, wanted = self._place.log, set(places)
+        place = self._place
+        if place is None:
+            return []
+        log, wanted = place.log, set(places)
         found: list[Chunk] = []
         end, seen_to = log.end_offset, -1
-        for place in places:
-            if place < seen_to or not log.start_offset <= place < end:
+        for at in places:
+            if at < seen_to or not log.start_offset <= at < end:
                 continue
-            read = log.read_batches(place, max_bytes=1, upper=end)
+            read = log.read_batches(at, max_bytes=1, upper=end)
             for batch in read.batches:
                 found += [decode_chunk(one.value or b"") for one in decode_records(batch, only=wanted)]
             seen_to = read.next_offset
@@ -223,30 +224,11 @@ class Store:
             directory = self._index_directory
             index = await self._offload(lambda: TraceIndex(directory, place.topic_id, start=start, end=end))
             self._place = place
-            await self._offload(lambda: self._replay(index, end))
+            await self._offload(lambda: _replay(place, index, end))
             self._index = index
         except Exception as error:  # noqa: BLE001 - stories are tried again with the next flush, and stop nobody
             self._place = None
             self._on_trouble(f"{TRACES} could not be opened", error)
-
-    def _replay(self, index: TraceIndex, end: int) -> None:
-        """Take in what the log has and the index has not."""
-        assert self._place is not None
-        log = self._place.log
-        at = max(index.end, log.start_offset)
-        while at < end:
-            read = log.read_batches(at, max_bytes=_REPLAY_BYTES, upper=end)
-            if not read.batches:
-                break
-            entries = [
-                Entry(one.offset, chunk.subject, rows_of(chunk), traces_of(chunk))
-                for batch in read.batches
-                for one in decode_records(batch)
-                for chunk in (decode_chunk(one.value or b""),)
-                if one.offset >= at
-            ]
-            index.add(entries, read.next_offset)
-            at = read.next_offset
 
     def _index_soon(self) -> None:
         self._timer = None
@@ -290,9 +272,28 @@ class Store:
 
         def work() -> None:
             index.remake(start)
-            self._replay(index, end)
+            _replay(place, index, end)
 
         await self._offload(work)
+
+
+def _replay(place: Partition, index: TraceIndex, end: int) -> None:
+    """Take in what the log has and the index has not."""
+    log = place.log
+    at = max(index.end, log.start_offset)
+    while at < end:
+        read = log.read_batches(at, max_bytes=_REPLAY_BYTES, upper=end)
+        if not read.batches:
+            break
+        entries = [
+            Entry(one.offset, chunk.subject, rows_of(chunk), traces_of(chunk))
+            for batch in read.batches
+            for one in decode_records(batch)
+            for chunk in (decode_chunk(one.value or b""),)
+            if one.offset >= at
+        ]
+        index.add(entries, read.next_offset)
+        at = read.next_offset
 
 
 def topic_config(config: TracingConfig) -> dict[str, str]:

@@ -71,7 +71,7 @@ def line_of(event: Happened, topic: str, partition: int, offset: int) -> Line:
     """An event as a line of one message's story."""
     attributes = event.attributes
     shown: dict[str, Any] = {
-        At(attributes[at]).text: attributes[at + 1]
+        At(int(attributes[at])).text: attributes[at + 1]
         for at in range(0, len(attributes), 2)
         if attributes[at] not in _PLACES
     }
@@ -97,11 +97,14 @@ def _place(event: Happened, topic: At, partition: At, offset: At, further: int) 
     return place_text(str(name), int(number), int(first) + further)
 
 
-def in_order(lines: Iterable[Line]) -> list[Line]:
-    """By time, in the order of life where the time is the same; what was recorded twice once."""
+def in_order(lines: Iterable[tuple[int, Line]]) -> list[Line]:
+    """By time, in the order of places and of life where the time is the same; what was recorded twice once.
+
+    Each line comes with the number of its place among those of the message.
+    """
     seen: set[tuple[Any, ...]] = set()
     found: list[Line] = []
-    for line in sorted(lines, key=lambda one: (one.at_ms, _ORDER.get(one.kind, _LAST))):
+    for _, line in sorted(lines, key=lambda one: (one[1].at_ms, one[0], _ORDER.get(one[1].kind, _LAST))):
         key = (line.at_ms, line.kind, line.topic, line.partition, line.offset, *sorted(line.attributes.items()))
         if key not in seen:
             seen.add(key)
@@ -138,6 +141,8 @@ _LAST = len(_LIFE)
 _DONE, _OPEN, _DEAD = "done", "open", "dead"
 _STATES = {
     Kind.CONSUME_ACKED: _DONE,
+    Kind.DELAY_CANCELLED: _DONE,
+    Kind.CONSUME_FETCHED: _OPEN,
     Kind.GROUP_COMMITTED: _DONE,
     Kind.CONSUME_NACKED: _OPEN,
     Kind.CONSUME_RELEASED: _OPEN,
@@ -154,25 +159,17 @@ def status_of(lines: Sequence[Line], *, internal_groups: Sequence[str] = ()) -> 
     states: dict[str, str] = {}
     failed = False
     for line in lines:
-        group = str(line.attributes.get("group", ""))
+        kind, group = line.kind, str(line.attributes.get("group", ""))
         if group in internal_groups:
             continue
-        if line.kind in _FAILURES:
-            failed = True
-        elif line.kind is Kind.DELAY_CANCELLED:
-            states[""] = _DONE
-        elif line.kind is Kind.DELAY_RESCHEDULED:
-            failed = False
-        elif line.kind is Kind.REDRIVE_SENT:
+        if kind in _FAILURES or kind is Kind.DELAY_RESCHEDULED:
+            failed = kind in _FAILURES
+        elif kind is Kind.REDRIVE_SENT:
             # It lives again, for the group that gave it up or for all.
-            for name in [one for one, state in states.items() if state == _DEAD]:
-                states[name] = _OPEN
-        elif line.kind is Kind.CONSUME_FETCHED:
+            states |= dict.fromkeys([one for one, state in states.items() if state == _DEAD], _OPEN)
+        elif kind in _STATES and (group or kind is not Kind.CONSUME_FETCHED):
             # A reader without a group owes no answer.
-            if group:
-                states[group] = _OPEN
-        elif line.kind in _STATES:
-            states[group] = _STATES[line.kind]
+            states[group] = _STATES[kind]
     if failed or _DEAD in states.values():
         return Status.ERROR
     if not states or _OPEN in states.values():

@@ -13,7 +13,8 @@ from goqueue.broker.partitions import Partitions
 from goqueue.broker.topics import TopicService
 from goqueue.codec.batch import parse_batch_header
 from goqueue.codec.batch_decode import decode_records
-from goqueue.errors import GoQueueError, InvalidRequest, NotFound, TopicIdNotFound
+from goqueue.errors import GoQueueError, InvalidRequest, TopicIdNotFound, TraceNotFound
+from goqueue.log.partition_log import PartitionLog
 from goqueue.ports import Offload
 from goqueue.records import Record
 from goqueue.tracing.context import context_of, is_trace_id
@@ -94,17 +95,13 @@ class Traces:
         return (await self._from_ring(TraceFilter(), limit)).stories
 
     async def get(self, trace_id: str) -> Story:
-        """One trace; `NotFound` if no message is known by that id."""
+        """One trace; `TraceNotFound` if no message is known by that id."""
         if not is_trace_id(trace_id):
             raise InvalidRequest(f"{trace_id[:64]!r} is not a trace id", field="trace_id", hint="use 32 hex digits")
         self._recorder.flush()
         spot = await self._reader.place_of_trace(trace_id)
         if spot is None:
-            raise NotFound(
-                f"no message is known by trace id {trace_id}",
-                hint="ids in traceparent headers are found at once on topics with trace.index=true, "
-                "and by a search with topic, start and end on others",
-            )
+            raise TraceNotFound(trace_id)
         return await self._reader.story_of(spot)
 
     async def search(self, wanted: TraceFilter, limit: int, cursor: str | None = None) -> Searched:
@@ -164,14 +161,14 @@ class Traces:
 
     async def _scan(self, wanted: TraceFilter, limit: int, cursor: str | None) -> Searched:
         """Go through a topic's records of a time, a bounded number for each call."""
-        assert wanted.topic is not None
-        count = self._topics.get(wanted.topic).partition_count
+        topic = wanted.topic or ""
+        count = self._topics.get(topic).partition_count
         chosen = list(range(count)) if wanted.partition is None else [wanted.partition]
         at, offset = _parse_cursor(cursor)
         found: list[Story] = []
         scanned = 0
         for partition in (one for one in chosen if one >= at):
-            log = self._partitions.get(wanted.topic, partition).log
+            log = self._partitions.get(topic, partition).log
             if partition != at or offset < 0:
                 first = log.offset_for_timestamp(wanted.start_ms or 0, upper=log.high_watermark)
                 offset = log.high_watermark if first is None else first.offset
@@ -180,12 +177,12 @@ class Traces:
                 if scanned >= SCAN_RECORDS or len(found) >= limit:
                     return Searched(found, scanned, f"{partition}:{offset}")
                 step = await self._offload(
-                    partial(self._step, wanted, partition, offset, _LOOKS_MAX if not wanted.needs_records else 0)
+                    partial(_step, log, wanted, offset, _LOOKS_MAX if not wanted.needs_records else 0)
                 )
                 matches, opened, following, is_over = step
                 scanned += opened
                 for number, one in enumerate(matches):
-                    story = await self._reader.story(wanted.topic, partition, one)
+                    story = await self._reader.story(topic, partition, one)
                     if wanted.takes(story):
                         found.append(story)
                     if len(found) >= limit and number + 1 < len(matches):
@@ -197,35 +194,32 @@ class Traces:
             offset = -1
         return Searched(found, scanned)
 
-    def _step(
-        self, wanted: TraceFilter, partition: int, offset: int, matches_max: int
-    ) -> tuple[list[int], int, int, bool]:
-        """Offsets that fit in the next stretch, how many records were opened, where to go on, and whether it is over."""
-        assert wanted.topic is not None
-        log = self._partitions.get(wanted.topic, partition).log
-        read = log.read_batches(offset, max_bytes=_SCAN_BYTES, upper=log.high_watermark)
-        matches: list[int] = []
-        opened = 0
-        is_over = not read.batches
-        for batch in read.batches:
-            header = parse_batch_header(batch)
-            if header.is_control:
-                continue
-            try:
-                records = decode_records(batch)
-            except GoQueueError:
-                # Nobody can read it; the rest can be searched.
-                continue
-            opened += len(records)
-            for record in records:
-                if record.offset >= offset and _fits(record, wanted):
-                    matches.append(record.offset)
-                    if matches_max and len(matches) >= matches_max:
-                        return matches, opened, record.offset + 1, False
-            is_over = wanted.end_ms is not None and header.base_timestamp_ms >= wanted.end_ms
-            if is_over or opened >= SCAN_RECORDS:
-                return matches, opened, header.last_offset + 1, is_over
-        return matches, opened, read.next_offset, is_over
+
+def _step(log: PartitionLog, wanted: TraceFilter, offset: int, matches_max: int) -> tuple[list[int], int, int, bool]:
+    """Offsets that fit in the next stretch, records opened, where to go on, and whether it is over."""
+    read = log.read_batches(offset, max_bytes=_SCAN_BYTES, upper=log.high_watermark)
+    matches: list[int] = []
+    opened = 0
+    is_over = not read.batches
+    for batch in read.batches:
+        header = parse_batch_header(batch)
+        if header.is_control:
+            continue
+        try:
+            records = decode_records(batch)
+        except GoQueueError:
+            # Nobody can read it; the rest can be searched.
+            continue
+        opened += len(records)
+        for record in records:
+            if record.offset >= offset and _fits(record, wanted):
+                matches.append(record.offset)
+                if matches_max and len(matches) >= matches_max:
+                    return matches, opened, record.offset + 1, False
+        is_over = wanted.end_ms is not None and header.base_timestamp_ms >= wanted.end_ms
+        if is_over or opened >= SCAN_RECORDS:
+            return matches, opened, header.last_offset + 1, is_over
+    return matches, opened, read.next_offset, is_over
 
 
 def _may_be(event: Noted, wanted: TraceFilter, topic_id: UUID | None) -> bool:

@@ -44,7 +44,9 @@ OnRetry = Callable[[str, TopicPartition | None, BaseException], None]
 class OnEnded(Protocol):
     """Told of a transaction's end in one partition. It must not raise."""
 
-    def __call__(self, place: TopicPartition, producer: Producer, first: int, last: int, now_ms: int, /, *, commit: bool) -> None:
+    def __call__(
+        self, place: TopicPartition, producer: Producer, first: int, last: int, now_ms: int, /, *, commit: bool
+    ) -> None:
         """What the producer wrote from `first` to `last` counts, or never will."""
         ...
 

@@ -48,7 +48,7 @@ OnFailure = Callable[[QueueId, BaseException], None]
 class OnMoved(Protocol):
     """Told of messages that lie in the dead-letter topic. It must not raise."""
 
-    def __call__(self, queue_id: QueueId, dead: Sequence[Dead], topic: str, first: int | None, /) -> None:
+    def __call__(self, queue_id: QueueId, dead: Sequence[Dead], topic: str, first: int | None, now_ms: int, /) -> None:
         """They lie one behind the other from `first` on; None: an earlier life put them there."""
         ...
 
@@ -178,26 +178,27 @@ class DeadLetters:
             if unsafe is not None:
                 await unsafe
             if self._on_moved is not None:
-                self._on_moved(queue_id, move.dead, target, None)
+                self._on_moved(queue_id, move.dead, target, None, self._clock.now_ms())
             return known + 1
         source = self._partitions.get(topic.name, queue_id.partition)
         letters = await self._letters(source, queue_id, topic.name, move.dead)
         records = [record for _, record in letters]
         if not records:
             return move.sequence
+        now_ms = self._clock.now_ms()
         batch = encode_batch(
             records,
             producer_id=move.producer_id,
             producer_epoch=0,
             base_sequence=move.sequence,
-            now_ms=self._clock.now_ms(),
+            now_ms=now_ms,
         )
         facts = Facts(lane_of(records))
         pending = self._publish.append(target, queue_id.partition, batch, acks=Acks.ALL, facts=facts, caller=INTERNAL)
         if pending.durable is not None:
             await pending.durable
         if self._on_moved is not None:
-            self._on_moved(queue_id, [one for one, _ in letters], target, pending.appended.base_offset)
+            self._on_moved(queue_id, [one for one, _ in letters], target, pending.appended.base_offset, now_ms)
         return move.sequence + len(records)
 
     async def _dead_letter_topic(self, topic: Topic, partition: int) -> str:

@@ -135,17 +135,18 @@ class Flusher:
             await self._run_syncs(syncs, errors)
         except Exception as error:  # noqa: BLE001 - no thread was to be had: nobody is left waiting for what never ran
             errors.update(dict.fromkeys(syncs, error))
+        ends = [(log, log.synced_end) for log in syncs] if self.on_synced is not None else ()
         for log, sync in syncs.items():
-            before = log.synced_end
             log.end_sync(sync, errors.get(log))
-            if self.on_synced is not None and log.synced_end > before:
-                self.on_synced(log, before, log.synced_end)
         for log in logs:
             if log.is_dirty and not log.poisoned and log not in errors:
                 # A checkpoint that must come first could not be written, or more was appended meanwhile.
                 self.mark_dirty(log)
         for log, waiters in waiting.items():
             self._answer(log, waiters, errors.get(log))
+        for log, before in ends:
+            if self.on_synced is not None and log.synced_end > before:
+                self.on_synced(log, before, log.synced_end)
 
     async def _run_syncs(self, syncs: dict[PartitionLog, SyncRound], errors: dict[PartitionLog, Exception]) -> None:
         """Run every sync, and note under `errors` whose failed."""

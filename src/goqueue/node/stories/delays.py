@@ -51,12 +51,13 @@ class DelayStories:
         if self._records(topic):
             self._note(Kind.DELAY_CANCELLED, at, (At.TO_TOPIC, topic))
 
-    def fired(self, shard: int, slots: Sequence[int], topic: str, partition: int, first: int | None) -> None:
+    def fired(
+        self, shard: int, slots: Sequence[int], topic: str, partition: int, first: int | None, now_ms: int
+    ) -> None:
         """See `DelayObserver`: noted of each slot, and of the place where the message lies from now on."""
         found = self._topics.find(topic)
         if not self._records(topic) or found is None:
             return
-        now_ms = self._clock.now_ms()
         for number, slot in enumerate(slots):
             target: Attributes = (At.TO_TOPIC, topic, At.TO_PARTITION, partition)
             if first is not None:
@@ -64,7 +65,7 @@ class DelayStories:
                 source = (At.FROM_TOPIC, DELAYED, At.FROM_PARTITION, shard, At.FROM_OFFSET, slot)
                 offset = first + number
                 self._recorder.note(Kind.DELAY_READY, found.topic_id, partition, offset, offset, now_ms, source)
-            self._note(Kind.DELAY_READY, SlotId(shard, slot), target)
+            self._note(Kind.DELAY_READY, SlotId(shard, slot), target, now_ms)
 
     def expired(self, shard: int, slots: Sequence[int], topic: str, reason: str) -> None:
         """See `DelayObserver`."""
@@ -79,8 +80,8 @@ class DelayStories:
         found = self._topics.find(topic)
         return found is not None and self._recorder.records(found.topic_id)
 
-    def _note(self, kind: Kind, at: SlotId, attributes: Attributes) -> None:
+    def _note(self, kind: Kind, at: SlotId, attributes: Attributes, now_ms: int | None = None) -> None:
         slots = self._topics.find(DELAYED)
         if slots is not None:
-            now_ms = self._clock.now_ms()
-            self._recorder.note(kind, slots.topic_id, at.partition, at.offset, at.offset, now_ms, attributes)
+            at_ms = self._clock.now_ms() if now_ms is None else now_ms
+            self._recorder.note(kind, slots.topic_id, at.partition, at.offset, at.offset, at_ms, attributes)

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from weakref import WeakKeyDictionary
-
 from goqueue.broker.arrival import Arrival
+from goqueue.broker.partition_files import LOGS
 from goqueue.broker.partitions import Partition, Partitions
 from goqueue.caller import Caller
 from goqueue.clock import Clock
 from goqueue.errors import GoQueueError
 from goqueue.groups.commands import OffsetToCommit
+from goqueue.ids import INTERNAL_PREFIX
 from goqueue.log.partition_log import PartitionLog
 from goqueue.records import TopicPartition
-from goqueue.tracing.context import context_of, parse_traceparent
+from goqueue.tracing.context import context_of
 from goqueue.tracing.events import At, Attributes, Kind
 from goqueue.tracing.recorder import Recorder
 from goqueue.transactions.commands import Producer
 
 _CALLERS_MAX = 10_000
-_COMMITS_MAX = 100_000
 _RECEIVED, _FETCHED = Kind.PUBLISH_RECEIVED, Kind.CONSUME_FETCHED
 
 
@@ -32,7 +30,6 @@ class Hooks:
         self._clock = clock
         # By identity: a connection's caller is one object for all of its requests.
         self._callers: dict[int, tuple[Caller, Attributes]] = {}
-        self._logs: WeakKeyDictionary[PartitionLog, Partition] = WeakKeyDictionary()
 
     # --- the way in ----------------------------------------------------------------------
 
@@ -78,16 +75,13 @@ class Hooks:
 
     def synced(self, log: PartitionLog, first: int, end: int) -> None:
         """A log is on the disk up to here."""
-        if not self._recorder.active or log.topic_id is None:
+        if not self._recorder.active:
             return
-        place = self._logs.get(log)
-        if place is None:
-            place = next((one for one in self._partitions.all_open() if one.log is log), None)
-            if place is None:
-                return
-            self._logs[log] = place
-        if not place.internal:
-            self._recorder.note(Kind.PUBLISH_SYNCED, place.topic_id, place.id, first, end - 1, self._clock.now_ms())
+        root, _, place = log.directory.partition("/")
+        topic, _, partition = place.rpartition("/")
+        if root == LOGS and not topic.startswith(INTERNAL_PREFIX):
+            now_ms = self._clock.now_ms()
+            self._recorder.note(Kind.PUBLISH_SYNCED, log.topic_id, int(partition), first, end - 1, now_ms)
 
     def removed(self, place: Partition, first: int, last: int, reason: str) -> None:
         """Records are no longer in their log."""
@@ -106,10 +100,12 @@ class Hooks:
                 _FETCHED, place.topic_id, place.id, first, last, self._clock.now_ms(), self.caller_attributes(caller)
             )
 
-    def committed(self, caller: Caller, group: str, member: str, offset: OffsetToCommit, before: int) -> None:
-        """A group's offset moved from `before`."""
+    def committed(self, group: str, member: str, offset: OffsetToCommit, before: int) -> None:
+        """A group's offset moves on from `before`."""
         if self._recorder.active and offset.offset > before:
-            attributes = (*self.caller_attributes(caller), At.GROUP, group, At.MEMBER, member, At.COMMITTED, offset.offset)
+            attributes: Attributes = (At.GROUP, group, At.COMMITTED, offset.offset)
+            if member:
+                attributes += (At.MEMBER, member)
             self._recorder.note(
                 Kind.GROUP_COMMITTED,
                 offset.topic_id,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from goqueue.broker.topics import TopicService
 from goqueue.clock import Clock
 from goqueue.delivery.commands import Dead, Lease, Settle, SettleHeld
+from goqueue.delivery.dead_letters.dead_letter_moves import HEADER_PREFIX
 from goqueue.delivery.leases.outstanding import Hold
 from goqueue.delivery.queue import Queue
 from goqueue.delivery.records import (
@@ -23,8 +24,11 @@ from goqueue.delivery.records import (
 )
 from goqueue.delivery.settlement.outcomes import REJECTED, RETRIES_EXHAUSTED
 from goqueue.delivery.values import Action, Delivery
+from goqueue.records import Header
 from goqueue.tracing.events import At, Attributes, Kind
 from goqueue.tracing.recorder import Recorder
+
+_ORIGIN = tuple(HEADER_PREFIX + name for name in ("topic", "partition", "offset"))
 
 
 class QueueStories:
@@ -41,6 +45,7 @@ class QueueStories:
         """See `QueueObserver`."""
         if not self._recorder.active:
             return
+        attributes: Attributes
         for change in changes:
             if isinstance(change, Leased):
                 attributes = (
@@ -108,11 +113,10 @@ class QueueStories:
 
     # --- dead letters ----------------------------------------------------------------------
 
-    def moved(self, queue_id: QueueId, dead: Sequence[Dead], topic: str, first: int | None) -> None:
+    def moved(self, queue_id: QueueId, dead: Sequence[Dead], topic: str, first: int | None, now_ms: int) -> None:
         """Messages lie in the dead-letter topic."""
         if not self._recorder.active:
             return
-        now_ms = self._clock.now_ms()
         for number, one in enumerate(dead):
             attributes: Attributes = (At.GROUP, queue_id.group, At.DELIVERY_COUNT, one.count, At.REASON, one.reason)
             attributes += (At.TO_TOPIC, topic, At.TO_PARTITION, queue_id.partition)
@@ -136,6 +140,17 @@ class QueueStories:
             )
 
 
+def origin_of(headers: Sequence[Header]) -> tuple[str, int, int] | None:
+    """Where a dead letter, or what was made of one, came from: the headers of its last death say it."""
+    found = {name: value for name, value in headers if name in _ORIGIN}
+    if len(found) < len(_ORIGIN):
+        return None
+    topic, partition, offset = ((found[name] or b"").decode(errors="replace") for name in _ORIGIN)
+    if not (partition.isdecimal() and offset.isdecimal()):
+        return None
+    return topic, int(partition), int(offset)
+
+
 def _holder(queue: Queue, ranges: Sequence[int]) -> Attributes:
     """Whose messages these were: what is settled together was given out together."""
     hold = queue.outstanding.get(ranges[0])
@@ -150,5 +165,3 @@ def _rejects(command: object, offset: int) -> bool:
     if isinstance(command, SettleHeld):
         return any(one.action is Action.REJECT and one.first <= offset <= one.last for one in command.ranges)
     return False
-
-

@@ -25,6 +25,7 @@ from goqueue.servers.http.routes import (
     queue,
     read,
     topics,
+    traces,
     transactions,
 )
 from goqueue.servers.http.unmatched import answer_unmatched
@@ -48,6 +49,7 @@ _API = (
     *policy.ROUTES,
     *dead_letters.ROUTES,
     *pipelines.ROUTES,
+    *traces.ROUTES,
 )
 ROUTES = (*_API, *describe(_API))
 PREFIXES = ("", "/v1")

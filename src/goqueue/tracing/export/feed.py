@@ -1,8 +1,9 @@
 """The feed: chooses whose spans are exported, and makes them of events.
 
-Head-based: the trace id decides, so all events of a message are exported or none. A message whose own trace id is not
-known without opening it is chosen by the id that follows from its place, and then opened once. What failed or was slow is
-exported whole, from its stored story, when it settles. How many messages are looked at in each flush is bounded.
+Head-based: the trace id decides, so all events of a message are exported or none. A message whose own trace id
+is not known without opening it is chosen by the id that follows from its place, and then opened once. What
+failed or was slow is exported whole, from its stored story, when it settles. How many messages are looked at in
+each flush is bounded.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from typing import NamedTuple
 from uuid import UUID
 
 from goqueue.broker.partitions import Partitions
-from goqueue.errors import GoQueueError, TopicIdNotFound
 from goqueue.broker.topics import TopicService
+from goqueue.errors import GoQueueError, TopicIdNotFound
 from goqueue.ports import Offload
 from goqueue.tracing.context import Places
 from goqueue.tracing.events import At, Happened, Kind, Noted

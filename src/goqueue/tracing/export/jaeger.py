@@ -1,7 +1,7 @@
 """Jaeger agents of old: `Agent.emitBatch` in compact Thrift over UDP. Current Jaeger takes OTLP.
 
-Compact Thrift: integers are zigzag varints, a field is its distance from the last field and its type in one byte, a list
-its size and type in one byte, a struct ends with zero.
+Compact Thrift: integers are zigzag varints, a field is its distance from the last field and its type in one
+byte, a list its size and type in one byte, a struct ends with zero.
 """
 
 from __future__ import annotations

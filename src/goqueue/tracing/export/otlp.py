@@ -16,7 +16,15 @@ class OtlpExporter:
     name = "otlp"
 
     def __init__(
-        self, endpoint: str, *, headers: str, certificate: str, timeout_ms: int, service: str, version: str, node_id: int
+        self,
+        endpoint: str,
+        *,
+        headers: str,
+        certificate: str,
+        timeout_ms: int,
+        service: str,
+        version: str,
+        node_id: int,
     ) -> None:
         try:
             from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -68,7 +76,7 @@ class OtlpExporter:
 
     def close(self) -> None:
         """End its connections."""
-        self._exporter.shutdown()
+        self._exporter.shutdown()  # type: ignore[no-untyped-call]
 
 
 def parse_headers(text: str) -> dict[str, str]:
