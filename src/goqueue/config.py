@@ -261,6 +261,9 @@ class TracingConfig:
         "Export every message that was acknowledged later than this after it was stored; 0: none for that.",
         minimum=0,
     )
+    export_rate_max: int = setting(
+        500, "Spans per second that are made of messages at most; above it, fewer messages are looked at.", minimum=10
+    )
     export_queue_max: int = setting(
         10_000, "Spans that may wait for one exporter; beyond it the oldest are dropped and counted.", minimum=1
     )

@@ -14,6 +14,7 @@ from goqueue.config import LogConfig, TracingConfig
 from goqueue.metadata.events import Delta, Topic, TopicConfigChanged, TopicCreated, TopicDeleted
 from goqueue.ports import Offload
 from goqueue.tracing.context import Places
+from goqueue.tracing.export.choice import Choice
 from goqueue.tracing.export.feed import Feed
 from goqueue.tracing.export.lanes import Exporter, Lane, OnFailure
 from goqueue.tracing.reader import OriginOf, Reader
@@ -47,6 +48,8 @@ class TracingStats(msgspec.Struct, frozen=True):
     index_bytes: int
     sampling_rate: float
     messages_passed_over: int
+    # The exporters look at one offset in so many, as far as load allows.
+    export_stride: int
     exporters: tuple[LaneStats, ...]
 
 
@@ -90,6 +93,7 @@ class TracingService:
             index_bytes=self.store.index_bytes(),
             sampling_rate=self._sampler.rate,
             messages_passed_over=0 if feed is None else feed.passed_over,
+            export_stride=1 if feed is None else 1 << feed.choice.stride_bits,
             exporters=tuple(LaneStats(one.name, one.exported, one.dropped, one.failures, one.waiting) for one in lanes),
         )
 
@@ -144,7 +148,7 @@ def feature(
         slots_topic=slots_topic,
         internal_groups=internal_groups,
     )
-    traces = Traces(recorder, ring, reader, topics=topics, partitions=partitions, offload=offload)
+    traces = Traces(ring, reader, topics=topics, partitions=partitions, offload=offload)
     switches = _Switches(recorder, partitions)
     for topic in topics.list():
         switches.set(topic)
@@ -155,17 +159,10 @@ def feature(
     feed = None
     if exporters:
         lanes = [Lane(one, queue_max=config.export_queue_max, on_failure=on_export_failure) for one in exporters]
-        feed = Feed(
-            lanes,
-            sampler,
-            places,
-            reader,
-            topics=topics,
-            partitions=partitions,
-            offload=offload,
-            failed=config.export_failed,
-            slow_ms=config.export_slow_ms,
+        choice = Choice(
+            sampler, places, failed=config.export_failed, slow_ms=config.export_slow_ms, slots_topic=slots_topic
         )
+        feed = Feed(lanes, choice, reader, topics=topics, partitions=partitions, offload=offload)
         recorder.add_sink(feed.sink)
     store.start()
     return TracingService(recorder, ring, store, reader, traces, feed, sampler, enabled=config.enabled)

@@ -111,7 +111,7 @@ class Reader:
 
     async def story_of(self, spot: Spot) -> Story:
         """The same for a place that is known to exist."""
-        self._recorder.flush()
+        await self.catch_up()
         life = await self._life(spot)
         numbered = ((number, line) for number, found in enumerate(life) for line in self._lines(found))
         lines = _told_once(in_order(numbered))
@@ -130,6 +130,14 @@ class Reader:
             parent_span_id=parent,
             stored=asked.stored is not None and asked.stored.record is not None,
         )
+
+    async def catch_up(self) -> None:
+        """Let everything that happened until now be found."""
+        self._recorder.flush()
+        if self._recorder.waiting:
+            # The store was not open yet.
+            await self._store.opened()
+            self._recorder.flush()
 
     async def trace_of(self, spot: Spot) -> tuple[str, str | None]:
         """The trace id of a message and the span of its producer, if its record has one."""

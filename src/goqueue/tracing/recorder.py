@@ -20,6 +20,10 @@ _noted = tuple.__new__
 Sink = Callable[[list[Noted]], None]
 
 
+class NotReady(Exception):
+    """A sink cannot take events yet, and soon can."""
+
+
 class RecorderStats:
     """Counters since the start."""
 
@@ -95,6 +99,10 @@ class Recorder:
         try:
             for sink in self._sinks:
                 sink(events)
+        except NotReady:
+            self._pending = events + self._pending
+            self._timer = self._clock.call_later(FLUSH_MS, self.flush)
+            return
         except Exception:  # noqa: BLE001 - whatever keeps events from being written must not reach who caused them
             self.stats.failures += 1
             self._pending = events + self._pending

@@ -25,6 +25,7 @@ from goqueue.records import NewRecord
 from goqueue.tracing.chunks import Chunk, decode_chunk, encode_chunks, events_at, rows_of, traces_of
 from goqueue.tracing.events import Happened, Noted, Subject
 from goqueue.tracing.index import Entry, TraceIndex
+from goqueue.tracing.recorder import NotReady
 
 TRACES = "__traces"
 INDEX_DIRECTORY = "traces/index"
@@ -39,10 +40,6 @@ _CHUNKS_MAX = 10_000
 
 # (what is the matter, why): it is tried again.
 OnTrouble = Callable[[str, BaseException], None]
-
-
-class NotOpen(Exception):
-    """The topic is being made or opened: events wait."""
 
 
 class Store:
@@ -108,11 +105,11 @@ class Store:
     # --- writing ----------------------------------------------------------------------------
 
     def write(self, events: Sequence[Noted]) -> None:
-        """Store events; `NotOpen` while that is not possible yet."""
+        """Store events; `NotReady` while the topic is being made or opened."""
         place = self._place
         if place is None:
             self._open_soon()
-            raise NotOpen
+            raise NotReady
         chunks = encode_chunks(events)
         first = 0
         while first < len(chunks):

@@ -20,7 +20,7 @@ from goqueue.records import Record
 from goqueue.tracing.context import context_of, is_trace_id
 from goqueue.tracing.events import At, Noted
 from goqueue.tracing.reader import Reader, Spot
-from goqueue.tracing.recorder import Recorder, Ring
+from goqueue.tracing.recorder import Ring
 from goqueue.tracing.story import Status, Story
 
 # Messages of the ring that one question looks at, and records that one step of a scan opens.
@@ -75,7 +75,6 @@ class Traces:
 
     def __init__(
         self,
-        recorder: Recorder,
         ring: Ring,
         reader: Reader,
         *,
@@ -83,7 +82,6 @@ class Traces:
         partitions: Partitions,
         offload: Offload,
     ) -> None:
-        self._recorder = recorder
         self.ring = ring
         self._reader = reader
         self._topics = topics
@@ -98,7 +96,7 @@ class Traces:
         """One trace; `TraceNotFound` if no message is known by that id."""
         if not is_trace_id(trace_id):
             raise InvalidRequest(f"{trace_id[:64]!r} is not a trace id", field="trace_id", hint="use 32 hex digits")
-        self._recorder.flush()
+        await self._reader.catch_up()
         spot = await self._reader.place_of_trace(trace_id)
         if spot is None:
             raise TraceNotFound(trace_id)
@@ -118,7 +116,7 @@ class Traces:
     # --- the ring ------------------------------------------------------------------------
 
     async def _from_ring(self, wanted: TraceFilter, limit: int) -> Searched:
-        self._recorder.flush()
+        await self._reader.catch_up()
         found: list[Story] = []
         looked = 0
         for spot in self._recent_spots(wanted):

@@ -121,6 +121,8 @@ class TraceStatistics(Reply):
     index_bytes: int
     sampling_rate: float
     messages_passed_over: int
+    # The exporters look at one offset in so many, as far as load allows.
+    export_stride: int
     exporters_enabled: list[str]
     exporters: list[ExporterOut]
 
