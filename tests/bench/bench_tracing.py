@@ -36,7 +36,7 @@ class Sizes:
     """How much of everything."""
 
     def __init__(self, *, quick: bool) -> None:
-        self.kafka_messages = 20_000 if quick else 300_000
+        self.kafka_messages = 20_000 if quick else 1_000_000
         self.queue_messages = 2_000 if quick else 50_000
         self.disk_batches = 50 if quick else 2_000
         self.single_acks = 500 if quick else 10_000
@@ -163,6 +163,7 @@ def turns(
             # What is written 100 ms later, and indexed a second later, belongs to it.
             time.sleep(1.5)
             costs[at].append(cpu_seconds(broker.pid) - before)
+        print([f"{one[-1]:.2f}" for one in costs], file=sys.stderr)
     return costs, walls
 
 

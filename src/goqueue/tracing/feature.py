@@ -18,7 +18,7 @@ from goqueue.tracing.export.choice import Choice
 from goqueue.tracing.export.feed import Feed
 from goqueue.tracing.export.lanes import Exporter, Lane, OnFailure
 from goqueue.tracing.reader import OriginOf, Reader
-from goqueue.tracing.recorder import Recorder, Ring
+from goqueue.tracing.recorder import FLUSH_MS, Recorder, Ring
 from goqueue.tracing.sampling import Sampler
 from goqueue.tracing.store import OnTrouble, Store
 from goqueue.tracing.traces import Traces
@@ -160,7 +160,12 @@ def feature(
     if exporters:
         lanes = [Lane(one, queue_max=config.export_queue_max, on_failure=on_export_failure) for one in exporters]
         choice = Choice(
-            sampler, places, failed=config.export_failed, slow_ms=config.export_slow_ms, slots_topic=slots_topic
+            sampler,
+            places,
+            spans_max=config.export_rate_max * FLUSH_MS // 1000,
+            failed=config.export_failed,
+            slow_ms=config.export_slow_ms,
+            slots_topic=slots_topic,
         )
         feed = Feed(lanes, choice, reader, topics=topics, partitions=partitions, offload=offload)
         recorder.add_sink(feed.sink)

@@ -53,7 +53,11 @@ class Picked(NamedTuple):
 class Choice:
     """Remembers what was decided, as far as it does not follow from the place."""
 
-    def __init__(self, sampler: Sampler, places: Places, *, failed: bool, slow_ms: int, slots_topic: str) -> None:
+    def __init__(
+        self, sampler: Sampler, places: Places, *, spans_max: int, failed: bool, slow_ms: int, slots_topic: str
+    ) -> None:
+        """`spans_max` of one flush."""
+        self._spans_max = spans_max
         self.sampler = sampler
         self.stride_bits = 0
         self._places = places
@@ -81,11 +85,11 @@ class Choice:
             looked = range(first, event.last + 1, stride)
             passed_over += event.last - event.first + 1 - len(looked)
             for offset in looked:
-                if time.thread_time() - started > 2 * _BUDGET_SECONDS:
+                if len(picked.spans) >= self._spans_max or time.thread_time() - started > 2 * _BUDGET_SECONDS:
                     passed_over += (event.last - offset) // stride + 1
                     break
                 self._look(event, Spot(event.topic_id, place[0], event.partition, offset), place[1], picked, is_settled)
-        self._adapt(time.thread_time() - started)
+        self._adapt(time.thread_time() - started, len(picked.spans))
         return picked._replace(passed_over=passed_over)
 
     def walked(self, event: Noted, spot: Spot, trace_id: str, producer_span_id: str | None) -> list[Span]:
@@ -151,10 +155,10 @@ class Choice:
         if len(self._known) > _KNOWN_MAX:
             self._known.popitem(last=False)
 
-    def _adapt(self, seconds: float) -> None:
-        if seconds > _BUDGET_SECONDS:
+    def _adapt(self, seconds: float, spans: int) -> None:
+        if seconds > _BUDGET_SECONDS or spans >= self._spans_max:
             self.stride_bits = min(self.stride_bits + 1, _STRIDE_BITS_MAX)
-        elif seconds < _BUDGET_SECONDS / 4 and self.stride_bits:
+        elif seconds < _BUDGET_SECONDS / 4 and spans < self._spans_max / 4 and self.stride_bits:
             self.stride_bits -= 1
 
 
