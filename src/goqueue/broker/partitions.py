@@ -31,7 +31,7 @@ from goqueue.records import TopicPartition
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from goqueue.broker.arrival import Step
+    from goqueue.broker.arrival import Steps
     from goqueue.metadata.store import MetadataStore
 
 
@@ -82,7 +82,7 @@ class Partition:
         self.log = log
         self.config = config
         # Which steps a batch passes under these settings, by way in: asked for every batch, so worked out once.
-        self.steps: dict[object, tuple[Step, ...]] = {}
+        self.steps: dict[object, Steps] = {}
         self.leader_epoch = assignment.leader_epoch
         self.in_sync_replicas = len(assignment.isr)
         self.traffic = traffic
