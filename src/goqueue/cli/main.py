@@ -24,6 +24,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "queue": ("goqueue.cli.queue:app", "Take messages with receipts, and settle them."),
     "dlq": ("goqueue.cli.dlq:app", "Look at dead letters, send them back, delete them."),
     "delayed": ("goqueue.cli.delayed:app", "Look at delayed messages, cancel or move them."),
+    "explain": ("goqueue.cli.explain:explain", "Tell what happened to a message."),
+    "trace": ("goqueue.cli.trace:app", "Look at traces: recent ones, one by its id, a search, numbers."),
     "worker": ("goqueue.cli.worker:worker", "Run the tasks of an application."),
     "schedule": ("goqueue.cli.schedule:app", "Messages that come again and again."),
     "transactions": ("goqueue.cli.transactions:app", "Look at transactions, and abort those that hang."),

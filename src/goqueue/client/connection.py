@@ -335,6 +335,34 @@ class Client:
         """
         return DeadLetters(await self._call("GET", f"/topics/{quoted(topic)}/dlq", params=text_params(params)))
 
+    async def story(self, topic: str, partition: int, offset: int) -> dict[str, Any]:
+        """All that happened to one message: who sent it, every delivery, and where it went.
+
+        for event in (await client.story("orders", 0, 17))["events"]:
+            print(event["time"], event["event"])
+        """
+        path = f"/topics/{quoted(topic)}/partitions/{partition}/messages/{offset}/story"
+        return dict(await self._call("GET", path))
+
+    async def traces(self, *, limit: int = 100) -> list[dict[str, Any]]:
+        """The messages to which something happened last, newest first."""
+        return list((await self._call("GET", "/traces", params={"limit": str(limit)}))["traces"])
+
+    async def trace(self, trace_id: str) -> dict[str, Any]:
+        """One trace with its spans."""
+        return dict(await self._call("GET", f"/traces/{quoted(trace_id)}"))
+
+    async def search_traces(self, **params: Any) -> dict[str, Any]:
+        """Traces by topic, partition, consumer_group, client, start, end, status, longer_than, key or trace_id.
+
+        With a `cursor` in the answer there is more to look at: pass it on.
+        """
+        return dict(await self._call("GET", "/traces/search", params=text_params(params)))
+
+    async def trace_stats(self) -> dict[str, Any]:
+        """What the tracer did since the start, and what it holds."""
+        return dict(await self._call("GET", "/traces/stats"))
+
     async def redrive(self, topic: str, **request: Unpack[RedriveFields]) -> Redrive:
         """Send dead letters back, each to the group in which it died; `wait()` on what this returns waits for the end.
 

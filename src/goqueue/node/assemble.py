@@ -40,7 +40,7 @@ from goqueue.groups.feature import feature as group_feature
 from goqueue.groups.offsets.progress import GroupProgress
 from goqueue.groups.polls import GroupPolls
 from goqueue.groups.queue.settings import Mode
-from goqueue.groups.service import CONSUMER_OFFSETS
+from goqueue.groups.service import CONSUMER_OFFSETS, GroupService
 from goqueue.handles import open_files_max
 from goqueue.metadata.directory import DataDirectory
 from goqueue.metadata.local import LocalMetadata
@@ -206,18 +206,13 @@ async def _wire(
     stack.push_async_callback(groups.close)
     producer_ids = ProducerIds(metadata)
 
-    async def group_settings(group: str) -> GroupSettings:
-        settings = await groups.ensure_queue(group)
-        wishes = {**settings.policy, "key_ordered": settings.key_ordered}
-        return GroupSettings(wishes, Start(settings.start or Start.EARLIEST))
-
     delivery = delivery_feature(
         config=config.delivery,
         topics=topics,
         partitions=partitions,
         publish=own_batches,
         producer_ids=producer_ids,
-        group_settings=group_settings,
+        group_settings=partial(_settings_of, groups),
         subscribe=metadata.subscribe,
         files=files,
         offload=work_offload,
@@ -343,6 +338,13 @@ async def _wire(
     health.serving = True
     stack.callback(setattr, health, "serving", False)
     return Running(services, world.data_dir, world.kafka, world.http)
+
+
+async def _settings_of(groups: GroupService, group: str) -> GroupSettings:
+    """What delivery wants to know of a queue group; the group becomes one on first use."""
+    settings = await groups.ensure_queue(group)
+    wishes = {**settings.policy, "key_ordered": settings.key_ordered}
+    return GroupSettings(wishes, Start(settings.start or Start.EARLIEST))
 
 
 def _open_metadata(

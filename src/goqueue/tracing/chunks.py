@@ -12,11 +12,12 @@ from uuid import UUID
 
 import msgspec
 
-from goqueue.tracing.events import At, Attributes, Happened, Kind, Noted, Subject
+from goqueue.tracing.events import FIRST_NUMBER, At, Attributes, Happened, Kind, Noted, Subject
 
 # The smallest range that the index tells apart is 2^4 offsets, and 2^10 where a chunk has many.
 _LEVEL_MIN = 4
 _ROWS_MAX = 64
+_GAP = 1 << _LEVEL_MIN
 
 
 class Run(msgspec.Struct, array_like=True):
@@ -61,28 +62,29 @@ def encode_chunks(noted: Iterable[Noted]) -> list[tuple[Subject, bytes, list[tup
 
 
 def _encoded(subject: Subject, events: Sequence[Noted]) -> tuple[Subject, bytes, list[tuple[int, int]], list[str]]:
-    base_ms = min(one[5] for one in events)
+    base_ms = min([one[5] for one in events])
     names: dict[str, int] = {}
     traces: list[str] = []
     runs: dict[tuple[int, Attributes], list[int]] = {}
-    # Of each run: where its last event began, ended, and when.
-    ends: dict[tuple[int, Attributes], tuple[int, int, int]] = {}
+    # Of each run: where its last event began, ended, and when; and whether its events stand for themselves.
+    ends: dict[tuple[int, Attributes], tuple[int, int, int, bool]] = {}
     for kind, _, _, first, last, at_ms, attributes in events:
-        key = (kind, attributes)
+        key = (int(kind), attributes)
         pieces = runs.get(key)
         late_ms = at_ms - base_ms
         if pieces is None:
             runs[key] = [first, last - first, late_ms]
-            ends[key] = first, last, late_ms
+            # Where a message went is counted from the first of the range.
+            ends[key] = first, last, late_ms, At.TO_OFFSET in attributes[::2]
             continue
-        before_first, before_last, before_ms = ends[key]
-        if first == before_last + 1 and late_ms == before_ms and At.TO_OFFSET not in attributes[::2]:
+        before_first, before_last, before_ms, is_single = ends[key]
+        if first == before_last + 1 and late_ms == before_ms and not is_single:
             # Neighbours of the same millisecond are one event.
             pieces[-2] = last - before_first
-            ends[key] = before_first, last, late_ms
+            ends[key] = before_first, last, late_ms, False
         else:
             pieces += (first - before_first, last - first, late_ms)
-            ends[key] = first, last, late_ms
+            ends[key] = first, last, late_ms, is_single
     stored = []
     for (number, attributes), pieces in runs.items():
         flat: list[int] = []
@@ -95,7 +97,7 @@ def _encoded(subject: Subject, events: Sequence[Noted]) -> tuple[Subject, bytes,
             flat += (int(name), value)
         stored.append(Run(int(number), flat, pieces))
     chunk = Chunk(subject.topic_id.bytes, subject.partition, base_ms, list(names), stored)
-    return subject, _encoder.encode(chunk), rows_of(chunk), traces
+    return subject, _encoder.encode(chunk), _rows([(one[3], one[4]) for one in events]), traces
 
 
 def decode_chunk(data: bytes) -> Chunk:
@@ -130,22 +132,39 @@ def events_of(chunk: Chunk) -> Iterator[Happened]:
 
 
 def rows_of(chunk: Chunk) -> list[tuple[int, int]]:
-    """Where the index finds the chunk: (level, bucket), a bucket of level n being 2^n offsets.
+    """Where the index finds the chunk: (level, bucket), a bucket of level n being 2^n offsets."""
+    return _rows([(first, last) for run in chunk.runs for first, last, _ in _pieces(chunk, run)])
 
-    A range lies in at most two buckets of the level that is as large as it. Chunks with many scattered events, as come
-    of high load, have larger buckets, so that no chunk has more than some 64 rows.
+
+def _rows(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The rows of some ranges.
+
+    Events that lie beside each other are one range, and a range lies in at most two buckets of the level that is as
+    large as it. Chunks with many scattered events have larger buckets, so that none has more than some 64 rows.
     """
-    ranges = [(first, last) for run in chunk.runs for first, last, _ in _pieces(chunk, run)]
+    joined = _joined(sorted(ranges))
     level_min = _LEVEL_MIN
     while True:
         rows: set[tuple[int, int]] = set()
-        for first, last in ranges:
+        for first, last in joined:
             level = max(level_min, (last - first).bit_length())
             rows.add((level, first >> level))
             rows.add((level, last >> level))
         if len(rows) <= _ROWS_MAX:
             return sorted(rows)
         level_min += 2
+
+
+def _joined(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Rising ranges, those that overlap or nearly touch as one."""
+    joined: list[tuple[int, int]] = []
+    for first, last in ranges:
+        if joined and first <= joined[-1][1] + _GAP:
+            if last > joined[-1][1]:
+                joined[-1] = joined[-1][0], last
+        else:
+            joined.append((first, last))
+    return joined
 
 
 def _pieces(chunk: Chunk, run: Run) -> Iterator[tuple[int, int, int]]:
@@ -160,5 +179,5 @@ def _attributes(chunk: Chunk, run: Run) -> Attributes:
     found: list[int | str] = []
     for at in range(0, len(run.attributes), 2):
         name, value = run.attributes[at], run.attributes[at + 1]
-        found += (name, chunk.names[value] if name < At.PRODUCER_ID else value)
+        found += (name, chunk.names[value] if name < FIRST_NUMBER else value)
     return tuple(found)

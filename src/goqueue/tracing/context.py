@@ -12,10 +12,9 @@ from uuid import UUID
 
 import mmh3
 
-from goqueue.records import Header
+from goqueue.records import TRACEPARENT, Header
 from goqueue.tracing.events import Kind
 
-TRACEPARENT = "traceparent"
 TRACE_ID_DIGITS = 32
 SPAN_ID_DIGITS = 16
 SAMPLED = 0x01

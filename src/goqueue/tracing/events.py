@@ -55,8 +55,11 @@ _TEXTS[Kind.NOT_KEPT] = "events.not_kept"
 KIND_OF_TEXT = {text: kind for kind, text in _TEXTS.items()}
 
 
-class At(IntEnum):
-    """What an attribute says. Those below 32 are texts, the others are integers."""
+class At:
+    """What an attribute says. Those below 32 are texts, the others are integers.
+
+    Plain integers: they are parts of keys on the hot path, and members of an enum are hashed by name.
+    """
 
     CLIENT = 1
     PRINCIPAL = 2
@@ -93,18 +96,10 @@ class At(IntEnum):
     UNTIL_MS = 47
     LEADER_EPOCH = 48
 
-    @property
-    def is_text(self) -> bool:
-        """Whether its values are texts."""
-        return self < _FIRST_NUMBER
 
-    @property
-    def text(self) -> str:
-        """The name that users see, "delivery_count"."""
-        return self.name.lower()
-
-
-_FIRST_NUMBER = 32
+FIRST_NUMBER = 32
+# The name that users see, "delivery_count".
+ATTRIBUTE_NAMES = {value: name.lower() for name, value in vars(At).items() if isinstance(value, int)}
 
 
 class Subject(NamedTuple):
@@ -136,7 +131,7 @@ class Happened(NamedTuple):
     last: int
     attributes: Attributes
 
-    def get(self, name: At, default: int | str | None = None) -> int | str | None:
+    def get(self, name: int, default: int | str | None = None) -> int | str | None:
         """One attribute."""
         attributes = self.attributes
         for at in range(0, len(attributes), 2):

@@ -30,7 +30,7 @@ from goqueue.tracing.recorder import NotReady
 TRACES = "__traces"
 INDEX_DIRECTORY = "traces/index"
 INDEX_MS = 1000
-_COMPRESSED_BYTES_MIN = 1024
+_COMPRESSED_BYTES_MIN = 8192
 _BATCH_BYTES_MAX = 4 * 1024 * 1024
 _REPLAY_BYTES = 1024 * 1024
 _SEGMENTS = 16

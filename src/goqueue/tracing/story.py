@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from goqueue.tracing.events import At, Happened, Kind
+from goqueue.tracing.events import ATTRIBUTE_NAMES, At, Happened, Kind
 
 
 class Status(StrEnum):
@@ -71,7 +71,7 @@ def line_of(event: Happened, topic: str, partition: int, offset: int) -> Line:
     """An event as a line of one message's story."""
     attributes = event.attributes
     shown: dict[str, Any] = {
-        At(int(attributes[at])).text: attributes[at + 1]
+        ATTRIBUTE_NAMES[int(attributes[at])]: attributes[at + 1]
         for at in range(0, len(attributes), 2)
         if attributes[at] not in _PLACES
     }
@@ -88,7 +88,7 @@ def line_of(event: Happened, topic: str, partition: int, offset: int) -> Line:
     )
 
 
-def _place(event: Happened, topic: At, partition: At, offset: At, further: int) -> str | None:
+def _place(event: Happened, topic: int, partition: int, offset: int, further: int) -> str | None:
     name, number, first = event.get(topic), event.get(partition), event.get(offset)
     if name is None:
         return None

@@ -45,7 +45,7 @@ class Hooks:
         attributes = self.caller_attributes(arrival.caller)
         if header[9] >= 0:
             attributes += (At.PRODUCER_ID, header[9], At.PRODUCER_EPOCH, header[10])
-        if arrival.opened is not None or place.config.trace_index:
+        if arrival.opened is not None or arrival.facts.has_traces or place.config.trace_index:
             self._append_opened(arrival, first, last, attributes)
         else:
             recorder.note(_RECEIVED, place.topic_id, place.id, first, last, arrival.now_ms, attributes)
