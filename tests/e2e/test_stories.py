@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import Any
@@ -42,8 +43,11 @@ def send_by_confluent_kafka(broker: BrokerProcess, topic: str) -> None:
 
 
 def send_by_the_python_client(broker: BrokerProcess, topic: str) -> None:
-    with goqueue.client.connect_sync(f"http://{broker.http}", client_id="shop") as client:
-        client.publish(topic, b"v", key=b"k", delay="300ms")
+    async def send() -> None:
+        async with goqueue.client.connect(f"http://{broker.http}") as client, client.producer() as producer:
+            await producer.send(topic, b"v", key=b"k", delay="300ms")
+
+    asyncio.run(send())
 
 
 SENDERS = {
