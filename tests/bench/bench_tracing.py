@@ -219,6 +219,7 @@ def stand_in() -> Iterator[str]:
         yield f"http://127.0.0.1:{server.server_address[1]}/v1/traces"
     finally:
         server.shutdown()
+        server.server_close()
 
 
 def main() -> int:

@@ -149,14 +149,16 @@ class _File:
     @classmethod
     def open(cls, path: Path, topic_id: UUID) -> _File | None:
         """The file; None if it is damaged, or of another log or version."""
-        connection = _connect(path)
+        connection = None
         try:
+            connection = _connect(path)
             version, of_topic, base, end, rows = connection.execute("SELECT * FROM stamp").fetchone()
             if (version, of_topic) == (_VERSION, topic_id.bytes):
                 return cls(path, connection, base, end, rows)
         except (sqlite3.DatabaseError, TypeError, ValueError):
             pass
-        connection.close()
+        if connection is not None:
+            connection.close()
         return None
 
     def add(self, entries: Iterable[Entry], end: int) -> None:
@@ -225,10 +227,14 @@ def _distinct_levels(connection: sqlite3.Connection, subjects: Iterable[int]) ->
 
 def _connect(path: Path | None) -> sqlite3.Connection:
     connection = sqlite3.connect(":memory:" if path is None else path, check_same_thread=False)
-    connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
-    if path is not None:
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")
+    try:
+        connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+        if path is not None:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = NORMAL")
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 
