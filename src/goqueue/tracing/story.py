@@ -104,7 +104,7 @@ def in_order(lines: Iterable[tuple[int, Line]]) -> list[Line]:
     """
     seen: set[tuple[Any, ...]] = set()
     found: list[Line] = []
-    for _, line in sorted(lines, key=lambda one: (one[1].at_ms, one[0], _ORDER.get(one[1].kind, _LAST))):
+    for _, line in sorted(lines, key=_moment):
         key = (line.at_ms, line.kind, line.topic, line.partition, line.offset, *sorted(line.attributes.items()))
         if key not in seen:
             seen.add(key)
@@ -114,29 +114,38 @@ def in_order(lines: Iterable[tuple[int, Line]]) -> list[Line]:
 
 # Of one millisecond: a message is received before it is persisted, and settled before it is moved.
 _LIFE = (
-    Kind.DELAY_SCHEDULED,
-    Kind.DELAY_RESCHEDULED,
-    Kind.DELAY_READY,
-    Kind.PUBLISH_RECEIVED,
-    Kind.PUBLISH_PARTITIONED,
-    Kind.PUBLISH_PERSISTED,
-    Kind.PUBLISH_SYNCED,
-    Kind.PUBLISH_REPLICATED,
-    Kind.TRANSACTION_COMMITTED,
-    Kind.TRANSACTION_ABORTED,
-    Kind.VISIBILITY_TIMEOUT,
-    Kind.CONSUME_NACKED,
-    Kind.CONSUME_REJECTED,
-    Kind.CONSUME_RELEASED,
-    Kind.DLQ_ROUTED,
-    Kind.REDRIVE_SENT,
-    Kind.CONSUME_FETCHED,
-    Kind.VISIBILITY_EXTENDED,
-    Kind.CONSUME_ACKED,
-    Kind.GROUP_COMMITTED,
+    (Kind.DELAY_SCHEDULED,),
+    (Kind.DELAY_RESCHEDULED,),
+    (Kind.DELAY_READY,),
+    (Kind.PUBLISH_RECEIVED,),
+    (Kind.PUBLISH_PARTITIONED,),
+    (Kind.PUBLISH_PERSISTED,),
+    (Kind.PUBLISH_SYNCED,),
+    (Kind.PUBLISH_REPLICATED,),
+    (Kind.TRANSACTION_COMMITTED, Kind.TRANSACTION_ABORTED),
+    (
+        Kind.CONSUME_FETCHED,
+        Kind.VISIBILITY_EXTENDED,
+        Kind.VISIBILITY_TIMEOUT,
+        Kind.CONSUME_NACKED,
+        Kind.CONSUME_REJECTED,
+        Kind.CONSUME_RELEASED,
+        Kind.CONSUME_ACKED,
+    ),
+    (Kind.DLQ_ROUTED,),
+    (Kind.REDRIVE_SENT,),
+    (Kind.GROUP_COMMITTED,),
 )
-_ORDER = {kind: number for number, kind in enumerate(_LIFE)}
-_LAST = len(_LIFE)
+_ORDER = {kind: (step, number) for step, kinds in enumerate(_LIFE) for number, kind in enumerate(kinds)}
+_LAST = (len(_LIFE), 0)
+
+
+def _moment(numbered: tuple[int, Line]) -> tuple[int, ...]:
+    """What lines are sorted by. Of deliveries, one is over before the next begins."""
+    place, line = numbered
+    step, number = _ORDER.get(line.kind, _LAST)
+    return line.at_ms, place, step, int(line.attributes.get("delivery_count", 0)), number
+
 
 _DONE, _OPEN, _DEAD = "done", "open", "dead"
 _STATES = {
