@@ -13,6 +13,7 @@ from functools import partial
 from random import SystemRandom
 
 from goqueue.broker.answer_budget import AnswerBudget
+from goqueue.broker.broker_defaults import BrokerDefaults
 from goqueue.broker.deduplication import Deduplication
 from goqueue.broker.disk_guard import DiskGuard
 from goqueue.broker.fetch import FetchService
@@ -65,6 +66,7 @@ from goqueue.node.system_clock import SystemClock
 from goqueue.node.ways_in import WayIn
 from goqueue.node.world import World, given_world, real_world
 from goqueue.ports import Files, Offload
+from goqueue.schemas.feature import feature as schema_feature
 from goqueue.servers.http.server import HttpServer
 from goqueue.servers.kafka.server import KafkaServer
 from goqueue.servers.request_times import RequestTimes
@@ -275,6 +277,16 @@ async def _wire(
         delivery, topics, queries, publish, transactions, is_queue_group, clock, stories.queues.sent_back
     )
     stack.push_async_callback(redrives.close)
+    schemas = schema_feature(
+        config=config.schemas,
+        topics=topics,
+        partitions=partitions,
+        files=files,
+        offload=work_offload,
+        clock=clock,
+        on_failure=partial(report_shard, "schema"),
+    )
+    stack.push_async_callback(schemas.close)
     housekeeping = Housekeeping(
         partitions,
         clock=clock,
@@ -312,6 +324,7 @@ async def _wire(
         config=config,
         clock=clock,
         topics=topics,
+        defaults=BrokerDefaults(metadata),
         publish=publish,
         fetch=fetch,
         answers=answers,
@@ -330,6 +343,7 @@ async def _wire(
         group_polls=GroupPolls(groups, topics, queries, reads, clock),
         tracing=stories.tracing,
         group_progress=GroupProgress(groups, topics, queries, reads, clock),
+        schemas=schemas,
         checks=health,
         metrics=metrics,
         request_times=request_times,

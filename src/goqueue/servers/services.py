@@ -13,6 +13,7 @@ from goqueue.servers.request_times import RequestTimes
 
 if TYPE_CHECKING:
     from goqueue.broker.answer_budget import AnswerBudget
+    from goqueue.broker.broker_defaults import BrokerDefaults
     from goqueue.broker.fetch import FetchService
     from goqueue.broker.producer_ids import ProducerIds
     from goqueue.broker.publish import PublishService
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from goqueue.groups.offsets.progress import GroupProgress
     from goqueue.groups.polls import GroupPolls
     from goqueue.groups.service import GroupService
+    from goqueue.schemas.service import SchemaService
     from goqueue.tracing.feature import TracingService
     from goqueue.transactions.service import TransactionService
 
@@ -67,6 +69,7 @@ class Services(msgspec.Struct, frozen=True):
     config: Config
     clock: Clock
     topics: TopicService
+    defaults: BrokerDefaults
     publish: PublishService
     fetch: FetchService
     answers: AnswerBudget
@@ -85,6 +88,7 @@ class Services(msgspec.Struct, frozen=True):
     group_polls: GroupPolls
     group_progress: GroupProgress
     tracing: TracingService
+    schemas: SchemaService
     # Whether the node can serve, asked anew each time.
     checks: Callable[[], Sequence[Check]] = tuple
     # The metrics page, made anew each time.
