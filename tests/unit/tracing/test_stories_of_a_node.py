@@ -90,7 +90,7 @@ def test_a_message_that_was_sent_received_and_acknowledged() -> None:
         assert persisted.attributes["batch"] == "0-1"
         assert fetched.attributes == {"group": "g", "member": "c", "lane": 2, "delivery_count": 1, "lock_ms": 30_000}
 
-    assert SimNode(1).live(life)
+    assert SimNode(1, stories=True).live(life)
 
 
 @pytest.mark.parametrize("ends", ["in order", "killed"])
@@ -111,7 +111,7 @@ def test_stories_are_the_same_after_a_restart(ends: str) -> None:
         assert [told(one) for one in after] == [told(one) for one in before]
         assert [one.trace_id for one in after] == [one.trace_id for one in before]
 
-    node = SimNode(2)
+    node = SimNode(2, stories=True)
     assert node.live(first, is_killed=ends == "killed")
     assert node.live(second)
     assert node.live(second)
@@ -140,7 +140,7 @@ def test_nacks_expiries_extensions_and_releases_are_told_with_their_reasons() ->
         assert (nacked.attributes["error"], nacked.attributes["wait_ms"]) == ("card declined", 100)
         assert found.status is Status.PENDING
 
-    assert SimNode(3).live(life)
+    assert SimNode(3, stories=True).live(life)
 
 
 @pytest.mark.parametrize("headers", [{}, {"fixed": b"yes"}])
@@ -181,7 +181,7 @@ def test_dead_letters_and_redrives_are_one_story_with_one_trace_id(headers: dict
         partition, _, offset = rest.partition("@")
         return topic, int(partition), int(offset)
 
-    assert SimNode(4).live(life)
+    assert SimNode(4, stories=True).live(life)
 
 
 def test_delayed_messages_have_a_story_before_and_after_they_are_due() -> None:
@@ -210,7 +210,7 @@ def test_delayed_messages_have_a_story_before_and_after_they_are_due() -> None:
         assert by_slot.trace_id == by_place.trace_id == waiting.trace_id
         assert by_place.status is Status.COMPLETED
 
-    assert SimNode(5, Config(delay=DelayConfig(state_partitions=1))).live(life)
+    assert SimNode(5, Config(delay=DelayConfig(state_partitions=1)), stories=True).live(life)
 
 
 def test_stream_groups_that_passed_a_message_and_readers_are_told() -> None:
@@ -233,7 +233,7 @@ def test_stream_groups_that_passed_a_message_and_readers_are_told() -> None:
         readers = [line.attributes.get("client") for line in (await story(services, 4)).lines]
         assert readers.count("shop") == 2
 
-    assert SimNode(6).live(life)
+    assert SimNode(6, stories=True).live(life)
 
 
 def test_a_traceparent_gives_the_trace_id_and_finds_the_message() -> None:
@@ -251,7 +251,7 @@ def test_a_traceparent_gives_the_trace_id_and_finds_the_message() -> None:
         listed = await services.tracing.traces.recent(10)
         assert {one.offset for one in listed} == {0, 1}
 
-    assert SimNode(7).live(life)
+    assert SimNode(7, stories=True).live(life)
 
 
 def test_traces_are_searched_by_status_group_client_key_and_time() -> None:
@@ -276,7 +276,7 @@ def test_traces_are_searched_by_status_group_client_key_and_time() -> None:
                 break
         assert pages == [0, 1, 2, 3, 4]
 
-    assert SimNode(8).live(life)
+    assert SimNode(8, stories=True).live(life)
 
 
 def test_a_topic_without_stories_has_only_what_its_log_says() -> None:
@@ -289,7 +289,7 @@ def test_a_topic_without_stories_has_only_what_its_log_says() -> None:
         await publish(services, b"b")
         assert told(await story(services, 1))[0] == "publish.received"
 
-    assert SimNode(9).live(life)
+    assert SimNode(9, stories=True).live(life)
 
 
 def test_a_node_without_stories_writes_none() -> None:
@@ -299,7 +299,7 @@ def test_a_node_without_stories_writes_none() -> None:
         assert told(await story(services, 0)) == ["publish.persisted"]
         assert services.topics.find(TRACES) is None
 
-    assert SimNode(10, Config(tracing=TracingConfig(enabled=False))).live(life)
+    assert SimNode(10).live(life)
 
 
 def test_what_was_dropped_is_said_in_the_story() -> None:
@@ -315,7 +315,7 @@ def test_what_was_dropped_is_said_in_the_story() -> None:
         assert gap.attributes["from_ms"] <= gap.attributes["until_ms"]  # type: ignore[operator]
         assert "consume.fetched" in told(await story(services, 249))
 
-    assert SimNode(11, Config(tracing=TracingConfig(pending_max=100))).live(life)
+    assert SimNode(11, Config(tracing=TracingConfig(pending_max=100)), stories=True).live(life)
 
 
 def test_records_that_left_their_log_keep_their_story() -> None:
@@ -328,7 +328,7 @@ def test_records_that_left_their_log_keep_their_story() -> None:
         assert told(found)[-1] == "log.removed"
         assert "log.removed" not in told(await story(services, 2))
 
-    assert SimNode(12).live(life)
+    assert SimNode(12, stories=True).live(life)
 
 
 def test_offsets_that_never_were_and_internal_topics_are_refused() -> None:
@@ -342,7 +342,7 @@ def test_offsets_that_never_were_and_internal_topics_are_refused() -> None:
         with pytest.raises(InternalTopic):
             await services.tracing.reader.story(TRACES, 0, 0)
 
-    assert SimNode(13).live(life)
+    assert SimNode(13, stories=True).live(life)
 
 
 @pytest.mark.parametrize("seed", range(20, 26))
@@ -362,6 +362,6 @@ def test_a_power_cut_costs_no_message_and_stories_go_on(seed: int) -> None:
         assert all("publish.persisted" in told(one) for one in stories)
         assert told(stories[-1])[0] == "publish.received"
 
-    node = SimNode(seed, Config(delivery=DeliveryConfig(state_partitions=2)))
+    node = SimNode(seed, Config(delivery=DeliveryConfig(state_partitions=2)), stories=True)
     node.live(first, crash_at_step=20 + 7 * (seed - 20))
     assert node.live(second)
