@@ -222,6 +222,9 @@ bench-grpc: $(READY) ## the gRPC API beside HTTP: publish stream, work stream, u
 bench-share: $(READY) ## consumers of one share group against GoQueue and Apache Kafka, in turns
 	$(BIN)/python -m tests.bench.bench_share_consumers
 
+bench-tracing: $(READY) ## what stories of messages cost, on the way and on the disk, and how fast one is found
+	$(BIN)/python -m tests.bench.bench_tracing
+
 bench-transactions: $(READY) ## what transactions cost, against the same client without them
 	$(BIN)/python -m tests.bench.bench_transactions
 

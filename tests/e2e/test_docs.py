@@ -122,3 +122,17 @@ def test_the_page_on_backups_works_from_top_to_bottom(start_broker, monkeypatch)
     shown = "\n".join(outputs)
     assert shown.count("greetings") >= 4
     assert "mb per second" in shown
+
+
+def test_the_page_on_stories_works_from_top_to_bottom(broker):
+    page = (ROOT / "docs" / "howto" / "explain.md").read_text()
+
+    outputs = [run(language, code, broker) for language, code in BLOCK.findall(page)]
+
+    explained, by_http, _, traced, switched = outputs
+    assert "parcels/0@0  completed" in explained
+    for expected in ("consume.nacked", "error the printer is out of paper", "to parcels.dlq/0@0", "to parcels/0@1"):
+        assert expected in explained
+    assert '"status": "completed"' in by_http
+    assert traced == "same trace: True\n"
+    assert "false" in switched

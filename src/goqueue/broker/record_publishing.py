@@ -21,7 +21,7 @@ from goqueue.clock import Clock
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.errors import GoQueueError, InternalTopic, InvalidRequest
 from goqueue.ports import Buffer
-from goqueue.records import Acks, NewRecord
+from goqueue.records import TRACEPARENT, Acks, NewRecord
 
 if TYPE_CHECKING:
     from goqueue.broker.publish import Pending
@@ -231,7 +231,8 @@ class RecordPublishing:
         )
         has_no_repeats = not sender.is_idempotent
         said = None if dues is None else [dues[position] for position in share.positions]
-        facts = Facts(lane_of(chosen), said, has_no_repeats)
+        has_traces = any(name == TRACEPARENT for one in chosen for name, _ in one.headers)
+        facts = Facts(lane_of(chosen), said, has_no_repeats, has_traces)
         pending = self._append(topic, share.partition, batch, acks=acks, facts=facts, caller=caller)
         appended = pending.appended
         place = self._partitions.get(topic, share.partition)

@@ -13,6 +13,7 @@ from goqueue.client.admin.delayed import DelayedMessages, Schedules
 from goqueue.client.admin.groups import GroupAdmin
 from goqueue.client.admin.queues import QueueAdmin
 from goqueue.client.admin.topics import TopicAdmin
+from goqueue.client.admin.traces import TraceAdmin
 from goqueue.client.admin.transactions import TransactionAdmin
 from goqueue.client.connecting import open_transport
 from goqueue.client.consuming.consumer import Consumer
@@ -71,7 +72,7 @@ def connect(
     )
 
 
-class Client(Reads, TopicAdmin, GroupAdmin, QueueAdmin, DeadLetterAdmin, TransactionAdmin):
+class Client(Reads, TopicAdmin, GroupAdmin, QueueAdmin, DeadLetterAdmin, TransactionAdmin, TraceAdmin):
     """Topics, groups, reads, producers and consumers of one broker."""
 
     def __init__(self, transport: Transport) -> None:

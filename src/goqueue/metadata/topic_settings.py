@@ -267,6 +267,27 @@ _ROWS = (
         "segment_ms",
     ),
     TopicSetting(
+        "trace.enabled",
+        "trace_enabled",
+        or_node(boolean()),
+        NODE,
+        "Whether the stories of the topic's messages are recorded.",
+    ),
+    TopicSetting(
+        "trace.index",
+        "trace_index",
+        boolean(),
+        "false",
+        "Whether messages are found at once by the trace id in their traceparent header; every batch is opened for it.",
+    ),
+    TopicSetting(
+        "trace.sample.rate",
+        "trace_sample_rate",
+        or_node(fraction()),
+        NODE,
+        "Share of the topic's messages whose spans are exported.",
+    ),
+    TopicSetting(
         "unclean.leader.election.enable",
         "unclean_leader_election",
         one_of("false", kind=ConfigType.BOOLEAN),

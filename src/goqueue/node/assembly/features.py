@@ -22,6 +22,7 @@ from goqueue.node.assembly.paths import Paths
 from goqueue.node.assembly.storage import Storage
 from goqueue.node.assembly.tools import Tools
 from goqueue.node.reports import report_dead_letters, report_delay, report_marker, report_shard
+from goqueue.node.stories.wiring import Stories
 from goqueue.schemas.feature import feature as schema_feature
 from goqueue.schemas.service import SchemaService
 from goqueue.transactions.feature import feature as transaction_feature
@@ -41,7 +42,7 @@ class Features(NamedTuple):
     schemas: SchemaService
 
 
-async def open_features(tools: Tools, storage: Storage, paths: Paths) -> Features:
+async def open_features(tools: Tools, storage: Storage, paths: Paths, stories: Stories) -> Features:
     """Each loads in the background what its log says; only transactions are waited for."""
     schemas = schema_feature(
         config=tools.config.schemas,
@@ -54,7 +55,7 @@ async def open_features(tools: Tools, storage: Storage, paths: Paths) -> Feature
     )
     tools.stack.push_async_callback(schemas.close)
     own_batches = paths.way_in.through()
-    delivery, groups = _queues_and_groups(tools, storage, paths, own_batches)
+    delivery, groups = _queues_and_groups(tools, storage, paths, stories, own_batches)
     delay = delay_feature(
         config=tools.config.delay,
         topics=storage.topics,
@@ -66,24 +67,35 @@ async def open_features(tools: Tools, storage: Storage, paths: Paths) -> Feature
         offload=tools.work_offload,
         clock=tools.clock,
         on_trouble=report_delay,
+        on_hold=[stories.delays.held],
+        observer=stories.delays,
     )
     tools.stack.push_async_callback(delay.close)
     staging = Staging(delay, paths.open_transactions.check_of(DELAYED))
     publish = paths.way_in.through(
         HeaderDelay(delay, staging),
     )
-    transactions = await _transactions(tools, storage, paths, delivery, groups, staging)
+    transactions = await _transactions(tools, storage, paths, stories, delivery, groups, staging)
 
     async def is_queue_group(group: str) -> bool:
         return await groups.mode(group) is Mode.QUEUE
 
-    redrives = Redrives(delivery, storage.topics, paths.queries, publish, transactions, is_queue_group, tools.clock)
+    redrives = Redrives(
+        delivery,
+        storage.topics,
+        paths.queries,
+        publish,
+        transactions,
+        is_queue_group,
+        tools.clock,
+        stories.queues.sent_back,
+    )
     tools.stack.push_async_callback(redrives.close)
     return Features(publish, delivery, groups, delay, staging, transactions, redrives, schemas)
 
 
 def _queues_and_groups(
-    tools: Tools, storage: Storage, paths: Paths, own_batches: PublishService
+    tools: Tools, storage: Storage, paths: Paths, stories: Stories, own_batches: PublishService
 ) -> tuple[DeliveryService, GroupService]:
     """Each needs the other: delivery asks for a group's settings when a message is received, and not before."""
 
@@ -107,6 +119,8 @@ def _queues_and_groups(
         on_failure=partial(report_shard, "delivery"),
         check_transaction=paths.open_transactions.check_of(DELIVERY_STATE),
         on_dead_letter_failure=report_dead_letters,
+        on_moved=stories.queues.moved,
+        queue_observer=stories.queues,
     )
     tools.stack.push_async_callback(delivery.close)
     groups = group_feature(
@@ -122,6 +136,7 @@ def _queues_and_groups(
         subscribe=storage.metadata.subscribe,
         check_transaction=paths.open_transactions.check_of(CONSUMER_OFFSETS),
         on_failure=partial(report_shard, "group"),
+        on_moved=stories.hooks.committed,
     )
     tools.stack.push_async_callback(groups.close)
     return delivery, groups
@@ -131,6 +146,7 @@ async def _transactions(
     tools: Tools,
     storage: Storage,
     paths: Paths,
+    stories: Stories,
     delivery: DeliveryService,
     groups: GroupService,
     staging: Staging,
@@ -155,6 +171,7 @@ async def _transactions(
         clock=tools.clock,
         on_failure=partial(report_shard, "transaction"),
         on_retry=report_marker,
+        on_ended=stories.hooks.ended,
     )
     tools.stack.push_async_callback(transactions.close)
     return transactions
