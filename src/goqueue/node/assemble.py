@@ -31,6 +31,7 @@ from goqueue.delay.headers import HeaderDelay
 from goqueue.delay.schedules import ScheduleService
 from goqueue.delay.service import DELAYED
 from goqueue.delay.staging import Staging
+from goqueue.delivery.dead_letters.dead_letter_moves import HEADER_PREFIX
 from goqueue.delivery.dead_letters.redrive import Redrives
 from goqueue.delivery.feature import feature as delivery_feature
 from goqueue.delivery.lane_reads import LaneReader
@@ -219,8 +220,23 @@ async def _wire(  # noqa: PLR0915 - the list of all parts
     )
     stack.push_async_callback(delay.close)
     staging = Staging(delay, open_transactions.check_of(DELAYED))
+    schemas = await schema_feature(
+        config=config.schemas,
+        topics=topics,
+        partitions=partitions,
+        own_batches=own_batches,
+        history_prefix=HEADER_PREFIX,
+        files=files,
+        offload=work_offload,
+        clock=clock,
+        on_failure=partial(report_shard, "schema"),
+    )
+    stack.push_async_callback(schemas.close)
+    delay.check_values = schemas.refusals
     publish = way_in.through(
+        schemas.step,
         HeaderDelay(delay, staging),
+        values=schemas.step,
     )
     transactions = await transaction_feature(
         config=config.transactions,
@@ -249,16 +265,6 @@ async def _wire(  # noqa: PLR0915 - the list of all parts
 
     redrives = Redrives(delivery, topics, queries, publish, transactions, is_queue_group, clock)
     stack.push_async_callback(redrives.close)
-    schemas = schema_feature(
-        config=config.schemas,
-        topics=topics,
-        partitions=partitions,
-        files=files,
-        offload=work_offload,
-        clock=clock,
-        on_failure=partial(report_shard, "schema"),
-    )
-    stack.push_async_callback(schemas.close)
     housekeeping = Housekeeping(
         partitions, clock=clock, offload=work_offload, log=config.log, durability=config.durability
     )
@@ -309,7 +315,7 @@ async def _wire(  # noqa: PLR0915 - the list of all parts
         eager_groups=EagerGroups(groups, topics),
         group_polls=GroupPolls(groups, topics, queries, reads, clock),
         group_progress=GroupProgress(groups, topics, queries, reads, clock),
-        schemas=schemas,
+        schemas=schemas.service,
         checks=health,
         metrics=metrics,
         request_times=request_times,

@@ -11,7 +11,7 @@ import msgspec
 from goqueue.client.errors import NotFound
 from goqueue.client.schemas.registry import RegisteredSchema, SchemaRegistry
 from goqueue.errors import InvalidValue
-from goqueue.formats.envelope import Envelope, message_indexes, open_envelope, prefix_of
+from goqueue.formats.envelope import Envelope, message_of, open_envelope, prefix_of
 from goqueue.formats.libraries import library
 from goqueue.formats.source import SchemaType, Source
 
@@ -74,7 +74,7 @@ class SchemaCodec:
         compiled = await self.compiled(envelope.schema_id or 0)
         source: Source = await self._registry.source(envelope.schema_id or 0)
         if source.type is SchemaType.PROTOBUF:
-            indexes, start = message_indexes(value, envelope.start)
+            indexes, start = message_of(envelope, value)
             return compiled.decode(value[start:], indexes)
         return compiled.decode(value[envelope.start :])
 
