@@ -1,4 +1,4 @@
-"""Schemas on the command line: the registry's commands, and values that are encoded and decoded by schema.
+"""Commands about schemas, and how `produce` and `consume` encode and decode with them.
 
-What schemas mean is `goqueue.formats`' affair. Begin with `schema.py`.
+They talk to the registry of a running broker through the client. Begin with `schema`.
 """

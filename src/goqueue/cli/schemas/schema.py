@@ -8,7 +8,7 @@ import msgspec
 import typer
 
 from goqueue.cli.output import Format, show, tell
-from goqueue.cli.schemas.files import SchemaFile, TypeName, parse_references, pretty, read_schema
+from goqueue.cli.schemas.schema_files import SchemaFile, TypeName, parse_references, pretty, read_schema
 from goqueue.cli.session import (
     REFUSED,
     USAGE,
@@ -119,7 +119,7 @@ def diff(
     context: ContextName = None,
 ) -> None:
     """Show what changed between two versions, or a version and a file, and what that means for readers."""
-    from goqueue.cli.schemas.findings import differences
+    from goqueue.cli.schemas.schema_work import differences
 
     found = with_client(lambda client: differences(client, subject, old, new, type_name), server, context)
     if output is not Format.table:
@@ -230,7 +230,7 @@ def infer(
     context: ContextName = None,
 ) -> None:
     """Propose a JSON Schema from the messages of a topic, and count those that it would have refused."""
-    from goqueue.cli.schemas.infer import propose
+    from goqueue.cli.schemas.schema_infer import propose
 
     found = with_client(lambda client: propose(client, topic, limit, closed=closed), server, context)
     if output is not Format.table:
@@ -253,7 +253,7 @@ def lint(
     output: Output = Format.table,
 ) -> None:
     """Check a schema without a broker: is it valid, and what will make it hard to change? Exit code 1 if invalid."""
-    from goqueue.cli.schemas.findings import findings
+    from goqueue.cli.schemas.schema_work import findings
 
     text, kind = read_schema(file, type_name)
     problem, found = findings(text, kind)

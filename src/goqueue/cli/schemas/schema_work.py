@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from goqueue.cli.schemas.files import TypeChoice, pretty, read_schema
+from goqueue.cli.schemas.schema_files import TypeChoice, pretty, read_schema
 from goqueue.cli.session import USAGE, fail
 from goqueue.client import Client
 from goqueue.errors import InvalidSchema
