@@ -228,6 +228,9 @@ bench-tracing: $(READY) ## what stories of messages cost, on the way and on the 
 bench-transactions: $(READY) ## what transactions cost, against the same client without them
 	$(BIN)/python -m tests.bench.bench_transactions
 
+bench-schemas: $(READY) ## what checking messages against schemas costs
+	$(BIN)/python -m tests.bench.bench_schemas
+
 bench-spark: $(READY) ## Spark reads and writes topics, as shares of what any Python source can do
 	@failed=0; for part in bench_spark bench_spark_jobs; do \
 		$(BIN)/python -m tests.bench.$$part || failed=1; \

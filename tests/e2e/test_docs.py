@@ -136,3 +136,17 @@ def test_the_page_on_stories_works_from_top_to_bottom(broker):
     assert '"status": "completed"' in by_http
     assert traced == "same trace: True\n"
     assert "false" in switched
+
+
+def test_the_page_on_schemas_works_from_top_to_bottom(broker):
+    page = (ROOT / "docs" / "howto" / "schemas.md").read_text()
+
+    outputs = [run(language, code, broker) for language, code in BLOCK.findall(page)]
+
+    shown = "\n".join(outputs)
+    expected = [
+        *("orders-value version 1 is schema", "REQUIRED_ATTRIBUTE_ADDED", "exit code 1", "orders-value version 2"),
+        *('{"id":1,"item":"tea"}', "order 1 paid 9.5", "left: 0", "refused", "invalid_value", "1 sent back"),
+        *('"additionalProperties": false', "BACKWARD (the new reads the old): compatible"),
+    ]
+    assert [text for text in expected if text not in shown] == [], shown

@@ -39,6 +39,7 @@ from goqueue.client.transport import Transport
 
 if TYPE_CHECKING:
     from goqueue.client.schemas.registry import SchemaRegistry
+
 _log = logging.getLogger("goqueue.client")
 
 
@@ -101,7 +102,14 @@ class Client(Reads, TopicAdmin, GroupAdmin, QueueAdmin, DeadLetterAdmin, Transac
             await producer.send("orders", "hello")
         """
         self._transport.check_open()
-        producer = Producer(self._transport, ProducerOptions(**without_ms(options, **PRODUCER_SYNONYMS)))
+        chosen = ProducerOptions(**without_ms(options, **PRODUCER_SYNONYMS))
+        producer = Producer(self._transport, chosen)
+        if chosen.schema is not None:
+            from goqueue.client.schemas.typed import TypedValues
+
+            producer.typed = TypedValues(
+                self.schemas, chosen.schema, register=chosen.schema_register, subject=chosen.schema_subject
+            )
         self._producers.add(producer)
         return producer
 
@@ -115,6 +123,10 @@ class Client(Reads, TopicAdmin, GroupAdmin, QueueAdmin, DeadLetterAdmin, Transac
         self._transport.check_open()
         chosen = ConsumerOptions(**without_ms(options, **CONSUMER_SYNONYMS))
         consumer = Consumer(self._transport, group, topics, chosen)
+        if chosen.schema is not None:
+            from goqueue.client.schemas.typed import TypedReader
+
+            consumer.typed = TypedReader(self.schemas, chosen.schema)
         self._consumers.add(consumer)
         return consumer
 

@@ -10,6 +10,7 @@ from goqueue.delay.feature import feature as delay_feature
 from goqueue.delay.headers import HeaderDelay
 from goqueue.delay.service import DELAYED, DelayService
 from goqueue.delay.staging import Staging
+from goqueue.delivery.dead_letters.dead_letter_moves import HEADER_PREFIX
 from goqueue.delivery.dead_letters.redrive import Redrives
 from goqueue.delivery.feature import feature as delivery_feature
 from goqueue.delivery.service import DeliveryService
@@ -43,18 +44,20 @@ class Features(NamedTuple):
 
 
 async def open_features(tools: Tools, storage: Storage, paths: Paths, stories: Stories) -> Features:
-    """Each loads in the background what its log says; only transactions are waited for."""
-    schemas = schema_feature(
+    """Each loads in the background what its log says; only schemas and transactions are waited for."""
+    own_batches = paths.way_in.through()
+    schemas = await schema_feature(
         config=tools.config.schemas,
         topics=storage.topics,
         partitions=storage.partitions,
+        own_batches=own_batches,
+        history_prefix=HEADER_PREFIX,
         files=tools.world.files,
         offload=tools.work_offload,
         clock=tools.clock,
         on_failure=partial(report_shard, "schema"),
     )
     tools.stack.push_async_callback(schemas.close)
-    own_batches = paths.way_in.through()
     delivery, groups = _queues_and_groups(tools, storage, paths, stories, own_batches)
     delay = delay_feature(
         config=tools.config.delay,
@@ -72,8 +75,11 @@ async def open_features(tools: Tools, storage: Storage, paths: Paths, stories: S
     )
     tools.stack.push_async_callback(delay.close)
     staging = Staging(delay, paths.open_transactions.check_of(DELAYED))
+    delay.check_values = schemas.refusals
     publish = paths.way_in.through(
+        schemas.step,
         HeaderDelay(delay, staging),
+        values=schemas.step,
     )
     transactions = await _transactions(tools, storage, paths, stories, delivery, groups, staging)
 
@@ -91,7 +97,7 @@ async def open_features(tools: Tools, storage: Storage, paths: Paths, stories: S
         stories.queues.sent_back,
     )
     tools.stack.push_async_callback(redrives.close)
-    return Features(publish, delivery, groups, delay, staging, transactions, redrives, schemas)
+    return Features(publish, delivery, groups, delay, staging, transactions, redrives, schemas.service)
 
 
 def _queues_and_groups(
