@@ -243,7 +243,7 @@ _ROWS = (
     TopicSetting(
         "message.ttl.ms",
         "message_ttl_ms",
-        integer(-1, unlimited="; -1 is no limit"),
+        integer(-1, unlimited="; -1 means no limit"),
         "-1",
         "Age at which a message is no longer delivered to queue groups.",
     ),
@@ -279,7 +279,7 @@ _ROWS = (
     TopicSetting(
         "retention.bytes",
         "retention_bytes",
-        integer(-1, unlimited="; -1 is no limit"),
+        integer(-1, unlimited="; -1 means no limit"),
         "",
         "Size of a partition above which its oldest segments go.",
         "retention_bytes",
@@ -287,7 +287,7 @@ _ROWS = (
     TopicSetting(
         "retention.ms",
         "retention_ms",
-        integer(-1, unlimited="; -1 is no limit"),
+        integer(-1, unlimited="; -1 means no limit"),
         "",
         "Age at which records go.",
         "retention_ms",
