@@ -24,6 +24,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "queue": ("goqueue.cli.messages.queue:app", "Receive messages with receipts, and settle them."),
     "dlq": ("goqueue.cli.messages.dlq:app", "List, redrive and purge dead letters."),
     "delayed": ("goqueue.cli.messages.delayed:app", "List, reschedule and cancel delayed messages."),
+    "explain": ("goqueue.cli.messages.explain:explain", "Show the story of a message."),
+    "trace": ("goqueue.cli.messages.trace:app", "List recent traces, show one, search them."),
     "worker": ("goqueue.cli.running.worker:worker", "Run the tasks of an application."),
     "schedule": ("goqueue.cli.messages.schedule:app", "Create, list and delete recurring messages."),
     "schema": ("goqueue.cli.schemas.schema:app", "Register, compare, infer and delete schemas."),
