@@ -7,7 +7,8 @@ from goqueue.servers.grpc.server import service_descriptors
 from goqueue.servers.grpc.table import BY_HAND, ROWS
 from goqueue.servers.http.app import ROUTES
 
-# Routes about the HTTP server itself: health is `grpc.health.v1`, and the rest is for browsers and Prometheus.
+# Routes about the HTTP server itself: health is `grpc.health.v1`, and the rest is for browsers and Prometheus. The queue
+# connection carries the receives and settlements of other routes over a WebSocket.
 NOT_DATA = {
     "GET /",
     "GET /docs",
@@ -17,6 +18,7 @@ NOT_DATA = {
     "GET /healthz",
     "GET /livez",
     "GET /readyz",
+    "GET /queue/connection",
 }
 # Routes of the schema registry and of stories, which gRPC does not have yet.
 NOT_YET = (
