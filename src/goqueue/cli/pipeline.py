@@ -15,7 +15,7 @@ from goqueue.cli.session import REFUSED, USAGE, Output, fail, refuse
 from goqueue.errors import ConfigError, GoQueueError
 
 if TYPE_CHECKING:
-    from goqueue.pipeline.declared.spec import Pipeline
+    from goqueue.pipeline.declared.form.spec import Pipeline
 
 app = typer.Typer(help="Declare, check, test and run pipelines on Spark.", no_args_is_help=True)
 
@@ -63,8 +63,8 @@ def generate(
 @app.command()
 def validate(file: File, output: Output = Format.table) -> None:
     """Find every problem of a pipeline, without Spark and without a broker."""
+    from goqueue.pipeline.declared.form.problems import PipelineInvalid
     from goqueue.pipeline.declared.load import load_file
-    from goqueue.pipeline.declared.problems import PipelineInvalid
 
     try:
         pipeline = load_file(file)
@@ -86,7 +86,7 @@ def graph(
     to: Annotated[Path | None, typer.Option("--to", help="SVG file to write; standard output unless given.")] = None,
 ) -> None:
     """Draw a pipeline as SVG."""
-    from goqueue.pipeline.declared.graph import draw
+    from goqueue.pipeline.declared.pictures.graph import draw
     from goqueue.pipeline.places import local_path
 
     svg = draw(_loaded(file))
@@ -104,7 +104,7 @@ def graph(
 @app.command()
 def schema() -> None:
     """Print the JSON Schema of pipeline files, for editors."""
-    from goqueue.pipeline.declared.schema import file_schema
+    from goqueue.pipeline.declared.form.schema import file_schema
 
     typer.echo(json.dumps(file_schema(), indent=2))
 
@@ -116,7 +116,7 @@ def run_tests(file: File, output: Output = Format.table) -> None:
     if not pipeline.tests:
         raise fail(f"{file} has no tests: add a list `tests:` with name, given and expect", USAGE)
     from goqueue.pipeline import session
-    from goqueue.pipeline.declared.cases import run_cases
+    from goqueue.pipeline.declared.testing.cases import run_cases
     from goqueue.pipeline.errors import spark_in_one_line
 
     try:
@@ -145,7 +145,7 @@ def run(
     from goqueue.cli.pipeline_table import Watch
     from goqueue.pipeline import session
     from goqueue.pipeline.declared.main import run_until_stopped
-    from goqueue.pipeline.declared.run_files import RunFiles
+    from goqueue.pipeline.declared.running.run_files import RunFiles
     from goqueue.pipeline.errors import spark_in_one_line
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -167,7 +167,7 @@ def run(
 @app.command()
 def status(file: File, output: Output = Format.table) -> None:
     """Show how a pipeline fares that runs, or ran last, on this machine."""
-    from goqueue.pipeline.declared.run_files import RunFiles
+    from goqueue.pipeline.declared.running.run_files import RunFiles
 
     found = RunFiles(_loaded(file)).read()
     if found is None:
@@ -187,7 +187,7 @@ def stop(
     file: File, wait_s: Annotated[int, typer.Option("--wait", help="Seconds to wait until it has ended.")] = 60
 ) -> None:
     """Ask a running pipeline to end after the batch at hand."""
-    from goqueue.pipeline.declared.run_files import RunFiles
+    from goqueue.pipeline.declared.running.run_files import RunFiles
 
     files = RunFiles(_loaded(file))
     found = files.read()
@@ -215,8 +215,8 @@ def _loaded(file: Path) -> Pipeline:
 
 def _check_topics(pipeline: Pipeline) -> None:
     """Raise unless a broker is there with every topic that is read or written."""
-    from goqueue.pipeline.declared.check import topics_of
-    from goqueue.pipeline.declared.problems import PipelineInvalid, Problem
+    from goqueue.pipeline.declared.checks.check import topics_of
+    from goqueue.pipeline.declared.form.problems import PipelineInvalid, Problem
     from goqueue.pipeline.preflight import missing_topics
 
     named = topics_of(pipeline)

@@ -13,10 +13,14 @@ from msgspec import UNSET
 
 from goqueue.errors import InvalidRequest
 from goqueue.forms import form_problem
-from goqueue.pipeline.declared.check import problems_of
-from goqueue.pipeline.declared.problems import PipelineInvalid, Problem
-from goqueue.pipeline.declared.spec import SINKS, STEPS, Case, Form, Head, Pipeline, Sink, Source, Step
-from goqueue.pipeline.declared.yaml_text import line_at, parse
+from goqueue.pipeline.declared.checks.check import problems_of
+from goqueue.pipeline.declared.form.problems import PipelineInvalid, Problem
+from goqueue.pipeline.declared.form.sinks import SINKS, Sink
+from goqueue.pipeline.declared.form.sources import Source
+from goqueue.pipeline.declared.form.spec import Case, Head, Pipeline
+from goqueue.pipeline.declared.form.steps import STEPS, Step
+from goqueue.pipeline.declared.form.words import Form
+from goqueue.pipeline.declared.form.yaml_text import line_at, parse
 
 T = TypeVar("T", bound=Form)
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from goqueue.errors import GoQueueError
+from goqueue.pipeline.declared.form.spec import Pipeline
 from goqueue.pipeline.declared.load import load_file
-from goqueue.pipeline.declared.run import PipelineRun
-from goqueue.pipeline.declared.run_files import FAILED, RUNNING, STOPPED, RunFiles
-from goqueue.pipeline.declared.spec import Pipeline
+from goqueue.pipeline.declared.running.run import PipelineRun
+from goqueue.pipeline.declared.running.run_files import FAILED, RUNNING, STOPPED, RunFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

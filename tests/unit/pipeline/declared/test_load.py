@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from goqueue.pipeline.declared.form.problems import PipelineInvalid
 from goqueue.pipeline.declared.load import load_file, load_text, load_values
-from goqueue.pipeline.declared.problems import PipelineInvalid
 from goqueue.pipeline.examples import EXAMPLES, example_text
 
 GOOD = """

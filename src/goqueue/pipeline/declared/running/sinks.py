@@ -11,18 +11,11 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 from pyspark.sql import functions as sql
 
-from goqueue.pipeline.declared.build import ORIGIN
-from goqueue.pipeline.declared.intervals import spark_interval
-from goqueue.pipeline.declared.lake import delta_writer, iceberg_writer
-from goqueue.pipeline.declared.spec import (
-    ConsoleSink,
-    DeltaSink,
-    IcebergSink,
-    ParquetSink,
-    Pipeline,
-    Sink,
-    TopicSink,
-)
+from goqueue.pipeline.declared.form.intervals import spark_interval
+from goqueue.pipeline.declared.form.sinks import ConsoleSink, DeltaSink, IcebergSink, ParquetSink, Sink, TopicSink
+from goqueue.pipeline.declared.form.spec import Pipeline
+from goqueue.pipeline.declared.frames.parsing import ORIGIN
+from goqueue.pipeline.declared.running.tables import lake_writer
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -76,10 +69,8 @@ def _writer(pipeline: Pipeline, sink: Sink, frame: DataFrame) -> DataStreamWrite
         case ParquetSink():
             writer = frame.writeStream.format("parquet").option("path", sink.path)
             return writer.partitionBy(*sink.partition_by) if sink.partition_by else writer
-        case DeltaSink():
-            return frame.writeStream.foreachBatch(delta_writer(sink.path, sink.partition_by))
-        case IcebergSink():
-            return frame.writeStream.foreachBatch(iceberg_writer(sink.table, sink.catalog))
+        case DeltaSink() | IcebergSink():
+            return frame.writeStream.foreachBatch(lake_writer(sink))
         case ConsoleSink():
             return frame.writeStream.format("console").option("numRows", str(sink.rows)).option("truncate", "false")
         case _:

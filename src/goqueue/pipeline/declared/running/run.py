@@ -16,10 +16,12 @@ from msgspec import UNSET
 from pyspark.errors import AnalysisException
 
 from goqueue.errors import GoQueueError
-from goqueue.pipeline.declared.build import Built, build, make_importable
-from goqueue.pipeline.declared.progress import QueryProgress, progress_of
-from goqueue.pipeline.declared.sinks import DEAD_LETTERS, group_of, start_dead_letters, start_sink
-from goqueue.pipeline.declared.spec import Parse, Pipeline, Source
+from goqueue.pipeline.declared.form.sources import Source
+from goqueue.pipeline.declared.form.spec import Pipeline
+from goqueue.pipeline.declared.form.steps import Opening
+from goqueue.pipeline.declared.frames.build import Built, build, make_importable
+from goqueue.pipeline.declared.running.progress import QueryProgress, progress_of
+from goqueue.pipeline.declared.running.sinks import DEAD_LETTERS, group_of, start_dead_letters, start_sink
 from goqueue.pipeline.errors import told_by_spark
 
 if TYPE_CHECKING:
@@ -65,7 +67,7 @@ class PipelineRun:
         if folder is not None:
             make_importable(folder)
         self._sinks = [_Sink(name, self._starter(name)) for name in pipeline.sinks]
-        if pipeline.dead_letters is not UNSET and any(isinstance(step, Parse) for step in pipeline.steps.values()):
+        if pipeline.dead_letters is not UNSET and any(isinstance(step, Opening) for step in pipeline.steps.values()):
             self._sinks.append(_Sink(DEAD_LETTERS, self._dead_letters))
 
     def step(self) -> bool:

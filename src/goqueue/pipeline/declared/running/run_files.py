@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from goqueue.errors import InvalidRequest
-from goqueue.pipeline.declared.spec import Pipeline
+from goqueue.pipeline.declared.form.spec import Pipeline
 
 STARTING, RUNNING, STOPPED, FAILED, CRASHED = "starting", "running", "stopped", "failed", "crashed"
 _STATUS, _STOP, _LOCK = "run.json", "stop", "run.lock"

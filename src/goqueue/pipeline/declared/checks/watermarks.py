@@ -10,10 +10,11 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import UNSET
 
-from goqueue.pipeline.declared.intervals import interval_ms
-from goqueue.pipeline.declared.problems import Problem
-from goqueue.pipeline.declared.spec import Deduplicate, Filter, Join, Pipeline, Sql, Step, Window
-from goqueue.pipeline.declared.sql import tables_of
+from goqueue.pipeline.declared.form.intervals import interval_ms
+from goqueue.pipeline.declared.form.problems import Problem
+from goqueue.pipeline.declared.form.spec import Pipeline
+from goqueue.pipeline.declared.form.sql import tables_of
+from goqueue.pipeline.declared.form.steps import Deduplicate, Filter, Join, Sql, Step, Window
 
 
 def step_reads(step: Step) -> list[str]:

@@ -7,9 +7,12 @@ from html import escape
 
 from msgspec import UNSET
 
-from goqueue.pipeline.declared.grid import place_boxes
-from goqueue.pipeline.declared.spec import Parse, Pipeline, Sink, Source, Step
-from goqueue.pipeline.declared.watermarks import step_reads
+from goqueue.pipeline.declared.checks.watermarks import step_reads
+from goqueue.pipeline.declared.form.sinks import Sink
+from goqueue.pipeline.declared.form.sources import Source
+from goqueue.pipeline.declared.form.spec import Pipeline
+from goqueue.pipeline.declared.form.steps import Opening, Step
+from goqueue.pipeline.declared.pictures.grid import place_boxes
 
 _BOX_WIDTH_MIN, _BOX_WIDTH_MAX, _BOX_HEIGHT = 150, 240, 54
 _GAP, _ROW_HEIGHT = 70, 84
@@ -66,7 +69,7 @@ def _boxes(pipeline: Pipeline) -> dict[str, _Box]:
         boxes[name] = _Box(name, _step_label(step), "step", tuple(dict.fromkeys(step_reads(step))))
     for name, sink in pipeline.sinks.items():
         boxes[f"sink {name}"] = _Box(f"sink {name}", _sink_label(name, sink), "sink", tuple(sink.reads()))
-    parsed = [name for name, step in pipeline.steps.items() if isinstance(step, Parse)]
+    parsed = [name for name, step in pipeline.steps.items() if isinstance(step, Opening)]
     if pipeline.dead_letters is not UNSET and parsed:
         boxes["dead letters"] = _Box("dead letters", f"topic {pipeline.dead_letters}", "dead", tuple(parsed))
     return boxes

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from goqueue.pipeline.declared.build import Built, build, make_importable
-from goqueue.pipeline.declared.sinks import DEAD_LETTERS
-from goqueue.pipeline.declared.spec import Case, Pipeline, Rows, Source
-from goqueue.pipeline.declared.streamed_cases import BATCHES, is_stateful, stream_rows
+from goqueue.pipeline.declared.form.sources import Source
+from goqueue.pipeline.declared.form.spec import Case, Pipeline, Rows
+from goqueue.pipeline.declared.frames.build import Built, build, make_importable
+from goqueue.pipeline.declared.running.sinks import DEAD_LETTERS
+from goqueue.pipeline.declared.testing.streamed_cases import BATCHES, is_stateful, stream_rows
 from goqueue.pipeline.errors import PipelineError
 
 if TYPE_CHECKING:

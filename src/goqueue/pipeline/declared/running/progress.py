@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from goqueue.pipeline.declared.sinks import WRITTEN
+from goqueue.pipeline.declared.running.sinks import WRITTEN
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery

@@ -17,15 +17,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.errors import PySparkException
 
-from goqueue.pipeline.declared.build import build
-from goqueue.pipeline.declared.spec import Pipeline, Rows, Source
-from goqueue.pipeline.declared.watermarks import step_reads, waits
+from goqueue.pipeline.declared.checks.watermarks import step_reads, waits
+from goqueue.pipeline.declared.form.sources import Source
+from goqueue.pipeline.declared.form.spec import Pipeline, Rows
+from goqueue.pipeline.declared.frames.build import build
 from goqueue.pipeline.errors import PipelineError, told_by_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from goqueue.pipeline.declared.build import Built
+    from goqueue.pipeline.declared.frames.build import Built
 
 BATCHES = 3
 _SECONDS_MAX = 120

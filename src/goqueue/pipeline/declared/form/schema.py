@@ -6,7 +6,11 @@ from typing import Any
 
 import msgspec
 
-from goqueue.pipeline.declared.spec import SINKS, STEPS, Case, Form, Head, Source
+from goqueue.pipeline.declared.form.sinks import SINKS
+from goqueue.pipeline.declared.form.sources import Source
+from goqueue.pipeline.declared.form.spec import Case, Head
+from goqueue.pipeline.declared.form.steps import STEPS
+from goqueue.pipeline.declared.form.words import Form
 
 
 def file_schema() -> dict[str, Any]:

@@ -18,32 +18,31 @@ from msgspec import UNSET
 from pyspark.sql import functions as sql
 from pyspark.sql.types import StructType
 
-from goqueue.pipeline.declared.intervals import spark_interval
-from goqueue.pipeline.declared.spec import (
+from goqueue.pipeline.declared.checks.watermarks import delays, step_reads
+from goqueue.pipeline.declared.form.intervals import spark_interval
+from goqueue.pipeline.declared.form.sources import Source
+from goqueue.pipeline.declared.form.spec import Pipeline
+from goqueue.pipeline.declared.form.steps import (
+    Debezium,
     Deduplicate,
     Filter,
     Join,
     Parse,
-    Pipeline,
     Python,
     Select,
-    Source,
     Sql,
     Step,
     Window,
 )
-from goqueue.pipeline.declared.sql import columns_of
-from goqueue.pipeline.declared.watermarks import delays, step_reads
+from goqueue.pipeline.declared.frames.debezium import changes
+from goqueue.pipeline.declared.frames.parsing import parse
 from goqueue.pipeline.errors import PipelineError
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 # Where Spark keeps the delay of a column with a watermark.
 _DELAY = "spark.watermarkDelayMs"
-_ERROR, _CORRUPT, _ROW, _RAW = "__error", "__corrupt", "__row", "__raw"
-# What a dead letter must know of the message that it was.
-ORIGIN = ("topic", "partition", "offset", "timestamp")
 
 
 @dataclass(slots=True)
@@ -87,7 +86,11 @@ def _apply(step: Step, inputs: Sequence[DataFrame], built: Built, *, where: str)
         case Filter():
             return inputs[0].filter(step.where)
         case Parse():
-            good, bad = _parse(step, inputs[0], where)
+            good, bad = parse(step, inputs[0], where)
+            built.bad.append(bad)
+            return good
+        case Debezium():
+            good, bad = changes(step, inputs[0], where)
             built.bad.append(bad)
             return good
         case Window():
@@ -107,41 +110,6 @@ def _sql(step: Sql, inputs: Sequence[DataFrame]) -> DataFrame:
     for name, frame in zip(step_reads(step), inputs, strict=True):
         frame.createOrReplaceTempView(name)
     return inputs[0].sparkSession.sql(step.query)
-
-
-def _parse(step: Parse, frame: DataFrame, where: str) -> tuple[DataFrame, DataFrame]:
-    """The rows that fit, opened, and those that do not, as they came."""
-    columns = columns_of(step.schema)
-    text = sql.col(step.column).cast("string")
-    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
-    opened = frame.withColumn(_ROW, sql.from_json(text, f"{step.schema}, {_CORRUPT} STRING", options))
-    unfit = sql.col(_ROW).isNull() | sql.col(f"{_ROW}.{_CORRUPT}").isNotNull()
-    error = sql.when(sql.col(step.column).isNull(), sql.lit("there is no value")).when(
-        unfit, sql.lit(f"not JSON of the schema {step.schema}")
-    )
-    # The message goes into one column, so that its parts and those of the value may have the same names.
-    raw = sql.struct(*[sql.col(name) for name in frame.columns])
-    flat = opened.select(raw.alias(_RAW), error.alias(_ERROR), *[sql.col(f"{_ROW}.`{name}`") for name in columns])
-    for rule, condition in step.expect.items():
-        holds = sql.coalesce(sql.expr(condition), sql.lit(False))
-        broken = sql.when(~holds, sql.lit(f"breaks the rule {rule}: {condition}"))
-        flat = flat.withColumn(_ERROR, sql.coalesce(sql.col(_ERROR), broken))
-    kept = [sql.col(f"{_RAW}.`{name}`") for name in step.keep]
-    good = flat.filter(sql.col(_ERROR).isNull()).select(*[sql.col(f"`{name}`") for name in columns], *kept)
-    return good, _dead_letters(flat.filter(sql.col(_ERROR).isNotNull()), frame.columns, step.column, where)
-
-
-def _dead_letters(bad: DataFrame, columns: Sequence[str], value: str, where: str) -> DataFrame:
-    def of_message(name: str) -> Column:
-        return sql.col(f"{_RAW}.`{name}`") if name in columns else sql.lit(None)
-
-    return bad.select(
-        of_message("key").cast("binary").alias("key"),
-        of_message(value).cast("binary").alias("value"),
-        sql.col(_ERROR).alias("error"),
-        sql.lit(where).alias("step"),
-        *[of_message(name).cast("string").alias(name) for name in ORIGIN],
-    )
 
 
 def _with_watermark(frame: DataFrame, time: str, delay: str, step: str) -> DataFrame:
