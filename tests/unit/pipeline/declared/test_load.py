@@ -150,3 +150,52 @@ def test_a_file_that_is_not_there_is_one_problem(tmp_path: Path) -> None:
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_every_example_is_valid(example: str) -> None:
     assert load_text(example_text(example)).tests
+
+
+@pytest.mark.parametrize(
+    ("sink", "told"),
+    [
+        ("delta: {path: ./lake, keys: [id]}", "sinks[0].delta.keys: appended rows are not merged (add mode:"),
+        ("delta: {path: ./lake, mode: upsert, sequence: at}", "sinks[0].delta.keys: mode upsert needs the columns"),
+        ("delta: {path: ./lake, mode: upsert, keys: [id]}", "sinks[0].delta.sequence: which of two rows with one key"),
+        (
+            "delta: {path: ./lake, mode: merge, keys: [id], sequence: at}",
+            "sinks[0].delta.delete_when: mode merge needs a rule for deletes (without one, use mode: upsert)",
+        ),
+        (
+            "delta: {path: ./lake, mode: upsert, keys: [id], sequence: at, delete_when: gone}",
+            "sinks[0].delta.delete_when: mode upsert deletes nothing (use mode: merge)",
+        ),
+        (
+            "delta: {path: ./lake, mode: cdc, keys: [id], delete_when: 'gone >'}",
+            "sinks[0].delta.delete_when: not SQL",
+        ),
+        (
+            "iceberg: {table: a.b, partition_by: ['week(at)']}",
+            "sinks[0].iceberg.partition_by[0]: 'week(at)' is neither",
+        ),
+        (
+            "postgres: {url: 'mysql://x', table: t}",
+            "sinks[0].postgres.url: 'mysql://x' does not fit (write postgresql://",
+        ),
+    ],
+)
+def test_a_table_sink_that_could_not_merge_is_refused(sink: str, told: str) -> None:
+    (found,) = problems(changed("topic: {topic: orders.few, key: id}", sink))
+
+    assert told in found
+
+
+def test_changes_become_a_table_in_ten_lines() -> None:
+    text = """\
+        name: customers
+        dead_letters: customers.bad
+        sources:
+          changes: {topic: shop.public.customers}
+        steps:
+          - debezium: {schema: "id BIGINT, name STRING, city STRING"}
+        sinks:
+          - postgres: {url: postgresql://shop@127.0.0.1/shop, table: customers, mode: cdc, keys: [id]}
+    """
+
+    assert load_text(dedent(text)).sinks["postgres"].reads() == ["debezium_1"]

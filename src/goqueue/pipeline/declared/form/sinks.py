@@ -72,6 +72,13 @@ class IcebergSink(TableSink, kw_only=True):
     partition_by: list[str] = []
 
 
+class PostgresSink(TableSink, kw_only=True):
+    """A table of PostgreSQL 15 or newer. What the url leaves out, such as the password, libpq's variables say."""
+
+    url: Annotated[str, text_of(r"^postgres(ql)?://", "write postgresql://user@host/database")]
+    table: Annotated[str, text_of(r"^[^.]+(\.[^.]+)?$", "write table or schema.table")]
+
+
 class ConsoleSink(Sink, kw_only=True):
     """Shows the first rows of every batch, to look at while one writes the pipeline."""
 
@@ -83,5 +90,6 @@ SINKS: dict[str, type[Sink]] = {
     "parquet": ParquetSink,
     "delta": DeltaSink,
     "iceberg": IcebergSink,
+    "postgres": PostgresSink,
     "console": ConsoleSink,
 }

@@ -12,10 +12,18 @@ from msgspec import UNSET
 from pyspark.sql import functions as sql
 
 from goqueue.pipeline.declared.form.intervals import spark_interval
-from goqueue.pipeline.declared.form.sinks import ConsoleSink, DeltaSink, IcebergSink, ParquetSink, Sink, TopicSink
+from goqueue.pipeline.declared.form.sinks import (
+    ConsoleSink,
+    DeltaSink,
+    IcebergSink,
+    ParquetSink,
+    PostgresSink,
+    Sink,
+    TopicSink,
+)
 from goqueue.pipeline.declared.form.spec import Pipeline
 from goqueue.pipeline.declared.frames.parsing import ORIGIN
-from goqueue.pipeline.declared.running.tables import lake_writer
+from goqueue.pipeline.declared.running.tables import lake_writer, postgres_writer
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -71,6 +79,8 @@ def _writer(pipeline: Pipeline, sink: Sink, frame: DataFrame) -> DataStreamWrite
             return writer.partitionBy(*sink.partition_by) if sink.partition_by else writer
         case DeltaSink() | IcebergSink():
             return frame.writeStream.foreachBatch(lake_writer(sink))
+        case PostgresSink():
+            return frame.writeStream.foreachBatch(postgres_writer(sink))
         case ConsoleSink():
             return frame.writeStream.format("console").option("numRows", str(sink.rows)).option("truncate", "false")
         case _:

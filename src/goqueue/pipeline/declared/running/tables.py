@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
-from goqueue.pipeline.declared.form.sinks import DeltaSink, IcebergSink, TableSink
+from goqueue.pipeline.declared.form.sinks import DeltaSink, IcebergSink, PostgresSink, TableSink
 from goqueue.pipeline.errors import PipelineError
 from goqueue.pipeline.lake.append import append
 from goqueue.pipeline.lake.delta import delta_table
 from goqueue.pipeline.lake.iceberg import iceberg_table
 from goqueue.pipeline.lake.merge import MergeRule, merge
 from goqueue.pipeline.lake.table import Batch, LakeTable
+from goqueue.pipeline.postgres.writer import PostgresTable, check_installed, write_batch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,6 +47,17 @@ def lake_writer(sink: DeltaSink | IcebergSink) -> WriteBatch:
             append(found[0], frame, batch, add_columns=sink.add_columns)
         else:
             merge(found[0], frame, batch, merge_rule(sink, frame.columns), add_columns=sink.add_columns)
+
+    return write
+
+
+def postgres_writer(sink: PostgresSink) -> WriteBatch:
+    """Writes a batch to a table of PostgreSQL, under the name of its query."""
+    check_installed()
+
+    def write(frame: DataFrame, number: int) -> None:
+        rule = None if sink.mode == "append" else merge_rule(sink, frame.columns)
+        write_batch(PostgresTable(sink.url, sink.table, rule, sink.add_columns), frame, Batch(query_of(frame), number))
 
     return write
 
