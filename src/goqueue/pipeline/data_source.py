@@ -18,6 +18,7 @@ from goqueue.pipeline.sink.writers import BatchWriter, StreamWriter
 from goqueue.pipeline.source.batch_reader import BatchReader, FilteringBatchReader
 from goqueue.pipeline.source.options import SourceOptions, parse_source_options
 from goqueue.pipeline.source.stream_reader import StreamReader
+from goqueue.pipeline.source.table_reader import TableReader
 from goqueue.pipeline.sql_tables import is_table, options_of, sink_options_of, table_options, with_options
 
 _PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
@@ -50,6 +51,8 @@ class GoQueueSource(DataSource):
             raise BadOption("mode", "a queue is read as a stream: use spark.readStream")
         options = parse_source_options(self.options or options_of(schema))
         columns = _columns(options, schema)
+        if options.as_table:
+            return TableReader(options, columns)
         if options.push_filters and _may_push_filters():
             return FilteringBatchReader(options, columns)
         return BatchReader(options, columns)

@@ -14,7 +14,7 @@ from tests.e2e.spark.command import Command, run
 from tests.e2e.spark.postgres_server import postgres_server
 from tests.e2e.spark.test_lake_merge import PIPELINE, catalog_of, events, rows_of, send
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 STEPS = {
     "delta": ("lake-file", "lake-files", "lake-written"),

@@ -111,8 +111,8 @@ class _Reading:
             if source is None:
                 self.unread.add(str(name))
                 continue
-            if (source.topic is UNSET) == (source.files is UNSET):
-                self.problem(f"sources.{name}", "say either topic or files")
+            if sum(kind is not UNSET for kind in (source.topic, source.table, source.files)) != 1:
+                self.problem(f"sources.{name}", "say either topic, table or files")
             found[str(name)] = source
         return found
 

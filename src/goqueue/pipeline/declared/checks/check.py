@@ -30,6 +30,7 @@ from goqueue.pipeline.declared.form.sql import check_expression, columns_of, tab
 from goqueue.pipeline.declared.form.steps import (
     Debezium,
     Deduplicate,
+    Expect,
     Filter,
     Join,
     Opening,
@@ -68,6 +69,9 @@ def topics_of(pipeline: Pipeline) -> dict[str, str]:
     named = {
         f"sources.{name}.topic": source.topic for name, source in pipeline.sources.items() if source.topic is not UNSET
     }
+    named |= {
+        f"sources.{name}.table": source.table for name, source in pipeline.sources.items() if source.table is not UNSET
+    }
     named |= {f"sinks.{name}.topic": sink.topic for name, sink in pipeline.sinks.items() if isinstance(sink, TopicSink)}
     if pipeline.dead_letters is not UNSET:
         named["dead_letters"] = pipeline.dead_letters
@@ -84,14 +88,18 @@ def _head(pipeline: Pipeline) -> Iterator[Problem]:
         yield from place_problem("checkpoint", pipeline.checkpoint, {"file"})
     if pipeline.dead_letters is not UNSET:
         yield from topic_problem("dead_letters", pipeline.dead_letters)
-    elif any(isinstance(step, Opening) for step in pipeline.steps.values()):
-        yield Problem("dead_letters", "rows that cannot be parsed must go somewhere", "name a topic")
+    elif any(step.makes_dead_letters() for step in pipeline.steps.values()):
+        yield Problem("dead_letters", "rows that cannot be parsed or are quarantined must go somewhere", "name a topic")
 
 
 def _sources(pipeline: Pipeline, unread: Collection[str]) -> Iterator[Problem]:
     for name, source in pipeline.sources.items():
         if source.topic is not UNSET:
             yield from topic_problem(f"sources.{name}.topic", source.topic)
+        elif source.table is not UNSET:
+            yield from topic_problem(f"sources.{name}.table", source.table)
+            if source.max_per_batch is not UNSET:
+                yield Problem(f"sources.{name}.max_per_batch", "a table is read as a whole", "drop it")
         elif source.format in ("json", "csv") and source.schema is UNSET:
             yield Problem(
                 f"sources.{name}.schema", f"{source.format} files need a schema", "as in: id BIGINT, city STRING"
@@ -100,7 +108,7 @@ def _sources(pipeline: Pipeline, unread: Collection[str]) -> Iterator[Problem]:
             yield from place_problem(f"sources.{name}.files", source.files, SPARK_SCHEMES, pipeline.settings)
         if source.schema is not UNSET:
             yield from sql_problem(f"sources.{name}.schema", columns_of, source.schema)
-        if source.options and source.is_stream:
+        if source.options and source.files is UNSET:
             yield from options_problem(f"sources.{name}.options", source.options, is_sink=False)
     if not unread and not any(source.is_stream for source in pipeline.sources.values()):
         yield Problem("sources", "at least one source must be a topic", "use `goqueue jobs import` to bring files in")
@@ -122,26 +130,29 @@ def _steps(pipeline: Pipeline, folder: Path | None, known: set[str], places: Map
 
 
 def _step_sql(step: Step, path: str) -> Iterator[Problem]:
+    if isinstance(step, Sql):
+        yield from sql_problem(f"{path}.query", tables_of, step.query)
+    for place, text in _expressions(step):
+        yield from sql_problem(f"{path}.{place}", check_expression, text)
+    if isinstance(step, Parse | Debezium | Python):
+        yield from sql_problem(f"{path}.schema", columns_of, step.schema)
+
+
+def _expressions(step: Step) -> Iterator[tuple[str, str]]:
+    """Every text of a step that must be an expression, with its place."""
     match step:
-        case Sql():
-            yield from sql_problem(f"{path}.query", tables_of, step.query)
         case Filter():
-            yield from sql_problem(f"{path}.where", check_expression, step.where)
+            yield "where", step.where
         case Select(columns=dict() as columns):
-            for column, expression in columns.items():
-                yield from sql_problem(f"{path}.columns.{column}", check_expression, expression)
+            yield from ((f"columns.{name}", text) for name, text in columns.items())
         case Select():
-            for at, expression in enumerate(step.columns):
-                yield from sql_problem(f"{path}.columns[{at}]", check_expression, expression)
+            yield from ((f"columns[{at}]", text) for at, text in enumerate(step.columns))
         case Parse():
-            yield from sql_problem(f"{path}.schema", columns_of, step.schema)
-            for rule, condition in step.expect.items():
-                yield from sql_problem(f"{path}.expect.{rule}", check_expression, condition)
+            yield from ((f"expect.{rule}", text) for rule, text in step.expect.items())
+        case Expect():
+            yield from ((f"rules.{name}", rule.check) for name, rule in step.rules_by_name().items())
         case Window():
-            for column, expression in step.aggregate.items():
-                yield from sql_problem(f"{path}.aggregate.{column}", check_expression, expression)
-        case Debezium() | Python():
-            yield from sql_problem(f"{path}.schema", columns_of, step.schema)
+            yield from ((f"aggregate.{name}", text) for name, text in step.aggregate.items())
 
 
 def _step_rules(pipeline: Pipeline, step: Step, path: str, folder: Path | None) -> Iterator[Problem]:
@@ -153,7 +164,13 @@ def _step_rules(pipeline: Pipeline, step: Step, path: str, folder: Path | None) 
                 path, "without a watermark every key is remembered for ever", "add time: and watermark:, as in 1h"
             )
         case Join() if step.with_ in pipeline.sources and pipeline.sources[step.with_].is_stream:
-            yield Problem(f"{path}.with", f"{step.with_!r} is a topic; a stream is joined with a table of files")
+            yield Problem(
+                f"{path}.with",
+                f"{step.with_!r} is a topic; a stream is joined with a table",
+                "write table: in its source",
+            )
+        case Opening() if any(_is_table(pipeline, read) for read in step.reads()):
+            yield Problem(path, "opens messages of a stream, and reads a table", "give the table's source a schema")
         case Window() if step.session_gap and step.slide is not UNSET:
             yield Problem(f"{path}.slide", "sessions do not slide", "drop slide or session_gap")
         case Python():
@@ -164,7 +181,7 @@ def _step_rules(pipeline: Pipeline, step: Step, path: str, folder: Path | None) 
 
 def _tests(pipeline: Pipeline, unread: Collection[str]) -> Iterator[Problem]:
     results = {*pipeline.sinks, *pipeline.steps, *unread}
-    if any(isinstance(step, Opening) for step in pipeline.steps.values()):
+    if any(step.makes_dead_letters() for step in pipeline.steps.values()):
         results.add("dead_letters")
     for at, case in enumerate(pipeline.tests):
         for name in case.given.keys() - {*pipeline.sources, *unread}:
@@ -173,6 +190,10 @@ def _tests(pipeline: Pipeline, unread: Collection[str]) -> Iterator[Problem]:
             yield Problem(f"tests[{at}].given", f"says nothing of the source {name!r}", "give it rows, or []")
         for name in case.expect.keys() - results:
             yield Problem(f"tests[{at}].expect.{name}", "is no sink or step", f"there are {names_of(results)}")
+
+
+def _is_table(pipeline: Pipeline, name: str) -> bool:
+    return name in pipeline.sources and not pipeline.sources[name].is_stream
 
 
 def _is_importable(module: str, folder: Path | None) -> bool:

@@ -10,9 +10,13 @@ from goqueue.pipeline.declared.form.words import Form, SourceFormat
 
 
 class Source(Form, kw_only=True):
-    """A topic, read as a stream, or files, read as a table. Exactly one of `topic` and `files`."""
+    """A topic, read as a stream; a topic as a table of its latest values; or files. Exactly one of the three.
+
+    A `table` is read anew for every batch of a stream that is joined with it. With a `schema`, its values are JSON.
+    """
 
     topic: str | UnsetType = UNSET
+    table: str | UnsetType = UNSET
     files: str | UnsetType = UNSET
     format: SourceFormat = "parquet"
     schema: str | UnsetType = UNSET

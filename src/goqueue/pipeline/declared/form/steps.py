@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from goqueue.pipeline.declared.form.words import Form, Interval, Name, text_of
+
+Then: TypeAlias = Literal["warn", "drop", "quarantine", "fail"]
 
 
 class Step(Form, kw_only=True):
@@ -19,6 +21,10 @@ class Step(Form, kw_only=True):
     def reads(self) -> list[str]:
         """The names it reads; empty means the step before it."""
         return [] if self.from_ is UNSET else [self.from_]
+
+    def makes_dead_letters(self) -> bool:
+        """Whether rows of this step may go to the dead-letter topic."""
+        return False
 
 
 class Sql(Step, kw_only=True):
@@ -42,6 +48,10 @@ class Filter(Step, kw_only=True):
 class Opening(Step, kw_only=True):
     """A step that opens messages: those that it cannot open are dead letters."""
 
+    def makes_dead_letters(self) -> bool:
+        """Whether rows of this step may go to the dead-letter topic."""
+        return True
+
 
 class Parse(Opening, kw_only=True):
     """Open a JSON value; rows that do not fit the schema, or break a rule, are dead letters."""
@@ -60,6 +70,36 @@ class Debezium(Opening, kw_only=True):
     schema: str
     column: str = "value"
     keep: list[str] = []
+
+
+class Rule(Form, kw_only=True):
+    """A condition that good rows fulfil, and what becomes of the others.
+
+    With `fail_above`, the run ends after a batch in which a greater share of the rows breaks the rule.
+    """
+
+    check: str
+    then: Then | UnsetType = UNSET
+    fail_above: Annotated[float, Meta(ge=0, lt=1)] | UnsetType = UNSET
+
+
+class Expect(Step, kw_only=True):
+    """Rules that rows are expected to keep; how many break each is counted. `then` is for rules that say nothing."""
+
+    rules: Annotated[dict[Name, str | Rule], Meta(min_length=1)]
+    then: Then = "warn"
+
+    def rules_by_name(self) -> dict[str, Rule]:
+        """Every rule, with what becomes of rows that break it."""
+        whole = {name: Rule(check=rule) if isinstance(rule, str) else rule for name, rule in self.rules.items()}
+        return {
+            name: Rule(check=one.check, then=self.then if one.then is UNSET else one.then, fail_above=one.fail_above)
+            for name, one in whole.items()
+        }
+
+    def makes_dead_letters(self) -> bool:
+        """Whether rows of this step may go to the dead-letter topic."""
+        return any(rule.then == "quarantine" for rule in self.rules_by_name().values())
 
 
 class Window(Step, kw_only=True):
@@ -107,6 +147,7 @@ STEPS: dict[str, type[Step]] = {
     "filter": Filter,
     "parse": Parse,
     "debezium": Debezium,
+    "expect": Expect,
     "window": Window,
     "deduplicate": Deduplicate,
     "join": Join,

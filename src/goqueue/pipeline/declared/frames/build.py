@@ -25,6 +25,7 @@ from goqueue.pipeline.declared.form.spec import Pipeline
 from goqueue.pipeline.declared.form.steps import (
     Debezium,
     Deduplicate,
+    Expect,
     Filter,
     Join,
     Parse,
@@ -35,6 +36,7 @@ from goqueue.pipeline.declared.form.steps import (
     Window,
 )
 from goqueue.pipeline.declared.frames.debezium import changes
+from goqueue.pipeline.declared.frames.expectations import expect
 from goqueue.pipeline.declared.frames.parsing import parse
 from goqueue.pipeline.errors import PipelineError
 
@@ -85,13 +87,9 @@ def _apply(step: Step, inputs: Sequence[DataFrame], built: Built, *, where: str)
             return inputs[0].selectExpr(*step.columns)
         case Filter():
             return inputs[0].filter(step.where)
-        case Parse():
-            good, bad = parse(step, inputs[0], where)
-            built.bad.append(bad)
-            return good
-        case Debezium():
-            good, bad = changes(step, inputs[0], where)
-            built.bad.append(bad)
+        case Parse() | Debezium() | Expect():
+            good, bad = _checked(step, inputs[0], where)
+            built.bad.extend([bad] if bad is not None else [])
             return good
         case Window():
             return _window(step, inputs[0])
@@ -103,6 +101,17 @@ def _apply(step: Step, inputs: Sequence[DataFrame], built: Built, *, where: str)
             return _python(step, inputs[0])
         case _:
             raise TypeError(f"no frame can be made of {type(step).__name__}")
+
+
+def _checked(step: Parse | Debezium | Expect, frame: DataFrame, where: str) -> tuple[DataFrame, DataFrame | None]:
+    """The rows that a step takes, and those that it does not."""
+    match step:
+        case Parse():
+            return parse(step, frame, where)
+        case Debezium():
+            return changes(step, frame, where)
+        case Expect():
+            return expect(step, frame, where)
 
 
 def _sql(step: Sql, inputs: Sequence[DataFrame]) -> DataFrame:

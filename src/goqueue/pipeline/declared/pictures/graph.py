@@ -11,7 +11,7 @@ from goqueue.pipeline.declared.checks.watermarks import step_reads
 from goqueue.pipeline.declared.form.sinks import Sink
 from goqueue.pipeline.declared.form.sources import Source
 from goqueue.pipeline.declared.form.spec import Pipeline
-from goqueue.pipeline.declared.form.steps import Opening, Step
+from goqueue.pipeline.declared.form.steps import Step
 from goqueue.pipeline.declared.pictures.grid import place_boxes
 
 _BOX_WIDTH_MIN, _BOX_WIDTH_MAX, _BOX_HEIGHT = 150, 240, 54
@@ -69,7 +69,7 @@ def _boxes(pipeline: Pipeline) -> dict[str, _Box]:
         boxes[name] = _Box(name, _step_label(step), "step", tuple(dict.fromkeys(step_reads(step))))
     for name, sink in pipeline.sinks.items():
         boxes[f"sink {name}"] = _Box(f"sink {name}", _sink_label(name, sink), "sink", tuple(sink.reads()))
-    parsed = [name for name, step in pipeline.steps.items() if isinstance(step, Opening)]
+    parsed = [name for name, step in pipeline.steps.items() if step.makes_dead_letters()]
     if pipeline.dead_letters is not UNSET and parsed:
         boxes["dead letters"] = _Box("dead letters", f"topic {pipeline.dead_letters}", "dead", tuple(parsed))
     return boxes
@@ -119,6 +119,8 @@ def _arrow(cells: list[tuple[int, int]], width: int) -> str:
 
 
 def _source_label(source: Source) -> str:
+    if source.table is not UNSET:
+        return f"table {source.table}"
     return f"topic {source.topic}" if source.topic is not UNSET else f"{source.format} {source.files}"
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from goqueue.pipeline.declared.frames.expectations import METRIC
 from goqueue.pipeline.declared.running.sinks import WRITTEN
 
 if TYPE_CHECKING:
@@ -24,10 +25,16 @@ class QueryProgress:
     batch_ms: int = 0
     lag: Mapping[str, int] = field(default_factory=dict)
     at: str | None = None
+    # step -> rule -> rows that broke it since the query was started; `rows` is how many were looked at
+    expectations: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    # the same for every batch since the last look
+    fresh_expectations: tuple[Mapping[str, Mapping[str, int]], ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        return {**asdict(self), "lag": dict(self.lag)}
+        shown = asdict(self)
+        del shown["fresh_expectations"]
+        return shown
 
 
 def progress_of(query: StreamingQuery, last: QueryProgress) -> QueryProgress:
@@ -36,6 +43,7 @@ def progress_of(query: StreamingQuery, last: QueryProgress) -> QueryProgress:
     if not fresh:
         return last
     newest = fresh[-1]
+    counts = tuple(_expectations(one) for one in fresh)
     return QueryProgress(
         batch=int(newest["batchId"]),
         rows_in=int(newest["numInputRows"]),
@@ -44,7 +52,29 @@ def progress_of(query: StreamingQuery, last: QueryProgress) -> QueryProgress:
         batch_ms=int(newest.get("durationMs", {}).get("triggerExecution", 0)),
         lag=_lag(newest),
         at=newest.get("timestamp"),
+        expectations=_added([last.expectations, *counts]),
+        fresh_expectations=counts,
     )
+
+
+def _expectations(progress: Mapping[str, Any]) -> dict[str, dict[str, int]]:
+    found = {}
+    for name, observed in (progress.get("observedMetrics") or {}).items():
+        if name.startswith(METRIC):
+            values = observed if isinstance(observed, Mapping) else observed.asDict()
+            # A batch without rows has no sums.
+            found[name.removeprefix(METRIC)] = {rule: int(count or 0) for rule, count in values.items()}
+    return found
+
+
+def _added(parts: Sequence[Mapping[str, Mapping[str, int]]]) -> dict[str, dict[str, int]]:
+    total: dict[str, dict[str, int]] = {}
+    for part in parts:
+        for step, counts in part.items():
+            into = total.setdefault(step, {})
+            for rule, count in counts.items():
+                into[rule] = into.get(rule, 0) + count
+    return total
 
 
 def _written(progress: Mapping[str, Any]) -> int:

@@ -7,7 +7,7 @@ checkpoint, ever more slowly, until it has failed too often in a row without fin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,10 +18,12 @@ from pyspark.errors import AnalysisException
 from goqueue.errors import GoQueueError
 from goqueue.pipeline.declared.form.sources import Source
 from goqueue.pipeline.declared.form.spec import Pipeline
-from goqueue.pipeline.declared.form.steps import Opening
+from goqueue.pipeline.declared.form.steps import Expect
 from goqueue.pipeline.declared.frames.build import Built, build, make_importable
+from goqueue.pipeline.declared.frames.expectations import ROWS
 from goqueue.pipeline.declared.running.progress import QueryProgress, progress_of
 from goqueue.pipeline.declared.running.sinks import DEAD_LETTERS, group_of, start_dead_letters, start_sink
+from goqueue.pipeline.declared.running.sources import read_source
 from goqueue.pipeline.errors import told_by_spark
 
 if TYPE_CHECKING:
@@ -67,7 +69,7 @@ class PipelineRun:
         if folder is not None:
             make_importable(folder)
         self._sinks = [_Sink(name, self._starter(name)) for name in pipeline.sinks]
-        if pipeline.dead_letters is not UNSET and any(isinstance(step, Opening) for step in pipeline.steps.values()):
+        if pipeline.dead_letters is not UNSET and any(step.makes_dead_letters() for step in pipeline.steps.values()):
             self._sinks.append(_Sink(DEAD_LETTERS, self._dead_letters))
 
     def step(self) -> bool:
@@ -109,6 +111,7 @@ class PipelineRun:
             sink.batches_seen = sink.progress.batch
             sink.failures_in_row = 0
             sink.last_error = None
+            self._check_shares(sink)
         if is_active:
             return
         error = sink.query.exception()
@@ -116,6 +119,19 @@ class PipelineRun:
             sink.is_done = True
         else:
             self._failed(sink, error)
+
+    def _check_shares(self, sink: _Sink) -> None:
+        """End the run if too many rows of a batch broke a rule; the batch itself is written."""
+        for counts in sink.progress.fresh_expectations:
+            for name, found in counts.items():
+                step = self._pipeline.steps.get(name)
+                for rule, wanted in step.rules_by_name().items() if isinstance(step, Expect) else ():
+                    broken, rows = found.get(rule, 0), found.get(ROWS, 0)
+                    if wanted.fail_above is not UNSET and rows and broken / rows > wanted.fail_above:
+                        raise PipelineFailed(
+                            f"{broken} of {rows} rows of a batch broke the rule {rule} of step {name}, more than "
+                            f"fail_above {wanted.fail_above} allows"
+                        )
 
     def _start(self, sink: _Sink) -> None:
         try:
@@ -148,25 +164,9 @@ class PipelineRun:
         return build(self._pipeline, lambda _, source: self._read(source, group))
 
     def _read(self, source: Source, group: str) -> DataFrame:
-        if source.topic is UNSET:
-            reader = self._spark.read.format(source.format).options(**source.options)
-            return (reader if source.schema is UNSET else reader.schema(source.schema)).load(str(source.files))
-        return self._spark.readStream.format("goqueue").options(**_topic_options(self._pipeline, source, group)).load()
+        return read_source(self._spark, self._pipeline, source, group)
 
 
 def _is_for_good(error: Exception) -> bool:
     """Whether it would fail in the same way again: the query is wrong, and nobody was asked for anything yet."""
     return isinstance(error, AnalysisException) and error.getCondition() != _SOURCE_FAILED
-
-
-def _topic_options(pipeline: Pipeline, source: Source, group: str) -> Mapping[str, str]:
-    options = {
-        "kafka.bootstrap.servers": pipeline.broker,
-        "subscribe": str(source.topic),
-        "startingOffsets": source.start,
-        "failOnDataLoss": str(source.fail_on_data_loss).lower(),
-        "groupId": group,
-    }
-    if source.max_per_batch is not UNSET:
-        options["maxOffsetsPerTrigger"] = str(source.max_per_batch)
-    return options | source.options

@@ -80,7 +80,7 @@ def _streamed(pipeline: Pipeline, case: Case, spark: SparkSession, name: str) ->
 
 
 def _table(spark: SparkSession, name: str, source: Source, rows: Rows) -> DataFrame:
-    if source.is_stream:
+    if source.is_stream or (source.table is not UNSET and source.schema is UNSET):
         return spark.createDataFrame(_messages(name, source, rows), MESSAGE_SCHEMA)
     text = spark.sparkContext.parallelize([json.dumps(row) for row in rows])
     reader = spark.read if source.schema is UNSET else spark.read.schema(source.schema)
