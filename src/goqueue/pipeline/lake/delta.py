@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow.fs import LocalFileSystem, PyFileSystem, SubTreeFileSystem
 
 from goqueue.errors import ConfigError
 from goqueue.pipeline.errors import PipelineError
 from goqueue.pipeline.lake.partitioned import partition_text, write_partitioned
+from goqueue.pipeline.lake.stores import table_folder
 from goqueue.pipeline.lake.table import Batch, Bounds, Conflict, DataFile, FileWriter, check_columns
 from goqueue.pipeline.lake.write_log import WriteLog
 from goqueue.pipeline.places import local_path, scheme_of
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
-    from pyarrow.fs import FileSystem
 
 # Readers of Delta tables pass over folders that begin with an underscore.
 _LOG_FOLDER = "_goqueue/writes"
@@ -91,7 +90,7 @@ class DeltaLake:
 
     def write_log(self) -> WriteLog:
         """Where files are announced before they are written."""
-        return WriteLog(_files(self._uri, self._options), _LOG_FOLDER)
+        return WriteLog(table_folder(self._uri, self._options), _LOG_FOLDER)
 
     def file_writer(self, attempt: str) -> FileWriter:
         """What executors run."""
@@ -176,7 +175,7 @@ class _Writer:
         self._attempt = attempt
 
     def __call__(self, rows: Iterator[pa.RecordBatch]) -> Iterator[DataFile]:
-        files = _files(self._uri, self._options)
+        files = table_folder(self._uri, self._options)
         log = WriteLog(files, _LOG_FOLDER)
         return write_partitioned(
             files,
@@ -195,7 +194,7 @@ class _Reader:
 
     def __call__(self, file: DataFile) -> Iterator[pa.RecordBatch]:
         values: Mapping[str, str | None] = file.entry["partition_values"]
-        files = _files(self._uri, self._options)
+        files = table_folder(self._uri, self._options)
         with files.open_input_file(file.path) as source:
             parquet = pq.ParquetFile(source)
             stored = [name for name in self._schema.names if name in parquet.schema_arrow.names]
@@ -216,15 +215,6 @@ def _column(batch: pa.RecordBatch, field: pa.Field, values: Mapping[str, str | N
     if pa.types.is_timestamp(field.type):
         one = one.cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
     return pa.repeat(one.cast(field.type)[0], batch.num_rows)
-
-
-def _files(uri: str, options: Mapping[str, str]) -> FileSystem:
-    """The table's folder as a file system: paths are those of the log."""
-    if scheme_of(uri) is None:
-        return SubTreeFileSystem(uri, LocalFileSystem())
-    from deltalake.fs import DeltaStorageHandler
-
-    return PyFileSystem(DeltaStorageHandler(uri, dict(options)))
 
 
 def _add(file: DataFile) -> Any:

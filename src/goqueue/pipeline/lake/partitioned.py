@@ -34,7 +34,7 @@ class _OpenFile:
     def __init__(self, files: FileSystem, path: str, schema: pa.Schema, values: Mapping[str, str | None]) -> None:
         self.path, self._schema, self._values = path, schema, values
         self._files = files
-        if "/" in path:
+        if "/" in path and files.type_name == "subtree":
             files.create_dir(path.rpartition("/")[0], recursive=True)
         self._out = files.open_output_stream(path)
         self._footers: list[pq.FileMetaData] = []

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
 
+# Stores have none, and would keep an empty object in place of each.
+_WITH_FOLDERS = frozenset({"local", "subtree", "hdfs"})
+
+
 class WriteLog:
     """A folder per query, in it a folder per attempt of a batch, in it one small file per announced file."""
 
@@ -34,7 +38,8 @@ class WriteLog:
     def announce(self, attempt: str, path: str) -> None:
         """Say that a file is about to be written."""
         folder = f"{self._folder}/{attempt}"
-        self._files.create_dir(folder, recursive=True)
+        if self._files.type_name in _WITH_FOLDERS:
+            self._files.create_dir(folder, recursive=True)
         with self._files.open_output_stream(f"{folder}/{uuid.uuid4().hex}") as note:
             note.write(path.encode())
 
@@ -85,8 +90,9 @@ class WriteLog:
         for name in self._names(folder):
             with contextlib.suppress(FileNotFoundError):
                 self._files.delete_file(f"{folder}/{name}")
-        with contextlib.suppress(FileNotFoundError, NotImplementedError, OSError):
-            self._files.delete_dir(folder)
+        if self._files.type_name in _WITH_FOLDERS:
+            with contextlib.suppress(OSError):
+                self._files.delete_dir(folder)
 
 
 def _is_file(kind: FileType) -> bool:
