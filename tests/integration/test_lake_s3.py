@@ -153,4 +153,5 @@ def test_an_iceberg_table_in_a_store_has_each_batch_once(s3: str, tmp_path: Path
 
     found = load_catalog(**settings).load_table("lake.events")
     assert numbers(found.scan().to_arrow()) == [0, 1]
-    assert [key for key in keys(s3, "house/") if "goqueue-writes" in key] == []
+    # Arrow keeps an empty object in place of a folder whose last file was removed.
+    assert [key for key in keys(s3, "house/") if "goqueue-writes" in key and not key.endswith("/")] == []

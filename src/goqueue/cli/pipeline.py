@@ -1,4 +1,4 @@
-"""The commands `goqueue pipeline init|validate|graph|schema|test|run|status|stop`."""
+"""The commands `goqueue pipeline init|validate|graph|schema|test|run|maintain|status|stop`."""
 
 from __future__ import annotations
 
@@ -162,6 +162,33 @@ def run(
         raise _refused(invalid) from None
     except GoQueueError as failed:
         raise refuse(failed) from None
+
+
+@app.command()
+def maintain(
+    file: File,
+    small: Annotated[int, typer.Option("--small-mb", min=1, help="Files below this size are put together.")] = 32,
+    keep: Annotated[
+        int | None, typer.Option("--keep-hours", min=1, help="Also forget versions that are older than this.")
+    ] = None,
+    master: Master = "local[*]",
+    output: Output = Format.table,
+) -> None:
+    """Compact the Delta and Iceberg tables that a pipeline writes; the pipeline may run meanwhile."""
+    pipeline = _loaded(file)
+    from goqueue.pipeline import session
+    from goqueue.pipeline.declared.running.maintain import maintain as work
+    from goqueue.pipeline.errors import spark_in_one_line
+
+    try:
+        with (
+            spark_in_one_line(),
+            session(f"{pipeline.name} maintain", master=master, config=pipeline.settings) as spark,
+        ):
+            rows = work(pipeline, spark, small_bytes=small * 2**20, keep_ms=None if keep is None else keep * 3_600_000)
+    except GoQueueError as failed:
+        raise refuse(failed) from None
+    show(rows, output, ["sink", "files_before", "files_after", "rewritten", "expired"])
 
 
 @app.command()

@@ -178,3 +178,35 @@ def test_a_topic_of_changes_becomes_a_current_table(
     (letter,) = read(f"{source}.bad", includeHeaders="true").collect()
     assert bytes(letter.value) == b'{"op": "t"}'
     assert b"op is not c, u, r or d: t" in [bytes(one.value) for one in letter.headers]
+
+
+def test_small_files_are_put_together_while_others_write_and_no_row_changes(
+    spark: Any, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from goqueue.pipeline.lake.compact import compact
+
+    schema = "id BIGINT, name STRING, seq BIGINT"
+
+    def put(number: int, query: str = "a") -> None:
+        rows = [(number * 10 + at, "x", 1) for at in range(10)]
+        append(opened(kind, tmp_path), spark.createDataFrame(rows, schema).coalesce(1), Batch(query, number))
+
+    for number in range(4):
+        put(number)
+    before = rows_of(kind, tmp_path)
+    # Another writer appends between what is read and the commit.
+    others = iter([90])
+
+    def step(name: str, _batch: int) -> None:
+        for number in others if name == "lake-files" else ():
+            put(number, "other")
+
+    monkeypatch.setattr("goqueue.pipeline.lake.compact.reached", step)
+
+    done = compact(spark, opened(kind, tmp_path), "maintain")
+
+    assert (done.files_before, done.files_after, done.rewritten) == (4, 2, 4)
+    assert rows_of(kind, tmp_path) == before + [{"id": 900 + at, "name": "x", "seq": 1} for at in range(10)]
+    # A second run has two files to put together, and a third nothing to do.
+    assert compact(spark, opened(kind, tmp_path), "maintain").files_after == 1
+    assert compact(spark, opened(kind, tmp_path), "maintain").rewritten == 0

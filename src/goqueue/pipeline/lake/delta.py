@@ -103,6 +103,17 @@ class DeltaLake:
         found = pa.table(self._table.get_add_actions(flatten=True)).to_pylist()
         return [_described(one, self._partition_by) for one in found if _may_hold(one, bounds)]
 
+    def partition_of(self, file: DataFile) -> str:
+        """The partition that a file belongs to."""
+        return repr(sorted(file.entry["partition_values"].items()))
+
+    def expire(self, keep_ms: int) -> int:
+        """Remove files that no version younger than this has; only files that the log itself says are removed."""
+        if self._table is None:
+            return 0
+        hours = -(-keep_ms // 3_600_000)
+        return len(self._table.vacuum(hours, dry_run=False, enforce_retention_duration=False, full=False))
+
     def plain_schema(self, columns: Sequence[str] | None) -> pa.Schema:
         """The columns, all or some, as `file_reader` gives them."""
         schema = self.schema

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import itertools
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -106,6 +108,19 @@ class IcebergLake:
                 )
             found.append(_described(task.file))
         return found
+
+    def partition_of(self, file: DataFile) -> str:
+        """The partition that a file belongs to."""
+        return f"{file.entry.spec_id}/{file.entry.partition}"
+
+    def expire(self, keep_ms: int) -> int:
+        """Forget snapshots that are older than this. Their files stay: pyiceberg removes none."""
+        table = self._open
+        before = len(table.metadata.snapshots)
+        oldest = dt.datetime.fromtimestamp(time.time() - keep_ms / 1000, dt.UTC).replace(tzinfo=None)
+        table.maintenance.expire_snapshots().older_than(oldest).commit()
+        self.refresh()
+        return before - len(self._open.metadata.snapshots)
 
     def plain_schema(self, columns: Sequence[str] | None) -> pa.Schema:
         """The columns, all or some, as `file_reader` gives them."""

@@ -21,7 +21,7 @@ from goqueue.pipeline.lake.table import Batch, Bounds, Conflict, DataFile, LakeT
 from goqueue.pipeline.steps import reached
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 _LOG = logging.getLogger("goqueue.pipeline")
 _DELETED, _FILE, _NEW, _OLD = "__goqueue_deleted", "__goqueue_file", "__goqueue_new", "__goqueue_old"
@@ -120,7 +120,7 @@ def _affected(table: LakeTable, changes: DataFrame, rule: MergeRule, bounds: Bou
     candidates = list(table.files(bounds))
     if not candidates:
         return []
-    keys = _read(changes, table, candidates, rule.keys, with_file=True)
+    keys = read_files(changes.sparkSession, table, candidates, rule.keys, with_file=True)
     wanted = changes.select(*[f"`{name}`" for name in rule.keys])
     held = keys.join(wanted, _same_key(keys, wanted, rule.keys), "left_semi").select(_FILE).distinct().collect()
     numbers = {row[0] for row in held}
@@ -129,7 +129,7 @@ def _affected(table: LakeTable, changes: DataFrame, rule: MergeRule, bounds: Bou
 
 def _merged(table: LakeTable, changes: DataFrame, affected: Sequence[DataFile], rule: MergeRule) -> DataFrame:
     """All rows of the affected files, with the changes made to them."""
-    old = _read(changes, table, affected, None)
+    old = read_files(changes.sparkSession, table, affected, None)
     columns = old.columns
     left = old.select(*[old[f"`{name}`"].alias(name) for name in columns], sql.lit(True).alias(_OLD)).alias("o")
     right = changes.withColumn(_NEW, sql.lit(True)).alias("n")
@@ -150,8 +150,8 @@ def _merged(table: LakeTable, changes: DataFrame, affected: Sequence[DataFile], 
     )
 
 
-def _read(
-    changes: DataFrame,
+def read_files(
+    spark: SparkSession,
     table: LakeTable,
     files: Sequence[DataFile],
     columns: Sequence[str] | None,
@@ -166,7 +166,6 @@ def _read(
         raise PipelineError("the table is gone")
     plain = table.plain_schema(columns)
     shown = plain.append(pa.field(_FILE, pa.int32())) if with_file else plain
-    spark = changes.sparkSession
     tasks = max(
         1,
         min(

@@ -80,6 +80,14 @@ class LakeTable(Protocol):
         """The files that may have rows within the bounds, as far as statistics tell."""
         ...
 
+    def partition_of(self, file: DataFile) -> str:
+        """The partition that a file belongs to; files of one partition may become one."""
+        ...
+
+    def expire(self, keep_ms: int) -> int:
+        """Forget versions that are older than this; returns how many files or versions were removed."""
+        ...
+
     def plain_schema(self, columns: Sequence[str] | None) -> pa.Schema:
         """The columns, all or some, as `file_reader` gives them."""
         ...

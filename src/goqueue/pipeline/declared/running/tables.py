@@ -39,7 +39,7 @@ def lake_writer(sink: DeltaSink | IcebergSink) -> WriteBatch:
         if found:
             found[0].refresh()
         else:
-            table = _opened(sink)
+            table = open_table(sink)
             if table.schema is not None:
                 table.write_log().sweep(batch.query, table.last_batch(batch.query))
             found.append(table)
@@ -79,7 +79,8 @@ def query_of(frame: DataFrame) -> str:
     return str(query)
 
 
-def _opened(sink: DeltaSink | IcebergSink) -> LakeTable:
+def open_table(sink: DeltaSink | IcebergSink) -> LakeTable:
+    """The lake table of a sink."""
     if isinstance(sink, DeltaSink):
         return delta_table(sink.path, sink.partition_by, sink.options)
     return iceberg_table(sink.table, sink.catalog, sink.partition_by)
