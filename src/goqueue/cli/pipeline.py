@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import signal
 import time
 from pathlib import Path
@@ -21,6 +22,11 @@ app = typer.Typer(help="Declare, check, test and run pipelines on Spark.", no_ar
 
 File = Annotated[Path, typer.Argument(help="The pipeline's YAML file.", show_default=False)]
 Master = Annotated[str, typer.Option("--master", help="Where Spark runs: local[*], spark://..., yarn, k8s://...")]
+Env = Annotated[
+    str | None,
+    typer.Option("--env", envvar="GOQUEUE_PIPELINE_ENV", help="The environment of the file whose parameters count."),
+]
+Set = Annotated[list[str] | None, typer.Option("--set", help="A parameter of the file, as name=value; several times.")]
 
 _POLL_S = 0.5
 
@@ -61,13 +67,13 @@ def generate(
 
 
 @app.command()
-def validate(file: File, output: Output = Format.table) -> None:
+def validate(file: File, env: Env = None, given: Set = None, output: Output = Format.table) -> None:
     """Find every problem of a pipeline, without Spark and without a broker."""
     from goqueue.pipeline.declared.form.problems import PipelineInvalid
     from goqueue.pipeline.declared.load import load_file
 
     try:
-        pipeline = load_file(file)
+        pipeline = load_file(file, environment=env, given=_given(given))
     except PipelineInvalid as invalid:
         if output is Format.table:
             raise _refused(invalid) from None
@@ -84,12 +90,14 @@ def validate(file: File, output: Output = Format.table) -> None:
 def graph(
     file: File,
     to: Annotated[Path | None, typer.Option("--to", help="SVG file to write; standard output unless given.")] = None,
+    env: Env = None,
+    given: Set = None,
 ) -> None:
     """Draw a pipeline as SVG."""
     from goqueue.pipeline.declared.pictures.graph import draw
     from goqueue.pipeline.places import local_path
 
-    svg = draw(_loaded(file))
+    svg = draw(_loaded(file, env, given))
     try:
         to = None if to is None else local_path(to, "--to")
     except GoQueueError as refused:
@@ -110,9 +118,9 @@ def schema() -> None:
 
 
 @app.command("test")
-def run_tests(file: File, output: Output = Format.table) -> None:
+def run_tests(file: File, env: Env = None, given: Set = None, output: Output = Format.table) -> None:
     """Run the pipeline's own tests: given rows in, expected rows out."""
-    pipeline = _loaded(file)
+    pipeline = _loaded(file, env, given)
     if not pipeline.tests:
         raise fail(f"{file} has no tests: add a list `tests:` with name, given and expect", USAGE)
     from goqueue.pipeline import session
@@ -136,11 +144,13 @@ def run(
     master: Master = "local[*]",
     print_submit: Annotated[bool, typer.Option("--print-submit", help="Show the spark-submit form and end.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No live table.")] = False,
+    env: Env = None,
+    given: Set = None,
 ) -> None:
     """Run a pipeline until it is stopped (ctrl-C, `goqueue pipeline stop`), or has read all with available-now."""
-    pipeline = _loaded(file)
+    pipeline = _loaded(file, env, given)
     if print_submit:
-        typer.echo(_submit_line(pipeline, file, master))
+        typer.echo(_submit_line(pipeline, file, master, env, _given(given)))
         return
     from goqueue.cli.pipeline_table import Watch
     from goqueue.pipeline import session
@@ -172,10 +182,12 @@ def maintain(
         int | None, typer.Option("--keep-hours", min=1, help="Also forget versions that are older than this.")
     ] = None,
     master: Master = "local[*]",
+    env: Env = None,
+    given: Set = None,
     output: Output = Format.table,
 ) -> None:
     """Compact the Delta and Iceberg tables that a pipeline writes; the pipeline may run meanwhile."""
-    pipeline = _loaded(file)
+    pipeline = _loaded(file, env, given)
     from goqueue.pipeline import session
     from goqueue.pipeline.declared.running.maintain import maintain as work
     from goqueue.pipeline.errors import spark_in_one_line
@@ -192,11 +204,11 @@ def maintain(
 
 
 @app.command()
-def status(file: File, output: Output = Format.table) -> None:
+def status(file: File, env: Env = None, given: Set = None, output: Output = Format.table) -> None:
     """Show how a pipeline fares that runs, or ran last, on this machine."""
     from goqueue.pipeline.declared.running.run_files import RunFiles
 
-    found = RunFiles(_loaded(file)).read()
+    found = RunFiles(_loaded(file, env, given)).read()
     if found is None:
         raise fail("it has not run here yet", REFUSED)
     if output is not Format.table:
@@ -211,12 +223,15 @@ def status(file: File, output: Output = Format.table) -> None:
 
 @app.command()
 def stop(
-    file: File, wait_s: Annotated[int, typer.Option("--wait", help="Seconds to wait until it has ended.")] = 60
+    file: File,
+    wait_s: Annotated[int, typer.Option("--wait", help="Seconds to wait until it has ended.")] = 60,
+    env: Env = None,
+    given: Set = None,
 ) -> None:
     """Ask a running pipeline to end after the batch at hand."""
     from goqueue.pipeline.declared.running.run_files import RunFiles
 
-    files = RunFiles(_loaded(file))
+    files = RunFiles(_loaded(file, env, given))
     found = files.read()
     if found is None or not found["running"]:
         raise fail("it is not running here", REFUSED)
@@ -231,11 +246,21 @@ def stop(
     raise fail(f"it still runs after {wait_s} s, as process {found['pid']}", REFUSED)
 
 
-def _loaded(file: Path) -> Pipeline:
+def _given(words: list[str] | None) -> dict[str, str]:
+    found = {}
+    for word in words or ():
+        name, is_value, value = word.partition("=")
+        if not is_value:
+            raise fail(f"--set {word}: write name=value", USAGE)
+        found[name] = value
+    return found
+
+
+def _loaded(file: Path, env: str | None, given: list[str] | None) -> Pipeline:
     from goqueue.pipeline.declared.load import load_file
 
     try:
-        return load_file(file)
+        return load_file(file, environment=env, given=_given(given))
     except ConfigError as invalid:
         raise _refused(invalid) from None
 
@@ -264,10 +289,14 @@ def _refused(invalid: ConfigError) -> typer.Exit:
     return fail(f"{len(problems)} problem{'s' if len(problems) > 1 else ''} in the pipeline", USAGE)
 
 
-def _submit_line(pipeline: Pipeline, file: Path, master: str) -> str:
+def _submit_line(pipeline: Pipeline, file: Path, master: str, env: str | None, given: dict[str, str]) -> str:
     from goqueue.pipeline.declared import main
     from goqueue.pipeline.spark.session import SETTINGS
 
     settings = {**SETTINGS, **pipeline.settings}
     options = " \\\n  ".join(f"--conf '{name}={value}'" for name, value in settings.items())
-    return f"spark-submit --master '{master}' --name '{pipeline.name}' \\\n  {options} \\\n  {main.__file__} {file}"
+    words = [*([f"--env={env}"] if env else []), *(f"{name}={value}" for name, value in given.items())]
+    told = "".join(f" {shlex.quote(word)}" for word in words)
+    return (
+        f"spark-submit --master '{master}' --name '{pipeline.name}' \\\n  {options} \\\n  {main.__file__} {file}{told}"
+    )

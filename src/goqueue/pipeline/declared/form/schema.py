@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from goqueue.pipeline.declared.form.parameters import ENVIRONMENTS, PARAMETERS
 from goqueue.pipeline.declared.form.sinks import SINKS
 from goqueue.pipeline.declared.form.sources import Source
 from goqueue.pipeline.declared.form.spec import Case, Head
@@ -35,9 +36,16 @@ def file_schema() -> dict[str, Any]:
                 "items": _one_of({kind: ref[type_] for kind, type_ in SINKS.items()}),
             },
             "tests": {"type": "array", "items": ref[Case]},
+            PARAMETERS: _values(),
+            ENVIRONMENTS: {"type": "object", "additionalProperties": _values()},
         },
         "$defs": components,
     }
+
+
+def _values() -> dict[str, Any]:
+    """Parameters, by their names."""
+    return {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}}
 
 
 def _one_of(kinds: dict[str, Any]) -> dict[str, Any]:
