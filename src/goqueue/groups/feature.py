@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from goqueue.broker.partitions import Partitions
@@ -14,8 +14,8 @@ from goqueue.coordinator.topic import CoordinatorTopic
 from goqueue.groups.commands import CheckTransaction
 from goqueue.groups.machine import GroupMachine, refuse_transactions
 from goqueue.groups.offsets.commits import Commits
-from goqueue.groups.queue.delivery_port import Releases
-from goqueue.groups.service import CONSUMER_OFFSETS, GroupService
+from goqueue.groups.queue.delivery_port import QueueDelivery, QueuePositions, Releases
+from goqueue.groups.service import CONSUMER_OFFSETS, GroupService, OnCommit
 from goqueue.groups.statistics import Rebalances
 from goqueue.groups.subscription.topic_catalog import NodeTopics
 from goqueue.metadata.events import Delta
@@ -31,6 +31,8 @@ _TOPIC_CONFIG: Mapping[str, str] = MappingProxyType(
 def feature(
     *,
     config: GroupsConfig,
+    delivery: QueueDelivery,
+    positions: QueuePositions,
     topics: TopicService,
     partitions: Partitions,
     files: Files,
@@ -40,11 +42,15 @@ def feature(
     subscribe: Callable[[Callable[[Delta], None]], None],
     check_transaction: CheckTransaction = refuse_transactions,
     on_failure: OnFailure | None = None,
+    on_commit: Sequence[OnCommit] = (),
 ) -> GroupService:
-    """The group service over `__consumer_offsets`. `subscribe` is the metadata store's."""
+    """The group service over `__consumer_offsets`. `subscribe` is the metadata store's.
+
+    Queue groups stand where `positions` says; `delivery` is told of members that are gone.
+    """
     catalog = NodeTopics(topics)
     subscribe(catalog.on_delta)
-    rebalances, releases = Rebalances(), Releases()
+    rebalances, releases = Rebalances(), Releases(delivery)
     topic = CoordinatorTopic(
         topics,
         partitions,
@@ -67,4 +73,13 @@ def feature(
         place = partitions.get(topic, partition)
         return place.writer.reached(min(offset, place.log.end_offset), Acks.ALL)
 
-    return GroupService(coordinator, topics, rebalances, releases=releases, commits=Commits(topics, synced), rng=rng)
+    return GroupService(
+        coordinator,
+        topics,
+        rebalances,
+        releases=releases,
+        positions=positions,
+        commits=Commits(topics, synced),
+        rng=rng,
+        on_commit=on_commit,
+    )

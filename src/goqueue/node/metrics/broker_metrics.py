@@ -22,7 +22,7 @@ from goqueue.groups.descriptions import ClassicDescription
 from goqueue.groups.service import GroupService
 from goqueue.groups.statistics import DURATION_BUCKETS_MS
 from goqueue.node.metrics.delivery_metrics import delivery_metrics
-from goqueue.node.metrics.metrics_page import Storage
+from goqueue.node.metrics.metrics_page import DiskSources
 from goqueue.node.metrics.series import PREFIX, Series
 from goqueue.node.metrics.storage_metrics import storage_metrics
 from goqueue.records import Priority
@@ -80,7 +80,7 @@ class Metrics:
         transactions: TransactionService,
         delivery: DeliveryService,
         delay: DelayService,
-        storage: Storage,
+        storage: DiskSources,
         request_times: RequestTimes,
         connections: Callable[[], int],
     ) -> None:

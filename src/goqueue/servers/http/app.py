@@ -24,6 +24,8 @@ from goqueue.servers.http.routes import (
     publish,
     queue,
     read,
+    schema_settings,
+    schemas,
     topics,
     transactions,
 )
@@ -48,6 +50,8 @@ _API = (
     *policy.ROUTES,
     *dead_letters.ROUTES,
     *pipelines.ROUTES,
+    *schemas.ROUTES,
+    *schema_settings.ROUTES,
 )
 ROUTES = (*_API, *describe(_API))
 PREFIXES = ("", "/v1")
@@ -62,6 +66,7 @@ def make_app(services: Services, heard: Callable[[object], None]) -> web.Applica
     for route in ROUTES:
         handler = adapt(route, services, heard, lambda: f"{started}-{next(numbers):x}")
         for prefix in PREFIXES:
-            app.router.add_route(route.method, prefix + route.path, handler)
+            for base in ("", *route.bases):
+                app.router.add_route(route.method, prefix + base + route.path, handler)
     app.router.add_route("*", "/{path:.*}", answer_unmatched(services.config.http.cors_origin))
     return app

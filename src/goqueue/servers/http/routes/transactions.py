@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from goqueue.broker.arrival import Facts
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.coordinator.shard import Transaction
 from goqueue.errors import InvalidRequest, InvalidTransactionState
@@ -15,7 +16,6 @@ from goqueue.servers.http.route import Call, Route
 from goqueue.servers.http.routes.groups import parse_offsets
 from goqueue.servers.http.routes.queue import failure_text
 from goqueue.servers.http.times import due_of, format_time
-from goqueue.servers.http.transaction_ids import number_of, transaction_id
 from goqueue.servers.http.types.common import MessageIn
 from goqueue.servers.http.types.transactions import (
     AddPartition,
@@ -32,6 +32,7 @@ from goqueue.servers.http.types.transactions import (
     TransactionStats,
 )
 from goqueue.servers.services import Services
+from goqueue.servers.transaction_ids import number_of, transaction_id
 from goqueue.transactions.commands import Described, Producer
 from goqueue.transactions.records import TransactionState
 
@@ -86,8 +87,8 @@ async def publish(services: Services, call: Call) -> PublishedInTransaction:
     )
     if number is not None:
         transactions.check_number(producer, number)
-    dues = None if due_ms is None else [due_ms]
-    pending = services.publish.append(body.topic, partition, batch, acks=Acks.ALL, dues=dues)
+    facts = Facts(dues=None if due_ms is None else [due_ms])
+    pending = services.publish.append(body.topic, partition, batch, acks=Acks.ALL, facts=facts)
     if pending.durable is not None:
         await pending.durable
     appended = pending.appended
