@@ -17,11 +17,14 @@ from goqueue.delivery.agreement import Agreement
 from goqueue.delivery.dead_letters.dead_letter_moves import DeadLetters
 from goqueue.delivery.dead_letters.dead_letter_moves import OnFailure as OnDeadLetterFailure
 from goqueue.delivery.dead_letters.originals import Originals
+from goqueue.delivery.dead_letters.redriven_topics import RedrivenTopics
 from goqueue.delivery.leases.receive import Taker
 from goqueue.delivery.machine import DeliveryMachine
 from goqueue.delivery.observer import DeliveryObserver
+from goqueue.delivery.parts import DeliveryParts
 from goqueue.delivery.positions import QueuePositions
 from goqueue.delivery.reading.acquired_batches import Stretches
+from goqueue.delivery.receiving import Receiver
 from goqueue.delivery.service import DeliveryService
 from goqueue.delivery.settlement.promises import CheckTransaction, Promises
 from goqueue.delivery.settlement.settler import Settler
@@ -99,7 +102,7 @@ def feature(
     taker = Taker(coordinator, queues, offload=offload, clock=clock, rng=rng)
     shards = QueueShards(coordinator, queues, topics=topics, partitions=partitions)
     positions = QueuePositions(shards, queues, taker, settler, agreement, topics=topics, partitions=partitions)
-    service = DeliveryService(
+    parts = DeliveryParts(
         shards,
         queues,
         taker,
@@ -110,6 +113,14 @@ def feature(
         agreement,
         dead_letters,
         Originals(shards, agreement, topics=topics, partitions=partitions, offload=offload, clock=clock),
+        RedrivenTopics(shards, topics),
+    )
+    receiver = Receiver(
+        parts, config=config, topics=topics, partitions=partitions, group_settings=group_settings, clock=clock
+    )
+    service = DeliveryService(
+        parts,
+        receiver,
         config=config,
         topics=topics,
         partitions=partitions,
