@@ -15,6 +15,7 @@ BLOCK = re.compile(r"^```(bash|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 def run(language: str, code: str, broker) -> str:
     """Run a block against this broker instead of the one on the default ports."""
     code = code.replace("127.0.0.1:8080", broker.http).replace("127.0.0.1:9092", broker.kafka)
+    code = code.replace("127.0.0.1:9000", broker.grpc)
     command = ["bash", "-euo", "pipefail", "-c", code] if language == "bash" else [sys.executable, "-c", code]
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "GOQUEUE_SERVER": f"http://{broker.http}"}

@@ -53,7 +53,8 @@ def assemble(
         serving = Serving()
         services = make_services(tools, storage, paths, features, serving)
         await serve(tools, services, serving)
-        return Running(services, tools.world.data_dir, tools.world.kafka, tools.world.http)
+        world = tools.world
+        return Running(services, world.data_dir, world.kafka, world.http, world.grpc)
 
     return Node(wire)
 

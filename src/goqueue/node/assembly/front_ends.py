@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Protocol
 
 from goqueue.broker.broker_defaults import BrokerDefaults
 from goqueue.build_info import build_info
@@ -15,15 +16,29 @@ from goqueue.node.assembly.features import Features
 from goqueue.node.assembly.paths import Paths
 from goqueue.node.assembly.storage import Storage
 from goqueue.node.assembly.tools import Tools
+from goqueue.node.config.addresses import Address
 from goqueue.node.disk.housekeeping import Housekeeping
 from goqueue.node.health import HealthChecks
 from goqueue.node.listening import CannotListen
 from goqueue.node.metrics.metrics_page import DiskSources, MetricsPage
 from goqueue.node.serving import Serving
+from goqueue.servers.http.app import ROUTES
 from goqueue.servers.http.server import HttpServer
 from goqueue.servers.kafka.server import KafkaServer
 from goqueue.servers.request_times import RequestTimes
 from goqueue.servers.services import NodeIdentity, Services
+
+
+class Server(Protocol):
+    """A front-end on its listener."""
+
+    async def start(self) -> None:
+        """Accept clients."""
+        ...
+
+    async def stop(self) -> None:
+        """Let them finish, and close."""
+        ...
 
 
 def make_services(tools: Tools, storage: Storage, paths: Paths, features: Features, serving: Serving) -> Services:
@@ -81,10 +96,16 @@ async def serve(tools: Tools, services: Services, serving: Serving) -> None:
     """Accept clients, now that everything behind the front-ends is there."""
     world, stack = tools.world, tools.stack
     if world.listeners is not None:
-        kafka_listener, http_listener = world.listeners
+        kafka_listener, http_listener, grpc_listener = world.listeners
         kafka = KafkaServer(services, kafka_listener.socket)
         http = HttpServer(services, http_listener.socket)
-        for server, address in ((kafka, world.kafka), (http, world.http)):
+        servers: list[tuple[Server, Address]] = [(kafka, world.kafka), (http, world.http)]
+        if grpc_listener is not None:
+            # Imported only now: grpcio would double the time that a start takes.
+            from goqueue.servers.grpc.server import GrpcServer
+
+            servers.append((GrpcServer(services, grpc_listener.socket, ROUTES), grpc_listener.address))
+        for server, address in servers:
             try:
                 await server.start()
             except OSError as error:

@@ -16,7 +16,6 @@ from goqueue.servers.http.route import Call, Route
 from goqueue.servers.http.routes.groups import parse_offsets
 from goqueue.servers.http.routes.queue import failure_text
 from goqueue.servers.http.times import due_of, format_time
-from goqueue.servers.http.transaction_ids import number_of, transaction_id
 from goqueue.servers.http.types.common import MessageIn
 from goqueue.servers.http.types.transactions import (
     AddPartition,
@@ -33,6 +32,7 @@ from goqueue.servers.http.types.transactions import (
     TransactionStats,
 )
 from goqueue.servers.services import Services
+from goqueue.servers.transaction_ids import number_of, transaction_id
 from goqueue.transactions.commands import Described, Producer
 from goqueue.transactions.records import TransactionState
 
