@@ -18,7 +18,7 @@ from goqueue.delivery.dead_letters.dead_letter_moves import DeadLetters
 from goqueue.delivery.dead_letters.dead_letter_moves import OnFailure as OnDeadLetterFailure
 from goqueue.delivery.dead_letters.originals import Originals
 from goqueue.delivery.dead_letters.redriven_topics import RedrivenTopics
-from goqueue.delivery.leases.receive import Taker
+from goqueue.delivery.leases.taker import Taker
 from goqueue.delivery.machine import DeliveryMachine
 from goqueue.delivery.observer import DeliveryObserver
 from goqueue.delivery.parts import DeliveryParts
@@ -29,7 +29,7 @@ from goqueue.delivery.service import DeliveryService
 from goqueue.delivery.settlement.promises import CheckTransaction, Promises
 from goqueue.delivery.settlement.settler import Settler
 from goqueue.delivery.shards import DELIVERY_STATE, QueueShards
-from goqueue.delivery.table import Queues
+from goqueue.delivery.table import NodeQueues
 from goqueue.delivery.values import GroupSettingsOf
 from goqueue.metadata.events import Delta, TopicDeleted
 from goqueue.ports import Files, Offload
@@ -68,7 +68,7 @@ def feature(
         clock=clock,
         on_failure=on_dead_letter_failure,
     )
-    queues = Queues(dead_letters.notice)
+    queues = NodeQueues(dead_letters.notice)
     topic = CoordinatorTopic(
         topics, partitions, DELIVERY_STATE, partition_count=config.state_partitions, config=_TOPIC_CONFIG
     )

@@ -13,7 +13,7 @@ from goqueue.clock import Clock
 from goqueue.config import DeliveryConfig
 from goqueue.delivery.commands import OpenQueue
 from goqueue.delivery.lanes.group_lanes import GroupLanes, LanePlan, Quotas, in_turn
-from goqueue.delivery.leases.receive import Wanted
+from goqueue.delivery.leases.taker import Wanted
 from goqueue.delivery.parts import DeliveryParts
 from goqueue.delivery.policy import DeliveryPolicy, Policies
 from goqueue.delivery.records import QueueId

@@ -36,8 +36,8 @@ from goqueue.delivery.values import (
     GroupSettingsOf,
     RangeSettlement,
     Receive,
-    Settled,
     Settlement,
+    SettleResult,
 )
 from goqueue.errors import (
     GoQueueError,
@@ -128,7 +128,7 @@ class DeliveryService:
 
     async def settle(
         self, settlements: Sequence[Settlement], *, durable: bool = False, caller: Caller = ANONYMOUS
-    ) -> list[Settled]:
+    ) -> list[SettleResult]:
         """Do what each says; one result each, in their order. With `durable` it waits for the disk."""
         results = await self._settler.settle(settlements, durable=durable)
         for observer in self._observers:
