@@ -145,11 +145,15 @@ class DeliveryService:
         reason: str = "",
         visibility_ms: int | None = None,
         durable: bool = False,
+        caller: Caller = ANONYMOUS,
     ) -> list[LeaseSettled]:
         """Do the same with messages of several leases; one outcome each, in their order."""
-        return await self._settler.settle_leases(
+        results = await self._settler.settle_leases(
             leases, action, delay_ms=delay_ms, reason=reason, visibility_ms=visibility_ms, durable=durable
         )
+        for observer in self._observers:
+            observer.settled_leases(caller, leases, action, results)
+        return results
 
     # --- receipts in a transaction -------------------------------------------------------
 
