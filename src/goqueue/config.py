@@ -47,7 +47,8 @@ class ListenersConfig:
 
     kafka: str = setting(
         "127.0.0.1:9092",
-        "Address of the Kafka protocol, host:port; port 0 takes a free one.",
+        "Address of the listener `kafka`, host:port, or tls://host:port; port 0 takes a free one. Empty: none, if "
+        "`named` has one.",
         env="GOQUEUE_LISTENERS_KAFKA",
         flag="--kafka",
     )
@@ -59,13 +60,41 @@ class ListenersConfig:
     )
     http: str = setting(
         "127.0.0.1:8080",
-        "Address of the HTTP API, host:port; port 0 takes a free one.",
+        "Address of the listener `http`, host:port, or tls://host:port; port 0 takes a free one. Empty: none, if "
+        "`named` has one.",
         env="GOQUEUE_LISTENERS_HTTP",
         flag="--http",
     )
+    named: tuple[str, ...] = setting(
+        (),
+        "Further listeners, each `name=protocol://host:port`. Protocol is kafka, kafka+tls, http or http+tls. After "
+        "a question mark: advertised=host:port, client_certificates=none, optional or required. Separate several by "
+        "commas, or write a list.",
+    )
+    client_certificates: str = setting(
+        "none",
+        "Whether the listeners `kafka` and `http` ask for client certificates, when they use TLS.",
+        choices=("none", "optional", "required"),
+    )
     allow_insecure: bool = setting(
         False,
-        "Accept that whoever reaches a listener beyond loopback may read and write everything.",
+        "Accept listeners beyond loopback without authentication or without TLS: whoever reaches one may read and "
+        "write everything, or read what others send.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TlsConfig:
+    """Certificates of the listeners that use TLS. TLS 1.2 is the oldest version."""
+
+    certificate: str = setting("", "File with the certificate of this node and its chain, PEM.")
+    key: str = setting("", "File with the private key of the certificate, PEM, not encrypted.")
+    client_ca: str = setting("", "File with the authorities that client certificates are checked against, PEM.")
+    reload_ms: int = setting(
+        1_000, "Time between two looks at the files. New connections use changed files without a restart.", minimum=100
+    )
+    expiry_warning_days: int = setting(
+        30, "The log warns once a day when the certificate expires within so many days.", minimum=0
     )
 
 
@@ -253,6 +282,7 @@ class Config:
 
     broker: BrokerConfig = BrokerConfig()
     listeners: ListenersConfig = ListenersConfig()
+    tls: TlsConfig = TlsConfig()
     log: LogConfig = LogConfig()
     durability: DurabilityConfig = DurabilityConfig()
     limits: LimitsConfig = LimitsConfig()

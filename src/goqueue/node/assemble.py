@@ -50,6 +50,7 @@ from goqueue.node.disk.flusher import Flusher
 from goqueue.node.disk.housekeeping import Housekeeping
 from goqueue.node.disk.offload import ThreadOffload
 from goqueue.node.disk.write_failures import WriteFailures
+from goqueue.node.doors import open_doors
 from goqueue.node.health import HealthChecks
 from goqueue.node.listening import CannotListen
 from goqueue.node.metrics.metrics_page import MetricsPage, Storage
@@ -303,7 +304,15 @@ async def _wire(
     await _serve(world, services, metrics, stack)
     health.serving = True
     stack.callback(setattr, health, "serving", False)
-    return Running(services, world.data_dir, world.kafka, world.http)
+    bound = world.listeners or ()
+    return Running(
+        services,
+        world.data_dir,
+        world.kafka,
+        world.http,
+        listeners={one.spec.name: one.address for one in bound},
+        tls=frozenset(one.spec.name for one in bound if one.spec.is_tls),
+    )
 
 
 def _open_metadata(
@@ -345,10 +354,10 @@ async def _serve(world: World, services: Services, metrics: MetricsPage, stack: 
     """Accept clients, now that everything behind the front-ends is there."""
     if world.listeners is None:
         return
-    kafka_listener, http_listener = world.listeners
-    kafka = KafkaServer(services, kafka_listener.socket)
+    doors = open_doors(services.config, world.listeners, services.clock, stack)
+    kafka = KafkaServer(services, doors["kafka"])
     metrics.connections = lambda: kafka.connection_count
-    http = HttpServer(services, http_listener.socket)
+    http = HttpServer(services, doors["http"])
     for server, address in ((kafka, world.kafka), (http, world.http)):
         try:
             await server.start()

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from goqueue.config import Config
 from goqueue.node.claims import LOCK_FILE, Listener, claim_directory, claim_listeners
-from goqueue.node.config.addresses import Address, parse_address
+from goqueue.node.config.addresses import Address
+from goqueue.node.config.listeners import listeners_of
 from goqueue.ports import Files
 
 
@@ -17,10 +18,11 @@ class World:
 
     files: Files
     data_dir: str
+    # Of the first listener of each protocol.
     kafka: Address
     http: Address
     advertised: Address
-    listeners: tuple[Listener, Listener] | None
+    listeners: tuple[Listener, ...] | None
     # Where derived files may lie that only the operating system can open; None: nowhere.
     index_root: str | None = None
 
@@ -28,16 +30,16 @@ class World:
 def real_world(config: Config, stack: AsyncExitStack) -> World:
     """The machine's own: claim the addresses and the directory, before anything is read."""
     claims = stack.enter_context(ExitStack())
-    kafka, http = claim_listeners(config, claims)
+    listeners = claim_listeners(config, claims)
     files = claim_directory(config.broker.data_dir, claims)
-    advertised = config.listeners.advertised_kafka
+    first = {one.spec.protocol: one for one in reversed(listeners)}
     return World(
         files=files,
         data_dir=files.root,
-        kafka=kafka.address,
-        http=http.address,
-        advertised=parse_address(advertised) if advertised else kafka.address,
-        listeners=(kafka, http),
+        kafka=first["kafka"].address,
+        http=first["http"].address,
+        advertised=first["kafka"].advertised,
+        listeners=listeners,
         index_root=files.root,
     )
 
@@ -45,5 +47,6 @@ def real_world(config: Config, stack: AsyncExitStack) -> World:
 def given_world(config: Config, files: Files, stack: AsyncExitStack) -> World:
     """Somebody else's files, and no addresses."""
     stack.enter_context(files.lock(LOCK_FILE))
-    kafka, http = parse_address(config.listeners.kafka), parse_address(config.listeners.http)
-    return World(files, config.broker.data_dir, kafka, http, advertised=kafka, listeners=None)
+    first = {one.protocol: one.address for one in reversed(listeners_of(config))}
+    kafka = first["kafka"]
+    return World(files, config.broker.data_dir, kafka, first["http"], advertised=kafka, listeners=None)

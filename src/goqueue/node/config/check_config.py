@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from goqueue.config import Config
-from goqueue.node.config.addresses import Address, parse_address
+from goqueue.node.config.listeners import ListenerSpec, listener_problems, listeners_of
 
 _INSECURE = (
     "{address} can be reached from other machines, and nothing asks them who they are: "
@@ -41,34 +41,36 @@ def _directory_problems(config: Config) -> Iterator[tuple[str, str]]:
 
 
 def _address_problems(config: Config) -> Iterator[tuple[str, str]]:
-    listeners = config.listeners
-    parsed: dict[str, Address] = {}
-    for name in ("kafka", "http", "advertised_kafka"):
-        text = getattr(listeners, name)
-        if name == "advertised_kafka" and not text:
-            continue
-        try:
-            parsed[name] = parse_address(text)
-        except ValueError as error:
-            yield f"listeners.{name}", f"{text!r}: {error}"
-    for name in ("kafka", "http"):
-        address = parsed.get(name)
-        if address is not None and not address.is_loopback and not listeners.allow_insecure:
-            yield f"listeners.{name}", _INSECURE.format(address=address)
-    yield from _advertised_problems(parsed, is_given=bool(listeners.advertised_kafka))
-    kafka, http = parsed.get("kafka"), parsed.get("http")
-    if kafka is not None and kafka == http and kafka.port != 0:
-        yield "listeners.http", f"{http} is the address of the Kafka listener already"
+    yield from listener_problems(config)
+    for spec in listeners_of(config):
+        if not spec.address.is_loopback and not config.listeners.allow_insecure:
+            yield spec.setting, _INSECURE.format(address=spec.address)
+        yield from _advertised_problems(spec)
+    yield from _tls_problems(config)
 
 
-def _advertised_problems(parsed: Mapping[str, Address], *, is_given: bool) -> Iterator[tuple[str, str]]:
-    advertised, kafka = parsed.get("advertised_kafka"), parsed.get("kafka")
+def _advertised_problems(spec: ListenerSpec) -> Iterator[tuple[str, str]]:
+    setting = "listeners.advertised_kafka" if spec.setting == "listeners.kafka" else spec.setting
+    advertised = spec.advertised
     if advertised is not None and advertised.is_everywhere:
-        yield "listeners.advertised_kafka", f"{advertised.host} is no address that a client can connect to"
+        yield setting, f"{advertised.host} is no address that a client can connect to"
     elif advertised is not None and advertised.port == 0:
-        yield "listeners.advertised_kafka", "port 0 is no port that a client can connect to"
-    elif not is_given and kafka is not None and kafka.is_everywhere:
-        yield "listeners.advertised_kafka", f"say which address clients are to use, since {kafka.host} is none"
+        yield setting, "port 0 is no port that a client can connect to"
+    elif advertised is None and spec.protocol == "kafka" and spec.address.is_everywhere:
+        yield setting, f"say which address clients are to use, since {spec.address.host} is none"
+
+
+def _tls_problems(config: Config) -> Iterator[tuple[str, str]]:
+    specs = [spec for spec in listeners_of(config) if spec.is_tls]
+    needed = {"certificate": bool(specs), "key": bool(specs)}
+    needed["client_ca"] = any(spec.client_certificates != "none" for spec in specs)
+    for name, is_needed in needed.items():
+        text = getattr(config.tls, name)
+        if not text:
+            if is_needed:
+                yield f"tls.{name}", f"the listener {specs[0].name!r} uses TLS: name the file"
+        elif not os.access(text, os.R_OK):
+            yield f"tls.{name}", f"{text} cannot be read"
 
 
 def _order_problems(config: Config) -> Iterator[tuple[str, str]]:

@@ -149,6 +149,8 @@ def _from_flags(flags: Mapping[str, str], problems: list[str]) -> dict[str, _Giv
 def _parse(value: object, setting: Field[Any]) -> object:
     kind: type = type(setting.default)
     parsed = _parse_text(value, kind) if isinstance(value, str) else value
+    if kind is tuple and isinstance(parsed, list) and all(isinstance(one, str) for one in parsed):
+        parsed = tuple(parsed)
     if kind is float and type(parsed) is int:
         parsed = float(parsed)
     # bool is an int to Python, and must not be one to us.
@@ -167,6 +169,8 @@ def _parse(value: object, setting: Field[Any]) -> object:
 def _parse_text(text: str, kind: type) -> object:
     if kind is str:
         return text
+    if kind is tuple:
+        return tuple(part.strip() for part in text.split(",") if part.strip())
     word = text.strip().lower()
     if kind is bool:
         return True if word in _TRUE else False if word in _FALSE else text
@@ -190,7 +194,7 @@ def _did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
-_KIND_NAMES = {int: "whole number", float: "number", bool: "true or false", str: "text"}
+_KIND_NAMES = {int: "whole number", float: "number", bool: "true or false", str: "text", tuple: "list of texts"}
 _SECTIONS = {section.name: section for section in fields(Config)}
 _SETTINGS: dict[str, Field[Any]] = {
     f"{section.name}.{one.name}": one

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import socket
+from collections.abc import Sequence
 from typing import cast
 
 from aiohttp import web
 
+from goqueue.servers.doors import Door, OpenDoor
 from goqueue.servers.http.app import make_app
 from goqueue.servers.http.guard import ConnectionGuard
 from goqueue.servers.http.malformed import request_logger
@@ -20,11 +20,11 @@ STOP_SECONDS_MAX = 2.0
 class HttpServer:
     """Serves HTTP from `start` until `stop`; a second stop does no harm."""
 
-    def __init__(self, services: Services, listener: socket.socket) -> None:
-        self._listener = listener
+    def __init__(self, services: Services, doors: Sequence[Door]) -> None:
+        self._doors = doors
         self._config = services.config
         self._guard: ConnectionGuard | None = None
-        self._accepting: asyncio.Server | None = None
+        self._open: list[OpenDoor] = []
         self._runner = web.AppRunner(
             make_app(services, self._heard),
             access_log=None,
@@ -42,13 +42,15 @@ class HttpServer:
             connections_max=self._config.limits.connections_max,
             first_request_ms=self._config.http.first_request_ms,
         )
-        loop = asyncio.get_running_loop()
-        self._accepting = await loop.create_server(self._guard, sock=self._listener)
+        for door in self._doors:
+            accepting = OpenDoor(door, self._guard)
+            await accepting.open()
+            self._open.append(accepting)
 
     async def stop(self) -> None:
         """Let the requests under way finish, then close every connection."""
-        if self._accepting is not None:
-            self._accepting.close()
+        for accepting in self._open:
+            accepting.close()
         await self._runner.cleanup()
 
     def _heard(self, protocol: object) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, cast
 from goqueue.errors import MalformedRequest
 from goqueue.ports import Buffer
 from goqueue.servers.kafka.api import Order
-from goqueue.servers.kafka.dispatch import Frame, Later
+from goqueue.servers.kafka.dispatch import Dispatcher, Frame, Later
 from goqueue.servers.kafka.framing import Framing
 from goqueue.servers.kafka.request_order import UnansweredRequests
 
@@ -67,11 +67,13 @@ class Connection(asyncio.BufferedProtocol):
         "_waits",
         "active_at",
         "descriptor",
+        "dispatcher",
         "peer",
     )
 
-    def __init__(self, server: KafkaServer) -> None:
+    def __init__(self, server: KafkaServer, dispatcher: Dispatcher) -> None:
         self._server = server
+        self.dispatcher = dispatcher
         self._budget = server.budget
         self._answers = server.answers
         self._framing = Framing(server.arena, request_bytes_max=server.limits.request_bytes_max)
@@ -218,11 +220,11 @@ class Connection(asyncio.BufferedProtocol):
     def _is_next_in_order(self) -> bool:
         """Whether the first request that waits may start beside those that are unanswered."""
         unanswered = self._unanswered
-        return unanswered.is_empty or unanswered.may_start(self._server.dispatcher.order(self._requests[0]))
+        return unanswered.is_empty or unanswered.may_start(self.dispatcher.order(self._requests[0]))
 
     def _answer(self, request: Buffer) -> None:
         try:
-            answered = self._server.dispatcher.take(request, self.peer, self)
+            answered = self.dispatcher.take(request, self.peer, self)
         except MalformedRequest as error:
             self.refuse(str(error))
             return

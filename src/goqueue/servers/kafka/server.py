@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import socket
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from goqueue.handles import are_scarce
+from goqueue.servers.doors import Door, OpenDoor
 from goqueue.servers.kafka.connection import Connection
 from goqueue.servers.kafka.dispatch import Dispatcher, Frame
 from goqueue.servers.kafka.fetch_sessions import FetchSessions
@@ -24,46 +27,59 @@ logger = logging.getLogger(__name__)
 
 # Requests under way at a stop get this long; long polls do not, since nobody misses their answer.
 STOP_SECONDS_MAX = 2.0
-BACKLOG = 1024
 REFUSALS_LOGGED_PER_SECOND = 10
 
 
 class KafkaServer:
     """Serves the Kafka protocol from `start` until `stop`; a second stop does no harm."""
 
-    def __init__(self, services: Services, listener: socket.socket, *, dispatcher: Dispatcher | None = None) -> None:
+    def __init__(self, services: Services, doors: Sequence[Door], *, dispatcher: Dispatcher | None = None) -> None:
         self.limits = services.config.limits
         self.budget = MemoryBudget(self.limits.inflight_bytes_max)
         self.answers = services.answers
         share_sessions = ShareSessions(services.config.groups.share_sessions_max)
-        self.dispatcher = dispatcher or Dispatcher(
-            services,
-            times=services.request_times,
-            share_sessions=share_sessions,
-            fetch_sessions=FetchSessions(self.limits.fetch_sessions_max),
-        )
+        fetch_sessions = FetchSessions(self.limits.fetch_sessions_max)
+        # Clients of a door are told that door's address.
+        self._dispatchers = [
+            dispatcher
+            or Dispatcher(
+                structs.replace(
+                    services,
+                    identity=structs.replace(services.identity, kafka_host=door.host, kafka_port=door.port),
+                ),
+                times=services.request_times,
+                share_sessions=share_sessions,
+                fetch_sessions=fetch_sessions,
+            )
+            for door in doors
+        ]
         self.arena = Arena()
-        self._listener = listener
+        self._doors = [
+            OpenDoor(door, partial(Connection, self, one)) for door, one in zip(doors, self._dispatchers, strict=True)
+        ]
         self._connections: set[Connection] = set()
         self._none_left = asyncio.Event()
         self._none_left.set()
         self._tasks: set[asyncio.Task[Frame | None]] = set()
-        self._server: asyncio.Server | None = None
+        self._is_serving = False
         self._sweep: asyncio.TimerHandle | None = None
         self._refusals = _RefusalLog()
 
     async def start(self) -> None:
         """Accept connections."""
         self.loop = asyncio.get_running_loop()
-        self._server = await self.loop.create_server(lambda: Connection(self), sock=self._listener, backlog=BACKLOG)
+        for door in self._doors:
+            await door.open()
+        self._is_serving = True
         self._schedule_sweep()
 
     async def stop(self) -> None:
         """Accept no more, let the requests under way finish, close every connection."""
-        server, self._server = self._server, None
-        if server is None:
+        was_serving, self._is_serving = self._is_serving, False
+        if not was_serving:
             return
-        server.close()
+        for door in self._doors:
+            door.close()
         if self._sweep is not None:
             self._sweep.cancel()
         for connection in self._connections:
@@ -99,13 +115,13 @@ class KafkaServer:
     def closed(self, connection: Connection) -> None:
         """Count it out."""
         self._connections.discard(connection)
-        if self.dispatcher.share_sessions:
+        if connection.dispatcher.share_sessions:
             self.spawn(self._lost(connection))
         if not self._connections:
             self._none_left.set()
 
     async def _lost(self, connection: Connection) -> None:
-        await self.dispatcher.connection_lost(connection)
+        await connection.dispatcher.connection_lost(connection)
 
     def spawn(self, answer: Coroutine[Any, Any, Frame | None]) -> asyncio.Task[Frame | None]:
         """Work on an answer that takes time."""
