@@ -99,6 +99,45 @@ class TlsConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class SecurityConfig:
+    """Who clients are and what they may do. Users, keys, roles and rules are stored; see `goqueue security`."""
+
+    enabled: bool = setting(
+        False, "Every client must authenticate, and may do only what a rule or a role allows.", flag="--secure"
+    )
+    super_users: tuple[str, ...] = setting((), "Principals that may do everything, as in User:admin.")
+    sasl_mechanisms: tuple[str, ...] = setting(
+        ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN"),
+        "What Kafka clients may authenticate by; with `token_keys`, OAUTHBEARER too.",
+    )
+    principal_mapping_rules: tuple[str, ...] = setting(
+        ("DEFAULT",),
+        "How the subject of a client certificate becomes a name: RULE:pattern/replacement/[LU] or DEFAULT, the first "
+        "that fits. Separate several by semicolons, or write a list.",
+        separator=";",
+    )
+    token_keys: str = setting("", "File or https URL with the public keys (JWKS) of the issuer of tokens; empty: none.")
+    token_issuer: str = setting("", "Issuer that a token must name (iss).")
+    token_audience: str = setting("", "Audience that a token must name (aud).")
+    token_claim: str = setting("sub", "Claim of a token that is the user's name.")
+    token_refresh_ms: int = setting(300_000, "Time after which the keys of the issuer are read again.", minimum=1000)
+    reauthentication_ms: int = setting(
+        0, "Time after which a Kafka connection must authenticate again; 0: when its credential expires.", minimum=0
+    )
+    authentication_ms: int = setting(
+        10_000, "A Kafka connection that has not authenticated by then is closed.", minimum=100
+    )
+    open_routes: tuple[str, ...] = setting(
+        (), "What HTTP answers without credentials besides health: metrics, docs, version."
+    )
+    audit_file: str = setting("", "File that gets the audit log as JSON lines, besides the topic __audit.")
+    audit_data: bool = setting(False, "Audit reads and writes of messages too, not only logins, denials and changes.")
+    audit_required: bool = setting(
+        False, "Refuse administrative changes that cannot be written to the audit log first."
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class LogConfig:
     """How partition logs are kept. Topics override what Kafka lets topics override."""
 
@@ -138,6 +177,12 @@ class LimitsConfig:
     """What one client, or all of them, may ask of the node at once."""
 
     connections_max: int = setting(10_000, "Open connections; one more is closed at once.", minimum=1)
+    connections_per_address_max: int = setting(
+        10_000, "Open connections from one address; one more is closed at once.", minimum=1
+    )
+    connections_per_principal_max: int = setting(
+        10_000, "Open Kafka connections of one principal; one more is closed at once.", minimum=1
+    )
     request_bytes_max: int = setting(
         100 * MIB,
         "Largest request; a larger one closes its connection. A compressed batch may unpack to as much, or to 128 MiB "
@@ -283,6 +328,7 @@ class Config:
     broker: BrokerConfig = BrokerConfig()
     listeners: ListenersConfig = ListenersConfig()
     tls: TlsConfig = TlsConfig()
+    security: SecurityConfig = SecurityConfig()
     log: LogConfig = LogConfig()
     durability: DurabilityConfig = DurabilityConfig()
     limits: LimitsConfig = LimitsConfig()

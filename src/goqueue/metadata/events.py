@@ -111,6 +111,14 @@ class FeatureFinalised(msgspec.Struct, frozen=True):
     level: int
 
 
+class SecurityChanged(msgspec.Struct, frozen=True):
+    """A user, key, role, binding or access rule is now this; None: it is gone. The security room reads the values."""
+
+    kind: str
+    name: str
+    value: bytes | None
+
+
 Event = (
     TopicCreated
     | TopicDeleted
@@ -121,6 +129,7 @@ Event = (
     | ProducerIdsReserved
     | ClusterNamed
     | FeatureFinalised
+    | SecurityChanged
 )
 
 

@@ -25,6 +25,7 @@ from goqueue.metadata.events import (
     FeatureFinalised,
     PartitionsAdded,
     ProducerIdsReserved,
+    SecurityChanged,
     Topic,
     TopicConfigChanged,
     TopicCreated,
@@ -49,6 +50,7 @@ class Image:
         "_deletions",
         "_features",
         "_revisions",
+        "_security",
         "cluster_id",
         "next_producer_id",
         "revision",
@@ -60,6 +62,8 @@ class Image:
         self._assignments: dict[UUID, tuple[Assignment, ...]] = {}
         self._deletions: dict[UUID, str] = {}
         self._features: dict[str, int] = {}
+        # By kind and name, as they are stored.
+        self._security: dict[tuple[str, str], bytes] = {}
         # Of all keys but those of partitions, whose assignments carry their own.
         self._revisions: dict[str, int] = {}
         self.next_producer_id = 0
@@ -94,6 +98,10 @@ class Image:
         """The finalised level of every feature that has one; of all others it is 0."""
         return dict(self._features)
 
+    def security_values(self) -> dict[tuple[str, str], bytes]:
+        """Users, keys, roles, bindings and access rules, by kind and name."""
+        return dict(self._security)
+
     def revision_of(self, key: str) -> int:
         """When that key last changed; ABSENT if it is not there."""
         if not key.startswith(keys.PARTITIONS):
@@ -110,6 +118,7 @@ class Image:
         copied._assignments = self._assignments.copy()
         copied._deletions = self._deletions.copy()
         copied._features = self._features.copy()
+        copied._security = self._security.copy()
         copied._revisions = self._revisions.copy()
         copied.next_producer_id = self.next_producer_id
         copied.cluster_id = self.cluster_id
@@ -164,6 +173,14 @@ class Image:
                 self._existing(name, topic_id)
                 self._reassign(name, topic_id, changed, revision, revision_of)
                 return ()
+            case SecurityChanged(kind, name, value):
+                key = keys.security_key(kind, name)
+                if value is None:
+                    self._security.pop((kind, name), None)
+                    self._revisions.pop(key, None)
+                    return ()
+                self._security[kind, name] = value
+                return (key,)
             case ProducerIdsReserved() | ClusterNamed() | FeatureFinalised():
                 return (self._take_single(event),)
 

@@ -20,6 +20,7 @@ from goqueue.metadata.events import (
     FeatureFinalised,
     PartitionsAdded,
     ProducerIdsReserved,
+    SecurityChanged,
     Topic,
     TopicConfigChanged,
     TopicCreated,
@@ -67,6 +68,8 @@ def fences_of(event: Event) -> list[str]:
             return [keys.CLUSTER]
         case FeatureFinalised(name):
             return [keys.feature_key(name)]
+        case SecurityChanged(kind, name):
+            return [keys.security_key(kind, name)]
         case DeletionFinished():
             return []
 
@@ -96,12 +99,22 @@ def writes_of(event: Event, image: Image) -> Iterator[Write]:
         case AssignmentsChanged(_, topic_id, changed):
             for partition, assignment in changed.items():
                 yield Put(keys.partition_key(topic_id, partition), _encode_assignment(assignment))
+        case _:
+            yield _single_write(event)
+
+
+def _single_write(event: ProducerIdsReserved | ClusterNamed | FeatureFinalised | SecurityChanged) -> Write:
+    """The write of an event that has one key."""
+    match event:
         case ProducerIdsReserved(next_producer_id):
-            yield Put(keys.PRODUCER_IDS, str(next_producer_id).encode())
+            return Put(keys.PRODUCER_IDS, str(next_producer_id).encode())
         case ClusterNamed(cluster_id):
-            yield Put(keys.CLUSTER, cluster_id.encode())
+            return Put(keys.CLUSTER, cluster_id.encode())
         case FeatureFinalised(name, level):
-            yield Put(keys.feature_key(name), str(level).encode())
+            return Put(keys.feature_key(name), str(level).encode())
+        case SecurityChanged(kind, name, value):
+            key = keys.security_key(kind, name)
+            return Delete(key) if value is None else Put(key, value)
 
 
 def staged_writes(event: TopicCreated | PartitionsAdded) -> list[Write]:
@@ -126,6 +139,10 @@ def changes(image: Image, pairs: Pairs, touched: Iterable[str]) -> Iterator[Even
         yield ClusterNamed(_value(pairs, keys.CLUSTER).decode())
     for name, numbers in sorted(_touched_topics(image, touched).items()):
         yield from _topic_changes(image, pairs, name, numbers)
+    for key in touched:
+        if key.startswith(keys.SECURITY):
+            held = pairs.get(key)
+            yield SecurityChanged(*keys.parse_security_key(key), None if held is None else held[0])
     for key in touched:
         if not key.startswith(keys.DELETIONS):
             continue

@@ -6,20 +6,35 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from goqueue.config import Config
+from goqueue.config import Config, SecurityConfig
 from goqueue.node.config.listeners import ListenerSpec, listener_problems, listeners_of
+from goqueue.security.certificate_names import parse_rules
 
 _INSECURE = (
-    "{address} can be reached from other machines, and nothing asks them who they are: "
-    "listen on 127.0.0.1, or set listeners.allow_insecure to accept the risk"
+    "{address} can be reached from other machines, and clients are not authenticated: "
+    "listen on 127.0.0.1, run 'goqueue security init' and use its settings, "
+    "or set listeners.allow_insecure to accept the risk"
 )
+
+
+_UNENCRYPTED = (
+    "{address} can be reached from other machines, and credentials and messages would travel unencrypted: "
+    "use TLS, or set listeners.allow_insecure to accept the risk"
+)
+_OPEN_ROUTES = ("metrics", "docs", "version")
+_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 def problems_of(config: Config, sources: Mapping[str, str]) -> list[str]:
     """Every problem of these settings, each named by where the setting came from."""
     return [
         f"{sources.get(path, path)}: {reason}"
-        for path, reason in (*_directory_problems(config), *_address_problems(config), *_order_problems(config))
+        for path, reason in (
+            *_directory_problems(config),
+            *_address_problems(config),
+            *_security_problems(config),
+            *_order_problems(config),
+        )
     ]
 
 
@@ -44,7 +59,10 @@ def _address_problems(config: Config) -> Iterator[tuple[str, str]]:
     yield from listener_problems(config)
     for spec in listeners_of(config):
         if not spec.address.is_loopback and not config.listeners.allow_insecure:
-            yield spec.setting, _INSECURE.format(address=spec.address)
+            if not config.security.enabled:
+                yield spec.setting, _INSECURE.format(address=spec.address)
+            elif not spec.is_tls:
+                yield spec.setting, _UNENCRYPTED.format(address=spec.address)
         yield from _advertised_problems(spec)
     yield from _tls_problems(config)
 
@@ -71,6 +89,34 @@ def _tls_problems(config: Config) -> Iterator[tuple[str, str]]:
                 yield f"tls.{name}", f"the listener {specs[0].name!r} uses TLS: name the file"
         elif not os.access(text, os.R_OK):
             yield f"tls.{name}", f"{text} cannot be read"
+
+
+def _security_problems(config: Config) -> Iterator[tuple[str, str]]:
+    security = config.security
+    for name, known in (("open_routes", _OPEN_ROUTES), ("sasl_mechanisms", _MECHANISMS)):
+        for one in getattr(security, name):
+            if one not in known:
+                yield f"security.{name}", f"{one!r} is none of {', '.join(known)}"
+    for principal in security.super_users:
+        if not principal.startswith("User:") or principal == "User:*":
+            yield "security.super_users", f"{principal!r} is not a principal: write User:name"
+    try:
+        parse_rules(security.principal_mapping_rules)
+    except ValueError as error:
+        yield "security.principal_mapping_rules", str(error)
+    yield from _token_problems(security)
+
+
+def _token_problems(security: SecurityConfig) -> Iterator[tuple[str, str]]:
+    if security.token_keys:
+        for name in ("token_issuer", "token_audience"):
+            if not getattr(security, name):
+                yield f"security.{name}", "tokens are only checked with it: give the value that they must name"
+        if "://" in security.token_keys:
+            if not security.token_keys.startswith("https://"):
+                yield "security.token_keys", "keys are read from https or from a file"
+        elif not os.access(security.token_keys, os.R_OK):
+            yield "security.token_keys", f"{security.token_keys} cannot be read"
 
 
 def _order_problems(config: Config) -> Iterator[tuple[str, str]]:

@@ -148,7 +148,8 @@ def _from_flags(flags: Mapping[str, str], problems: list[str]) -> dict[str, _Giv
 
 def _parse(value: object, setting: Field[Any]) -> object:
     kind: type = type(setting.default)
-    parsed = _parse_text(value, kind) if isinstance(value, str) else value
+    separator = str(setting.metadata.get("separator", ","))
+    parsed = _parse_text(value, kind, separator) if isinstance(value, str) else value
     if kind is tuple and isinstance(parsed, list) and all(isinstance(one, str) for one in parsed):
         parsed = tuple(parsed)
     if kind is float and type(parsed) is int:
@@ -166,11 +167,11 @@ def _parse(value: object, setting: Field[Any]) -> object:
     return parsed
 
 
-def _parse_text(text: str, kind: type) -> object:
+def _parse_text(text: str, kind: type, separator: str) -> object:
     if kind is str:
         return text
     if kind is tuple:
-        return tuple(part.strip() for part in text.split(",") if part.strip())
+        return tuple(part.strip() for part in text.split(separator) if part.strip())
     word = text.strip().lower()
     if kind is bool:
         return True if word in _TRUE else False if word in _FALSE else text

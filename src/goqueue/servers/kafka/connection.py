@@ -18,9 +18,12 @@ from goqueue.ports import Buffer
 from goqueue.servers.kafka.api import Order
 from goqueue.servers.kafka.dispatch import Dispatcher, Frame, Later
 from goqueue.servers.kafka.framing import Framing
+from goqueue.servers.kafka.gate import UNAUTHENTICATED_BYTES_MAX, Gate
 from goqueue.servers.kafka.request_order import UnansweredRequests
 
 if TYPE_CHECKING:
+    from goqueue.security.service import Security
+    from goqueue.servers.kafka.api import Context
     from goqueue.servers.kafka.server import KafkaServer
 
 # Requests worked on before other connections get their turn.
@@ -66,9 +69,12 @@ class Connection(asyncio.BufferedProtocol):
         "_unanswered",
         "_waits",
         "active_at",
+        "contexts",
         "descriptor",
         "dispatcher",
+        "gate",
         "peer",
+        "principal",
     )
 
     def __init__(self, server: KafkaServer, dispatcher: Dispatcher) -> None:
@@ -89,6 +95,11 @@ class Connection(asyncio.BufferedProtocol):
         self._is_unsent = False
         self._is_closing = False
         self._is_stopping = False
+        # What the handlers get, by version and client id: its services are bound to who this client is.
+        self.contexts: dict[tuple[int, str], Context] = {}
+        # There with security: what this client may ask before it has shown who it is.
+        self.gate: Gate | None = None
+        self.principal = ""
         self.active_at = server.loop.time()
         self.descriptor = -1
         self.peer = "?"
@@ -106,6 +117,8 @@ class Connection(asyncio.BufferedProtocol):
         address = transport.get_extra_info("peername")
         self.peer = str(address[0]) if address else "?"
         self._transport.set_write_buffer_limits(high=UNSENT_NOTICE_BYTES, low=0)
+        if self._server.security is not None:
+            self._begin_gate(self._server.security)
         self._server.opened(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - we know better what fits
@@ -191,6 +204,27 @@ class Connection(asyncio.BufferedProtocol):
         """Free what this client leaves unread."""
         self.refuse(reason)
 
+    # --- security ---------------------------------------------------------------------
+
+    def _begin_gate(self, security: Security) -> None:
+        certificate = self._transport.get_extra_info("peercert")
+        self.gate = gate = Gate(security, self.peer, certificate)
+        if gate.identity is None:
+            self._framing.limit(UNAUTHENTICATED_BYTES_MAX)
+            self._server.loop.call_later(security.config.authentication_ms / 1000, self._check_in_time)
+        else:
+            self._server.authenticated(self)
+
+    def authenticated(self) -> None:
+        """The client has shown who it is, for the first time or again."""
+        self.contexts.clear()
+        self._framing.limit(self._server.limits.request_bytes_max)
+        self._server.authenticated(self)
+
+    def _check_in_time(self) -> None:
+        if self.gate is not None and self.gate.identity is None:
+            self.refuse("it did not authenticate in time")
+
     # --- requests ---------------------------------------------------------------------
 
     def _work(self) -> None:
@@ -223,6 +257,11 @@ class Connection(asyncio.BufferedProtocol):
         return unanswered.is_empty or unanswered.may_start(self.dispatcher.order(self._requests[0]))
 
     def _answer(self, request: Buffer) -> None:
+        if self.gate is not None:
+            reason = self.gate.refusal(request)
+            if reason is not None:
+                self.refuse(reason)
+                return
         try:
             answered = self.dispatcher.take(request, self.peer, self)
         except MalformedRequest as error:
@@ -260,6 +299,11 @@ class Connection(asyncio.BufferedProtocol):
         if place is not self._line[0]:
             self._count_in_line(place, 1)
         self._work_off_line()
+        if self.gate is not None and self.gate.has_failed:
+            # The answer says that the login failed; nothing more is worked on.
+            self._flush()
+            self.close()
+            return
         self._work()
 
     def _cancel_waits(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections import Counter
 from collections.abc import Coroutine, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from goqueue.servers.kafka.memory_budget import MemoryBudget
 from goqueue.servers.kafka.share_sessions import ShareSessions
 
 if TYPE_CHECKING:
+    from goqueue.security.service import Security
     from goqueue.servers.services import Services
 
 logger = logging.getLogger(__name__)
@@ -33,7 +35,15 @@ REFUSALS_LOGGED_PER_SECOND = 10
 class KafkaServer:
     """Serves the Kafka protocol from `start` until `stop`; a second stop does no harm."""
 
-    def __init__(self, services: Services, doors: Sequence[Door], *, dispatcher: Dispatcher | None = None) -> None:
+    def __init__(
+        self,
+        services: Services,
+        doors: Sequence[Door],
+        *,
+        dispatcher: Dispatcher | None = None,
+        security: Security | None = None,
+    ) -> None:
+        self.security = security
         self.limits = services.config.limits
         self.budget = MemoryBudget(self.limits.inflight_bytes_max)
         self.answers = services.answers
@@ -58,6 +68,8 @@ class KafkaServer:
             OpenDoor(door, partial(Connection, self, one)) for door, one in zip(doors, self._dispatchers, strict=True)
         ]
         self._connections: set[Connection] = set()
+        self._addresses: Counter[str] = Counter()
+        self._principals: Counter[str] = Counter()
         self._none_left = asyncio.Event()
         self._none_left.set()
         self._tasks: set[asyncio.Task[Frame | None]] = set()
@@ -71,6 +83,8 @@ class KafkaServer:
         for door in self._doors:
             await door.open()
         self._is_serving = True
+        if self.security is not None:
+            self.security.store.subscribe(self.revoke)
         self._schedule_sweep()
 
     async def stop(self) -> None:
@@ -106,15 +120,21 @@ class KafkaServer:
     def opened(self, connection: Connection) -> None:
         """Count a connection in, unless there are too many."""
         self._connections.add(connection)
+        self._addresses[connection.peer] += 1
         self._none_left.clear()
         if len(self._connections) > self.limits.connections_max:
             connection.refuse(f"there are {self.limits.connections_max} connections already")
+        elif self._addresses[connection.peer] > self.limits.connections_per_address_max:
+            connection.refuse(f"its address has {self.limits.connections_per_address_max} connections already")
         elif are_scarce(connection.descriptor):
             connection.refuse("the process has hardly any file handles left: raise its limit (ulimit -n)")
 
     def closed(self, connection: Connection) -> None:
         """Count it out."""
         self._connections.discard(connection)
+        _count_out(self._addresses, connection.peer)
+        if connection.principal:
+            _count_out(self._principals, connection.principal)
         if connection.dispatcher.share_sessions:
             self.spawn(self._lost(connection))
         if not self._connections:
@@ -129,6 +149,26 @@ class KafkaServer:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+    def authenticated(self, connection: Connection) -> None:
+        """A connection has an owner now, or still has the one that it had."""
+        identity = connection.gate and connection.gate.identity
+        if not identity or connection.principal:
+            return
+        connection.principal = identity.principal
+        self._principals[identity.principal] += 1
+        if self._principals[identity.principal] > self.limits.connections_per_principal_max:
+            connection.refuse(f"{identity.principal} has {self.limits.connections_per_principal_max} connections")
+
+    def revoke(self, principals: frozenset[str] | None) -> None:
+        """Close the connections of those who have lost a credential or an access; None: of everybody.
+
+        Requests that wait for messages end with them, so that nothing more is delivered. A client that still may
+        connects again by itself.
+        """
+        for connection in list(self._connections):
+            if connection.principal and (principals is None or connection.principal in principals):
+                connection.refuse("a credential or an access of its principal was revoked")
 
     def log_refusal(self, peer: str, reason: str) -> None:
         """Say why a connection was closed."""
@@ -146,6 +186,12 @@ class KafkaServer:
             logger.info("closing connection from %s: idle", connection.peer)
             connection.abort()
         self._schedule_sweep()
+
+
+def _count_out(counter: Counter[str], name: str) -> None:
+    counter[name] -= 1
+    if counter[name] <= 0:
+        del counter[name]
 
 
 class _RefusalLog:
