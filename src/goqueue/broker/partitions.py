@@ -31,6 +31,7 @@ from goqueue.records import TopicPartition
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from goqueue.broker.arrival import Step
     from goqueue.metadata.store import MetadataStore
 
 
@@ -53,7 +54,7 @@ class Partition:
         "key",
         "leader_epoch",
         "log",
-        "opens_batches",
+        "steps",
         "topic_id",
         "topic_name",
         "traffic",
@@ -80,8 +81,8 @@ class Partition:
         self.internal = topic.internal
         self.log = log
         self.config = config
-        # Asked for every batch, so worked out once: whether the topic's settings need more than a header.
-        self.opens_batches = _opens_batches(config)
+        # Which steps a batch passes under these settings, by way in: asked for every batch, so worked out once.
+        self.steps: dict[object, tuple[Step, ...]] = {}
         self.leader_epoch = assignment.leader_epoch
         self.in_sync_replicas = len(assignment.isr)
         self.traffic = traffic
@@ -99,13 +100,9 @@ class Partition:
     def reconfigure(self, config: TopicConfig, log_config: LogConfig) -> None:
         """Obey new settings from the next batch on."""
         self.config = config
-        self.opens_batches = _opens_batches(config)
+        self.steps.clear()
         self.writer.syncs_every_batch = config.syncs_every_batch
         self.log.reconfigure(log_settings(config, log_config))
-
-
-def _opens_batches(config: TopicConfig) -> bool:
-    return config.is_compacted or config.stamps_records or config.priority_headers or config.delay_headers
 
 
 class Partitions:

@@ -8,20 +8,33 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from goqueue.broker.arrival import Facts
 from goqueue.broker.batch_checks import check_acks, check_timestamp, keyless
 from goqueue.broker.batch_lanes import lane_of
 from goqueue.broker.deduplication import Deduplication, Remembered, Sifted
 from goqueue.broker.partitions import Partition, Partitions
 from goqueue.broker.placement import Share, place_records, split_share
+from goqueue.caller import ANONYMOUS, Caller
 from goqueue.clock import Clock
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.errors import GoQueueError, InternalTopic, InvalidRequest
+from goqueue.ports import Buffer
 from goqueue.records import Acks, NewRecord
 
 if TYPE_CHECKING:
-    from goqueue.broker.publish import Pending, PublishService
+    from goqueue.broker.publish import Pending
+
+
+class AppendBatch(Protocol):
+    """Takes one closed batch in: `PublishService.append`."""
+
+    def __call__(
+        self, topic: str, partition: int, batch: Buffer, /, *, acks: Acks, facts: Facts, caller: Caller
+    ) -> Pending:
+        """Write it, and say what is left to wait for."""
+        ...
 
 
 class Published(NamedTuple):
@@ -56,13 +69,11 @@ class Sender:
 class RecordPublishing:
     """Makes batches of records, and answers for each record."""
 
-    def __init__(
-        self, partitions: Partitions, clock: Clock, deduplication: Deduplication, batches: PublishService
-    ) -> None:
+    def __init__(self, partitions: Partitions, clock: Clock, deduplication: Deduplication, append: AppendBatch) -> None:
         self._partitions = partitions
         self._clock = clock
         self._deduplication = deduplication
-        self._batches = batches
+        self._append = append
 
     async def publish(
         self,
@@ -76,6 +87,7 @@ class RecordPublishing:
         sequence: int = -1,
         transactional: bool = False,
         dues: Sequence[int | None] | None = None,
+        caller: Caller = ANONYMOUS,
     ) -> list[Published]:
         """Write records, one batch per partition, and wait until they are as safe as asked.
 
@@ -97,7 +109,7 @@ class RecordPublishing:
             taken = sifted.fresh
         for share in self._shares(first, records, taken, partition, sender):
             try:
-                pending = self._append_share(topic, share, records, sender, acks, now_ms, results, dues)
+                pending = self._append_share(topic, share, records, sender, acks, now_ms, results, dues, caller)
             except GoQueueError as error:
                 _fail(share, error, results)
                 continue
@@ -206,6 +218,7 @@ class RecordPublishing:
         now_ms: int,
         results: dict[int, Published],
         dues: Sequence[int | None] | None,
+        caller: Caller,
     ) -> Pending:
         chosen = [records[position] for position in share.positions]
         batch = encode_batch(
@@ -216,14 +229,13 @@ class RecordPublishing:
             transactional=sender.transactional,
             now_ms=now_ms,
         )
-        sifted = not sender.is_idempotent
+        has_no_repeats = not sender.is_idempotent
         said = None if dues is None else [dues[position] for position in share.positions]
-        pending = self._batches.append(
-            topic, share.partition, batch, acks=acks, lane=lane_of(chosen), sifted=sifted, dues=said
-        )
+        facts = Facts(lane_of(chosen), said, has_no_repeats)
+        pending = self._append(topic, share.partition, batch, acks=acks, facts=facts, caller=caller)
         appended = pending.appended
         place = self._partitions.get(topic, share.partition)
-        has_window = place.config.dedup_window_ms and sifted
+        has_window = place.config.dedup_window_ms and has_no_repeats
         for offset, position in enumerate(share.positions, appended.base_offset):
             sent_ms = records[position].timestamp_ms
             stamp_ms = appended.stamped_ms if appended.stamped_ms >= 0 else now_ms if sent_ms is None else sent_ms

@@ -11,10 +11,12 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from goqueue.broker.arrival import Facts
 from goqueue.broker.batch_lanes import lane_of
 from goqueue.broker.partitions import Partitions
 from goqueue.broker.producer_ids import ProducerIds
 from goqueue.broker.publish import Pending, PublishService
+from goqueue.caller import INTERNAL
 from goqueue.clock import Clock
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.coordinator.timers import Alarm
@@ -160,9 +162,8 @@ class Deliveries:
             now_ms=now_ms,
         )
         try:
-            # Their lane is said here, and what they say about delay is done with.
             pending = self._publish.append(
-                fire.topic, fire.partition, batch, acks=Acks.ALL, lane=lane_of(records), is_due=True
+                fire.topic, fire.partition, batch, acks=Acks.ALL, facts=Facts(lane_of(records)), caller=INTERNAL
             )
         except DuplicateSequence:
             if one.resent:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from goqueue.caller import ANONYMOUS, Caller
+from goqueue.servers.callers import BindCaller, Doorkeeper
 from goqueue.servers.request_times import RequestTimes
 
 if TYPE_CHECKING:
@@ -86,3 +88,10 @@ class Services(msgspec.Struct, frozen=True):
     # The metrics page, made anew each time.
     metrics: Callable[[], Awaitable[bytes]] | None = None
     request_times: RequestTimes = msgspec.field(default_factory=RequestTimes)
+    # In whose name these services work.
+    caller: Caller = ANONYMOUS
+    doorkeeper: Doorkeeper = msgspec.field(default_factory=BindCaller)
+
+    def for_caller(self, caller: Caller) -> Services:
+        """The same services, as this caller may use them."""
+        return self.doorkeeper.admit(self, caller)

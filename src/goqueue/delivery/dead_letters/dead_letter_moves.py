@@ -14,11 +14,13 @@ from functools import partial
 from typing import Protocol
 from uuid import UUID
 
+from goqueue.broker.arrival import Facts
 from goqueue.broker.batch_lanes import lane_of
 from goqueue.broker.partitions import Partition, Partitions
 from goqueue.broker.publish import PublishService
 from goqueue.broker.topics import NewTopic, TopicService
 from goqueue.broker.unreadable import Unreadable
+from goqueue.caller import INTERNAL
 from goqueue.clock import Clock
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.coordinator.runtime import Coordinator
@@ -177,7 +179,8 @@ class DeadLetters:
             base_sequence=move.sequence,
             now_ms=self._clock.now_ms(),
         )
-        pending = self._publish.append(target, queue_id.partition, batch, acks=Acks.ALL, lane=lane_of(records))
+        facts = Facts(lane_of(records))
+        pending = self._publish.append(target, queue_id.partition, batch, acks=Acks.ALL, facts=facts, caller=INTERNAL)
         if pending.durable is not None:
             await pending.durable
         return move.sequence + len(records)
@@ -188,7 +191,7 @@ class DeadLetters:
         found = await self._topics.ensure_as(NewTopic(name, count))
         if found.partition_count <= partition:
             # The topic has grown since.
-            await self._topics.add_partitions(name, count)
+            await self._topics.add_partitions(name, count, caller=INTERNAL)
         if self._topics.get(name).partition_count <= partition:
             raise PartitionNotFound(name, partition)
         return name

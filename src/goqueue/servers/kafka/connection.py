@@ -19,11 +19,11 @@ from goqueue.servers.kafka.api import Order
 from goqueue.servers.kafka.dispatch import Dispatcher, Frame, Later
 from goqueue.servers.kafka.framing import Framing
 from goqueue.servers.kafka.gate import UNAUTHENTICATED_BYTES_MAX, Gate
+from goqueue.servers.kafka.peer import Peer
 from goqueue.servers.kafka.request_order import UnansweredRequests
 
 if TYPE_CHECKING:
     from goqueue.security.service import Security
-    from goqueue.servers.kafka.api import Context
     from goqueue.servers.kafka.server import KafkaServer
 
 # Requests worked on before other connections get their turn.
@@ -69,7 +69,6 @@ class Connection(asyncio.BufferedProtocol):
         "_unanswered",
         "_waits",
         "active_at",
-        "contexts",
         "descriptor",
         "dispatcher",
         "gate",
@@ -95,14 +94,12 @@ class Connection(asyncio.BufferedProtocol):
         self._is_unsent = False
         self._is_closing = False
         self._is_stopping = False
-        # What the handlers get, by version and client id: its services are bound to who this client is.
-        self.contexts: dict[tuple[int, str], Context] = {}
         # There with security: what this client may ask before it has shown who it is.
         self.gate: Gate | None = None
         self.principal = ""
         self.active_at = server.loop.time()
         self.descriptor = -1
-        self.peer = "?"
+        self.peer = Peer("?")
 
     # --- the transport calls ----------------------------------------------------------
 
@@ -115,7 +112,7 @@ class Connection(asyncio.BufferedProtocol):
             # Without this, an answer waits for the client to acknowledge the one before it.
             handle.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         address = transport.get_extra_info("peername")
-        self.peer = str(address[0]) if address else "?"
+        self.peer = Peer(str(address[0]) if address else "?")
         self._transport.set_write_buffer_limits(high=UNSENT_NOTICE_BYTES, low=0)
         if self._server.security is not None:
             self._begin_gate(self._server.security)
@@ -160,6 +157,7 @@ class Connection(asyncio.BufferedProtocol):
         self._budget.forget(self)
         self._answers.forget(self)
         self._server.closed(self)
+        self.peer.forget()
 
     # --- the server and the budget call -----------------------------------------------
 
@@ -172,7 +170,7 @@ class Connection(asyncio.BufferedProtocol):
         """Close, because of something the client did, and say why in the log."""
         if not self._is_closing:
             self._is_closing = True
-            self._server.log_refusal(self.peer, reason)
+            self._server.log_refusal(self.peer.address, reason)
             self._transport.abort()
 
     def close(self) -> None:
@@ -208,21 +206,22 @@ class Connection(asyncio.BufferedProtocol):
 
     def _begin_gate(self, security: Security) -> None:
         certificate = self._transport.get_extra_info("peercert")
-        self.gate = gate = Gate(security, self.peer, certificate)
-        if gate.identity is None:
-            self._framing.limit(UNAUTHENTICATED_BYTES_MAX)
+        self.gate = self.peer.gate = Gate(security, self.peer.address, self._authenticated)
+        self._framing.limit(UNAUTHENTICATED_BYTES_MAX)
+        self.gate.take_certificate(certificate)
+        if not self.principal:
             self._server.loop.call_later(security.config.authentication_ms / 1000, self._check_in_time)
-        else:
-            self._server.authenticated(self)
 
-    def authenticated(self) -> None:
+    def _authenticated(self, principal: str) -> None:
         """The client has shown who it is, for the first time or again."""
-        self.contexts.clear()
         self._framing.limit(self._server.limits.request_bytes_max)
-        self._server.authenticated(self)
+        if principal != self.principal:
+            self.peer.become(principal)
+            before, self.principal = self.principal, principal
+            self._server.authenticated(self, before)
 
     def _check_in_time(self) -> None:
-        if self.gate is not None and self.gate.identity is None:
+        if not self.principal:
             self.refuse("it did not authenticate in time")
 
     # --- requests ---------------------------------------------------------------------
@@ -263,7 +262,7 @@ class Connection(asyncio.BufferedProtocol):
                 self.refuse(reason)
                 return
         try:
-            answered = self.dispatcher.take(request, self.peer, self)
+            answered = self.dispatcher.take(request, self.peer)
         except MalformedRequest as error:
             self.refuse(str(error))
             return

@@ -6,7 +6,7 @@ ends; then the client authenticates again on the same connection (KIP-368) or is
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goqueue.codec.kafka.encode import API_VERSIONS_KEY
@@ -39,37 +39,44 @@ class Gate:
     __slots__ = (
         "_address",
         "_ends_ms",
+        "_is_by_certificate",
         "_login",
         "_logins",
         "_mechanism",
+        "_on_identity",
         "_requests",
         "_security",
         "has_failed",
         "identity",
     )
 
-    def __init__(self, security: Security, address: str, certificate: Mapping[str, Any] | None) -> None:
+    def __init__(self, security: Security, address: str, on_identity: Callable[[str], None]) -> None:
+        """`on_identity` is told the principal whenever the client has shown who it is."""
         self._security = security
         self._address = address
+        self._on_identity = on_identity
         self._login: sasl.Login | None = None
         self._mechanism = ""
         self._requests = 0
         self._logins = 0
         self.has_failed = False
-        self.identity: Identity | None = security.authenticator.of_certificate(certificate)
+        self.identity: Identity | None = None
+        # There while the client is who a certificate says; a login may replace it once.
+        self._is_by_certificate = False
         self._ends_ms = 0
+
+    def take_certificate(self, certificate: Mapping[str, Any] | None) -> None:
+        """The client certificate that TLS has verified, if there is one."""
+        self.identity = self._security.authenticator.of_certificate(certificate)
         if self.identity is not None:
-            security.authenticator.logged_in(self.identity, address)
+            self._is_by_certificate = True
+            self._security.authenticator.logged_in(self.identity, self._address)
+            self._on_identity(self.identity.principal)
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
         """What is offered."""
         return self._security.authenticator.mechanisms
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether the client has shown who it is and no login is under way."""
-        return self.identity is not None and self._login is None
 
     def refusal(self, request: Buffer) -> str | None:
         """Why this request is not even looked at; None if it is."""
@@ -109,7 +116,8 @@ class Gate:
             found = login.identity
             if found is None:
                 return Step(answer, 0)
-            if self.identity is not None and self.identity.principal != found.principal:
+            is_other = self.identity is not None and self.identity.principal != found.principal
+            if is_other and not self._is_by_certificate:
                 raise AuthenticationFailed("the principal cannot be changed when authenticating again")
         except AuthenticationFailed as error:
             self._login = None
@@ -118,7 +126,9 @@ class Gate:
             raise
         self._login = None
         self.identity = found
+        self._is_by_certificate = False
         authenticator.logged_in(found, self._address)
+        self._on_identity(found.principal)
         return Step(answer, self._begin_session(found))
 
     def _begin_session(self, identity: Identity) -> int:

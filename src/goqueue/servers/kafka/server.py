@@ -30,6 +30,7 @@ logger = logging.getLogger(__name__)
 # Requests under way at a stop get this long; long polls do not, since nobody misses their answer.
 STOP_SECONDS_MAX = 2.0
 REFUSALS_LOGGED_PER_SECOND = 10
+REVOKED_SECONDS = 0.1
 
 
 class KafkaServer:
@@ -120,11 +121,11 @@ class KafkaServer:
     def opened(self, connection: Connection) -> None:
         """Count a connection in, unless there are too many."""
         self._connections.add(connection)
-        self._addresses[connection.peer] += 1
+        self._addresses[connection.peer.address] += 1
         self._none_left.clear()
         if len(self._connections) > self.limits.connections_max:
             connection.refuse(f"there are {self.limits.connections_max} connections already")
-        elif self._addresses[connection.peer] > self.limits.connections_per_address_max:
+        elif self._addresses[connection.peer.address] > self.limits.connections_per_address_max:
             connection.refuse(f"its address has {self.limits.connections_per_address_max} connections already")
         elif are_scarce(connection.descriptor):
             connection.refuse("the process has hardly any file handles left: raise its limit (ulimit -n)")
@@ -132,7 +133,7 @@ class KafkaServer:
     def closed(self, connection: Connection) -> None:
         """Count it out."""
         self._connections.discard(connection)
-        _count_out(self._addresses, connection.peer)
+        _count_out(self._addresses, connection.peer.address)
         if connection.principal:
             _count_out(self._principals, connection.principal)
         if connection.dispatcher.share_sessions:
@@ -141,7 +142,7 @@ class KafkaServer:
             self._none_left.set()
 
     async def _lost(self, connection: Connection) -> None:
-        await connection.dispatcher.connection_lost(connection)
+        await connection.dispatcher.connection_lost(connection.peer)
 
     def spawn(self, answer: Coroutine[Any, Any, Frame | None]) -> asyncio.Task[Frame | None]:
         """Work on an answer that takes time."""
@@ -150,15 +151,14 @@ class KafkaServer:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def authenticated(self, connection: Connection) -> None:
-        """A connection has an owner now, or still has the one that it had."""
-        identity = connection.gate and connection.gate.identity
-        if not identity or connection.principal:
-            return
-        connection.principal = identity.principal
-        self._principals[identity.principal] += 1
-        if self._principals[identity.principal] > self.limits.connections_per_principal_max:
-            connection.refuse(f"{identity.principal} has {self.limits.connections_per_principal_max} connections")
+    def authenticated(self, connection: Connection, before: str) -> None:
+        """A connection has an owner now, or another one than `before`."""
+        principal = connection.principal
+        if before:
+            _count_out(self._principals, before)
+        self._principals[principal] += 1
+        if self._principals[principal] > self.limits.connections_per_principal_max:
+            connection.refuse(f"{principal} has {self.limits.connections_per_principal_max} connections already")
 
     def revoke(self, principals: frozenset[str] | None) -> None:
         """Close the connections of those who have lost a credential or an access; None: of everybody.
@@ -166,9 +166,10 @@ class KafkaServer:
         Requests that wait for messages end with them, so that nothing more is delivered. A client that still may
         connects again by itself.
         """
-        for connection in list(self._connections):
+        for connection in self._connections:
             if connection.principal and (principals is None or connection.principal in principals):
-                connection.refuse("a credential or an access of its principal was revoked")
+                # Not at once: it may be the connection that is about to be told that the change was made.
+                self.loop.call_later(REVOKED_SECONDS, connection.refuse, "an access of its principal was revoked")
 
     def log_refusal(self, peer: str, reason: str) -> None:
         """Say why a connection was closed."""
@@ -183,7 +184,7 @@ class KafkaServer:
     def _close_idle(self) -> None:
         oldest = self.loop.time() - self.limits.idle_connection_ms / 1000
         for connection in [one for one in self._connections if one.active_at < oldest and not one.is_busy]:
-            logger.info("closing connection from %s: idle", connection.peer)
+            logger.info("closing connection from %s: idle", connection.peer.address)
             connection.abort()
         self._schedule_sweep()
 

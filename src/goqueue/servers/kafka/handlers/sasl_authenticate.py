@@ -10,18 +10,16 @@ from goqueue.errors import GoQueueError
 from goqueue.servers.kafka.api import Api, Context, Message, Order, Reply, error_code, error_message
 from goqueue.servers.kafka.handlers.sasl_handshake import ILLEGAL_SASL_STATE
 
-API = Api(key=36, name="SaslAuthenticate", versions=(0, 2), knows_connection=True, order=Order.CHANGE)
+API = Api(key=36, name="SaslAuthenticate", versions=(0, 2), order=Order.CHANGE)
 
 
 async def handle(context: Context, request: Message) -> Reply:
     """Take the login one step further."""
-    gate = getattr(context.connection, "gate", None)
+    gate = context.peer.gate
     if gate is None:
         return {"error_code": ILLEGAL_SASL_STATE, "error_message": "clients need not authenticate here"}
     try:
         step = await gate.step(bytes(request.auth_bytes))
     except GoQueueError as error:
         return {"error_code": error_code(error), "error_message": error_message(error)}
-    if gate.is_settled:
-        context.connection.authenticated()  # type: ignore[attr-defined]
     return {"error_code": 0, "auth_bytes": step.message, "session_lifetime": step.lifetime_ms}

@@ -13,7 +13,6 @@ API = Api(
     key=17,
     name="SaslHandshake",
     versions=(1, 1),
-    knows_connection=True,
     order=Order.CHANGE,
     gaps=("PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER; GSSAPI is not supported.",),
 )
@@ -22,7 +21,7 @@ ILLEGAL_SASL_STATE = 34
 
 def handle(context: Context, request: Message) -> Reply:
     """Begin a login."""
-    gate = getattr(context.connection, "gate", None)
+    gate = context.peer.gate
     if gate is None:
         return {"error_code": ILLEGAL_SASL_STATE, "mechanisms": []}
     mechanisms = list(gate.mechanisms)
