@@ -319,6 +319,11 @@ class HttpConfig:
     wait_ms_max: int = setting(60_000, "Longest wait of one long poll.", minimum=0)
     access_log: bool = setting(False, "Log every request with its status, duration and id.")
     cors_origin: str = setting("", "Origin that browsers may call from; empty switches CORS off.")
+    allowed_hosts: tuple[str, ...] = setting(
+        (),
+        "Host names that a request may be for. Addresses, localhost and names of listeners always are. Without names "
+        "here, others are refused on loopback only, so that no page in a browser reaches it by a name of its own.",
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "jobs": ("goqueue.cli.jobs:app", "Bulk work on Spark: backup, restore and more."),
     "cluster": ("goqueue.cli.cluster:app", "Look at the nodes."),
     "health": ("goqueue.cli.cluster:health", "Ask a broker whether it can serve."),
+    "security": ("goqueue.cli.security:app", "Certificates, users, API keys, roles and access rules."),
     "config": ("goqueue.cli.config:app", "Brokers this command line knows by name."),
     "log": ("goqueue.cli.log:app", "Look at, check and mend the files of a stopped broker."),
     "demo": ("goqueue.cli.demo:demo", "A one-minute tour on a temporary broker."),

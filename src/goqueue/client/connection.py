@@ -13,6 +13,7 @@ import msgspec
 
 from goqueue.client.connecting import open_transport
 from goqueue.client.consumer import Consumer
+from goqueue.client.credentials import Credentials
 from goqueue.client.delayed import DelayedMessages, Schedules
 from goqueue.client.durations import Duration, ms_of, or_ms, without_ms
 from goqueue.client.errors import ClientError, SendFailed, TopicExists, TopicNotFound
@@ -60,6 +61,10 @@ def connect(
     context: str | None = None,
     timeout: Duration | None = None,
     api_key: str | None = None,
+    user: str | None = None,
+    password: str | None = None,
+    ca: str | None = None,
+    certificate: str | None = None,
     retry: RetryPolicy | None = None,
     connections_max: int = 100,
     timeout_ms: int | None = None,
@@ -70,14 +75,15 @@ def connect(
             print(await client.topics())
 
     Without an address the environment (GOQUEUE_SERVER, GOQUEUE_API_KEY, GOQUEUE_TIMEOUT) and the contexts of the
-    command line decide. Nothing is sent before the first call.
+    command line decide. Nothing is sent before the first call. A broker with security wants an `api_key` (or a token),
+    or `user` and `password`, or a client `certificate`; `ca` is the file with the authority of its own certificate.
     """
     return Client(
         open_transport(
             server,
             context=context,
             timeout=or_ms(timeout, timeout_ms, "timeout", "timeout_ms"),
-            api_key=api_key,
+            credentials=Credentials(api_key, user, password, ca, certificate),
             retry=retry,
             connections_max=connections_max,
         )
@@ -388,6 +394,10 @@ class Client:
     async def get(self, path: str, **params: str) -> Row:
         """Any read-only route that has no method of its own, such as `/version`."""
         return await self._call("GET", path, params=params)
+
+    async def request(self, method: str, path: str, body: dict[str, Any] | None = None) -> Row:
+        """Any other route that has no method of its own."""
+        return await self._call(method, path, body=body)
 
     async def close(self) -> None:
         """Close producers, consumers and connections; raises `SendFailed` as a producer's `close` does."""

@@ -32,6 +32,14 @@ class IllegalSaslState(InvalidRequest):
     """A SASL request that does not belong here."""
 
 
+class UnsupportedMediaType(InvalidRequest):
+    """A body of a kind that forms in browsers send, which the API does not take."""
+
+
+class ForbiddenOrigin(GoQueueError):
+    """A page in a browser sent this, and the page is not of this broker."""
+
+
 class NotAuthorized(GoQueueError):
     """The principal may not do this."""
 

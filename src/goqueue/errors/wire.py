@@ -125,6 +125,8 @@ _TABLE: Mapping[type[tree.GoQueueError], Wire] = MappingProxyType(
         tree.AuthenticationRequired: Wire("authentication_required", 401, 58, "UNAUTHENTICATED"),
         tree.UnsupportedMechanism: Wire("unsupported_sasl_mechanism", 400, 33, "UNAUTHENTICATED"),
         tree.IllegalSaslState: Wire("illegal_sasl_state", 400, 34, "UNAUTHENTICATED"),
+        tree.UnsupportedMediaType: Wire("unsupported_media_type", 415, 42, "INVALID_ARGUMENT"),
+        tree.ForbiddenOrigin: Wire("forbidden_origin", 403, 42, "PERMISSION_DENIED"),
         tree.NotAuthorized: Wire("not_authorized", 403, 31, "PERMISSION_DENIED"),
         tree.TopicNotAuthorized: Wire("topic_not_authorized", 403, 29, "PERMISSION_DENIED"),
         tree.GroupNotAuthorized: Wire("group_not_authorized", 403, 30, "PERMISSION_DENIED"),

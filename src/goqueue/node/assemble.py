@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
 from random import SystemRandom
+from typing import TYPE_CHECKING
 
 from goqueue.broker.answer_budget import AnswerBudget
 from goqueue.broker.deduplication import Deduplication
@@ -65,6 +66,9 @@ from goqueue.servers.request_times import RequestTimes
 from goqueue.servers.services import NodeIdentity, Services
 from goqueue.transactions.feature import feature as transaction_feature
 from goqueue.transactions.open_transactions import OpenTransactions
+
+if TYPE_CHECKING:
+    from goqueue.security.service import Security
 
 _log = logging.getLogger("goqueue.node")
 
@@ -301,18 +305,10 @@ async def _wire(
         metrics=metrics,
         request_times=request_times,
     )
-    await _serve(world, services, metrics, stack)
-    health.serving = True
-    stack.callback(setattr, health, "serving", False)
-    bound = world.listeners or ()
-    return Running(
-        services,
-        world.data_dir,
-        world.kafka,
-        world.http,
-        listeners={one.spec.name: one.address for one in bound},
-        tls=frozenset(one.spec.name for one in bound if one.spec.is_tls),
-    )
+    secured = await _secure(services, metadata, partitions, work_offload, stack)
+    await _serve(world, *secured, metrics, stack)
+    health.serve(stack)
+    return Running(secured[0], world.data_dir, world.kafka, world.http, *world.named_listeners())
 
 
 def _open_metadata(
@@ -350,14 +346,38 @@ def _open_metadata(
     return directory, metadata
 
 
-async def _serve(world: World, services: Services, metrics: MetricsPage, stack: AsyncExitStack) -> None:
+async def _secure(
+    services: Services, metadata: LocalMetadata, partitions: Partitions, offload: Offload, stack: AsyncExitStack
+) -> tuple[Services, Security | None]:
+    """With security on, the services behind a doorkeeper that authorises."""
+    config = services.config.security
+    if not config.enabled:
+        return services, None
+    # Not above: a broker without security does not wait for what it does not use.
+    from goqueue.node.security import open_security, secured
+
+    security = await open_security(
+        config,
+        metadata=metadata,
+        topics=services.topics,
+        partitions=partitions,
+        offload=offload,
+        clock=services.clock,
+        stack=stack,
+    )
+    return secured(services, security), security
+
+
+async def _serve(
+    world: World, services: Services, security: Security | None, metrics: MetricsPage, stack: AsyncExitStack
+) -> None:
     """Accept clients, now that everything behind the front-ends is there."""
     if world.listeners is None:
         return
     doors = open_doors(services.config, world.listeners, services.clock, stack)
-    kafka = KafkaServer(services, doors["kafka"])
+    kafka = KafkaServer(services, doors["kafka"], security=security)
     metrics.connections = lambda: kafka.connection_count
-    http = HttpServer(services, doors["http"])
+    http = HttpServer(services, doors["http"], security=security)
     for server, address in ((kafka, world.kafka), (http, world.http)):
         try:
             await server.start()

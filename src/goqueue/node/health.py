@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 
 from goqueue.broker.partitions import Partitions
 from goqueue.config import DurabilityConfig
@@ -32,6 +33,11 @@ class HealthChecks:
         self._durability = durability
         self._write_failures = write_failures
         self._delay = delay
+
+    def serve(self, stack: AsyncExitStack) -> None:
+        """Every listener accepts, until the stack unwinds."""
+        self.serving = True
+        stack.callback(setattr, self, "serving", False)
 
     def __call__(self) -> Sequence[Check]:
         """Every check with its problem, if it has one."""

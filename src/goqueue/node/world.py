@@ -26,6 +26,12 @@ class World:
     # Where derived files may lie that only the operating system can open; None: nowhere.
     index_root: str | None = None
 
+    def named_listeners(self) -> tuple[dict[str, Address], frozenset[str]]:
+        """The addresses of all listeners by name, and the names of those that use TLS."""
+        bound = self.listeners or ()
+        addresses = {one.spec.name: one.address for one in bound}
+        return addresses, frozenset(one.spec.name for one in bound if one.spec.is_tls)
+
 
 def real_world(config: Config, stack: AsyncExitStack) -> World:
     """The machine's own: claim the addresses and the directory, before anything is read."""

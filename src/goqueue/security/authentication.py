@@ -77,8 +77,13 @@ class Authenticator:
         self._used: dict[str, int] = {}
         store.subscribe(self._forget)
 
-    async def checked(self, address: str, method: str, claimed: str, check: Callable[[], Any]) -> Identity:
-        """The identity that `check` finds. A failure is counted, audited and answered late."""
+    async def checked(
+        self, address: str, method: str, claimed: str, check: Callable[[], Any], *, is_quiet: bool = False
+    ) -> Identity:
+        """The identity that `check` finds. A failure is counted, audited and answered late.
+
+        With `is_quiet` the caller tells the audit log of a success.
+        """
         failures = self.failures
         if not failures.may_try(address):
             raise AuthenticationFailed("too many failed logins from this address")
@@ -87,7 +92,8 @@ class Authenticator:
         except AuthenticationFailed as error:
             await self.refuse(address, method, claimed, error.reason)
             raise
-        self._on_login(identity.principal, method, address, "")
+        if not is_quiet:
+            self._on_login(identity.principal, method, address, "")
         return identity
 
     def logged_in(self, identity: Identity, address: str) -> None:
@@ -129,7 +135,7 @@ class Authenticator:
             raise AuthenticationFailed("the password is empty or too long")
         found = self.kept(user, password)
         if found is not None:
-            return found
+            return found._replace(method=method)
         known = self._store.users.get(user)
         mechanism, credential = next(iter(known.scram.items())) if known is not None and known.scram else ("", None)
         if credential is None:

@@ -68,7 +68,7 @@ class ScramLogin:
         self._decoy = decoy
         self._first = ""
         self._server_first = ""
-        self._nonce = ""
+        self._nonce = self._client_nonce = ""
         self._gs2 = ""
         self._credential: ScramCredential | None = None
         self._is_real = False
@@ -78,11 +78,11 @@ class ScramLogin:
     def step(self, message: bytes) -> bytes:
         """The answer to the client's next message; raises `AuthenticationFailed`."""
         if len(message) > _MESSAGE_BYTES_MAX:
-            raise AuthenticationFailed
+            raise AuthenticationFailed("the message is too long")
         try:
             text = message.decode()
         except UnicodeDecodeError:
-            raise AuthenticationFailed from None
+            raise AuthenticationFailed("the message is not text") from None
         return (self._begin(text) if self._credential is None else self._finish(text)).encode()
 
     def _begin(self, text: str) -> str:
@@ -90,19 +90,19 @@ class ScramLogin:
         authorization_id, comma_2, bare = rest.partition(",")
         # Without channel binding: "y" is said by clients that have it and believe that we do not.
         if not comma or not comma_2 or flag not in {"n", "y"}:
-            raise AuthenticationFailed
+            raise AuthenticationFailed("not a first message of SCRAM")
         fields = _fields(bare)
         user, nonce = fields.get("n", ""), fields.get("r", "")
         if not user or not nonce or len(nonce) > _NONCE_CHARS_MAX or "m" in fields:
-            raise AuthenticationFailed
+            raise AuthenticationFailed("the first message lacks user or nonce")
         self.user = user.replace("=2C", ",").replace("=3D", "=")
         if authorization_id not in {"", f"a={user}"}:
-            raise AuthenticationFailed
+            raise AuthenticationFailed("another user was asked for")
         self._gs2 = f"{flag},{authorization_id},"
         found = self._find(self.user)
         self._is_real = found is not None
         self._credential = found or self._decoy.of(self._mechanism, self.user)
-        self._first, self._nonce = bare, nonce + secrets.token_urlsafe(24)
+        self._first, self._client_nonce, self._nonce = bare, nonce, nonce + secrets.token_urlsafe(24)
         salt = base64.b64encode(self._credential.salt).decode()
         self._server_first = f"r={self._nonce},s={salt},i={self._credential.iterations}"
         return self._server_first
@@ -110,24 +110,26 @@ class ScramLogin:
     def _finish(self, text: str) -> str:
         credential = self._credential
         if self.is_done or credential is None:
-            raise AuthenticationFailed
+            raise AuthenticationFailed("a message after the end of the login")
         without_proof, found, proof_text = text.rpartition(",p=")
         fields = _fields(without_proof)
         binding = base64.b64encode(self._gs2.encode()).decode()
         try:
             proof = base64.b64decode(proof_text, validate=True)
         except Base64Error:
-            raise AuthenticationFailed from None
+            raise AuthenticationFailed("the proof is not base64") from None
         if not found or fields.get("c") != binding or len(proof) != len(credential.stored_key):
-            raise AuthenticationFailed
-        if not hmac.compare_digest(fields.get("r", "").encode(), self._nonce.encode()):
-            raise AuthenticationFailed
+            raise AuthenticationFailed("not a final message of SCRAM")
+        nonce = fields.get("r", "")
+        # librdkafka before 2.4 puts its own nonce before ours once more; ours, which is new, is in it all the same.
+        if nonce not in {self._nonce, self._client_nonce + self._nonce}:
+            raise AuthenticationFailed("the nonce is not of this login")
         signed = f"{self._first},{self._server_first},{without_proof}".encode()
         signature = hmac.digest(credential.stored_key, signed, self._digest)
         client_key = bytes(one ^ other for one, other in zip(proof, signature, strict=True))
         is_right = hmac.compare_digest(hashlib.new(self._digest, client_key).digest(), credential.stored_key)
         if not (is_right and self._is_real):
-            raise AuthenticationFailed
+            raise AuthenticationFailed("the password is wrong, or there is no such user")
         self.is_done = True
         return "v=" + base64.b64encode(hmac.digest(credential.server_key, signed, self._digest)).decode()
 
@@ -138,6 +140,6 @@ def _fields(text: str) -> dict[str, str]:
     for part in text.split(","):
         name, equals, value = part.partition("=")
         if not equals or len(name) != 1 or name in fields:
-            raise AuthenticationFailed
+            raise AuthenticationFailed("not a message of SCRAM")
         fields[name] = value
     return fields

@@ -7,6 +7,8 @@ import msgspec
 from goqueue.clock import Clock
 from goqueue.config import SecurityConfig
 from goqueue.security.access import Access
+from goqueue.security.admin import SecurityAdmin
+from goqueue.security.audit import AuditLog
 from goqueue.security.authentication import Authenticator
 from goqueue.security.store import SecurityStore
 
@@ -19,3 +21,5 @@ class Security(msgspec.Struct, frozen=True):
     access: Access
     authenticator: Authenticator
     clock: Clock
+    audit: AuditLog
+    admin: SecurityAdmin

@@ -106,13 +106,13 @@ class SecurityStore:
         if binding.role not in self.roles and binding.role not in BUILT_IN_ROLES:
             known = ", ".join(sorted({*self.roles, *BUILT_IN_ROLES}))
             raise InvalidRequest(f"there is no role {binding.role[:200]!r}", field="role", hint=f"known: {known}")
-        await self.commit([SecurityChanged(BINDING, json.dumps(list(binding)), b"{}")])
+        await self.commit([SecurityChanged(BINDING, binding_name(binding), b"{}")])
 
     async def unbind(self, binding: Binding) -> None:
         """Take a role away."""
         if binding not in self.bindings:
             raise NotFound(f"{binding.principal[:200]} does not have role {binding.role[:200]!r} for that prefix")
-        await self.commit([SecurityChanged(BINDING, json.dumps(list(binding)), None)])
+        await self.commit([SecurityChanged(BINDING, binding_name(binding), None)])
 
     async def add_acls(self, acls: Collection[Acl]) -> None:
         """Add rules; those that are there already do no harm."""
@@ -163,9 +163,11 @@ class SecurityStore:
                 return {one.principal for one in self.bindings if one.role == event.name}
             case "binding":
                 return {Binding(*json.loads(event.name)).principal} if event.value is None else set()
-        acl = _acl(event.name)
-        loses = event.value is None if acl.permission is Permission.ALLOW else event.value is not None
-        return {acl.principal} if loses else set()
+            case "acl":
+                acl = _acl(event.name)
+                is_loss = event.value is None if acl.permission is Permission.ALLOW else event.value is not None
+                return {acl.principal} if is_loss else set()
+        return set()
 
     def _take(self, kind: str, name: str, value: bytes | None) -> None:
         match kind:
@@ -249,6 +251,11 @@ def _include(table: set[object] | Collection[object], value: object, *, wanted: 
 
 def _acl_name(acl: Acl) -> str:
     return json.dumps(list(acl))
+
+
+def binding_name(binding: Binding) -> str:
+    """What a binding is stored under."""
+    return json.dumps(list(binding))
 
 
 def _acl(name: str) -> Acl:

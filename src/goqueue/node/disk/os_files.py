@@ -23,7 +23,7 @@ from goqueue.libc import LIBC
 from goqueue.node.disk.os_file import FILE_MODE, OsFile, write_all
 from goqueue.ports import Buffer
 
-DIRECTORY_MODE = 0o750
+DIRECTORY_MODE = 0o700
 _TEMPORARY = ".tmp"
 # From here on syncfs reports failed writes; before, it reported only that the descriptor is not open.
 _SYNCFS_REPORTS_SINCE = (5, 8)

@@ -10,6 +10,7 @@ from aiohttp import web
 from goqueue.servers.http import health
 from goqueue.servers.http.adapter import adapt
 from goqueue.servers.http.docs import describe
+from goqueue.servers.http.entrance import Entrances
 from goqueue.servers.http.routes import (
     cooperative,
     dead_letters,
@@ -24,6 +25,7 @@ from goqueue.servers.http.routes import (
     publish,
     queue,
     read,
+    security,
     topics,
     transactions,
 )
@@ -48,19 +50,20 @@ _API = (
     *policy.ROUTES,
     *dead_letters.ROUTES,
     *pipelines.ROUTES,
+    *security.ROUTES,
 )
 ROUTES = (*_API, *describe(_API))
 PREFIXES = ("", "/v1")
 
 
-def make_app(services: Services, heard: Callable[[object], None]) -> web.Application:
+def make_app(services: Services, heard: Callable[[object], None], entrances: Entrances) -> web.Application:
     """All routes over the services; nothing listens yet. `heard` is told of every connection that spoke."""
     app = web.Application(client_max_size=services.config.http.body_bytes_max)
     # Ids count up from the start time, so that they differ over restarts too.
     numbers = itertools.count(1)
     started = f"{services.identity.started_ms:x}"
     for route in ROUTES:
-        handler = adapt(route, services, heard, lambda: f"{started}-{next(numbers):x}")
+        handler = adapt(route, services, heard, lambda: f"{started}-{next(numbers):x}", entrances)
         for prefix in PREFIXES:
             app.router.add_route(route.method, prefix + route.path, handler)
     app.router.add_route("*", "/{path:.*}", answer_unmatched(services.config.http.cors_origin))

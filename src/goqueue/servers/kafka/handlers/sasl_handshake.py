@@ -13,8 +13,13 @@ API = Api(
     key=17,
     name="SaslHandshake",
     versions=(1, 1),
+    # librdkafka looks for version 0 before it uses version 1.
+    advertised_from=0,
     order=Order.CHANGE,
-    gaps=("PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER; GSSAPI is not supported.",),
+    gaps=(
+        "Version 0 is listed, as Kafka lists it, but closes the connection.",
+        "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER; GSSAPI is not supported.",
+    ),
 )
 ILLEGAL_SASL_STATE = 34
 
