@@ -127,6 +127,12 @@ class SecurityConfig:
     authentication_ms: int = setting(
         10_000, "A Kafka connection that has not authenticated by then is closed.", minimum=100
     )
+    failed_login_ms_max: int = setting(
+        5_000,
+        "Longest time that the answer to a failed login is held back. It doubles with every failure of an address, "
+        "from 100 ms on, and starts again after a minute.",
+        minimum=0,
+    )
     open_routes: tuple[str, ...] = setting(
         (), "What HTTP answers without credentials besides health: metrics, docs, version."
     )

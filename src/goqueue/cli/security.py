@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from goqueue.cli.output import Format, show
+from goqueue.cli.output import Format, show, tell
 from goqueue.cli.session import USAGE, ContextName, Output, Server, confirmed, fail, with_client
 from goqueue.client.transport import quoted
 from goqueue.errors import GoQueueError
@@ -96,27 +96,31 @@ def list_users(output: Output = Format.table, server: Server = None, context: Co
 
 
 @user_app.command("put")
-def put_user(name: str, server: Server = None, context: ContextName = None) -> None:
+def put_user(name: str, output: Output = Format.table, server: Server = None, context: ContextName = None) -> None:
     """Create a user or change its password, which is read from GOQUEUE_NEW_PASSWORD or the standard input."""
     password = os.environ.get("GOQUEUE_NEW_PASSWORD")
     if password is None:
         is_terminal = sys.stdin.isatty()
         password = typer.prompt("Password", hide_input=True) if is_terminal else sys.stdin.readline().rstrip("\n")
-    _send("PUT", f"users/{quoted(name)}", {"password": password}, server, context)
-    typer.echo(f"user {name} has its password")
+    tell(
+        f"user {name} has its password",
+        _send("PUT", f"users/{quoted(name)}", {"password": password}, server, context),
+        output,
+    )
 
 
 @user_app.command("delete")
 def delete_user(
     name: str,
     force: Annotated[bool, typer.Option("--force", help="Do not ask.")] = False,
+    output: Output = Format.table,
     server: Server = None,
     context: ContextName = None,
 ) -> None:
     """Delete a user. Its connections are closed."""
     confirmed(f"Delete user {name}?", force=force)
-    _send("DELETE", f"users/{quoted(name)}", None, server, context)
-    typer.echo(f"deleted user {name}")
+    reply = _send("DELETE", f"users/{quoted(name)}", None, server, context)
+    tell(f"deleted user {name}", reply, output)
 
 
 # --- keys ---------------------------------------------------------------------------------
@@ -150,12 +154,13 @@ def create_key(
 @key_app.command("delete")
 def delete_key(
     key_id: Annotated[str, typer.Argument(metavar="ID", help="As `key list` shows it.")],
+    output: Output = Format.table,
     server: Server = None,
     context: ContextName = None,
 ) -> None:
     """Delete an API key. It stops working at once."""
-    _send("DELETE", f"keys/{quoted(key_id)}", None, server, context)
-    typer.echo(f"deleted key {key_id}")
+    reply = _send("DELETE", f"keys/{quoted(key_id)}", None, server, context)
+    tell(f"deleted key {key_id}", reply, output)
 
 
 # --- roles --------------------------------------------------------------------------------
@@ -177,6 +182,7 @@ def list_roles(output: Output = Format.table, server: Server = None, context: Co
 def put_role(
     name: str,
     allow: Annotated[list[str], typer.Option("--allow", help="As in topic:read,describe; may be repeated.")],
+    output: Output = Format.table,
     server: Server = None,
     context: ContextName = None,
 ) -> None:
@@ -187,15 +193,18 @@ def put_role(
         if not colon:
             raise fail(f"--allow {text}: write it as resource:operation,operation", USAGE)
         grants.append({"resource": resource, "operations": operations.split(",")})
-    _send("PUT", f"roles/{quoted(name)}", {"grants": grants}, server, context)
-    typer.echo(f"role {name} allows what was given")
+    tell(
+        f"role {name} allows what was given",
+        _send("PUT", f"roles/{quoted(name)}", {"grants": grants}, server, context),
+        output,
+    )
 
 
 @role_app.command("delete")
-def delete_role(name: str, server: Server = None, context: ContextName = None) -> None:
+def delete_role(name: str, output: Output = Format.table, server: Server = None, context: ContextName = None) -> None:
     """Delete a role that nobody has."""
-    _send("DELETE", f"roles/{quoted(name)}", None, server, context)
-    typer.echo(f"deleted role {name}")
+    reply = _send("DELETE", f"roles/{quoted(name)}", None, server, context)
+    tell(f"deleted role {name}", reply, output)
 
 
 @role_app.command("bindings")
@@ -206,22 +215,33 @@ def bindings(output: Output = Format.table, server: Server = None, context: Cont
 
 @role_app.command("bind")
 def bind(
-    principal: Principal, role: str, prefix: Prefix = "", server: Server = None, context: ContextName = None
+    principal: Principal,
+    role: str,
+    prefix: Prefix = "",
+    output: Output = Format.table,
+    server: Server = None,
+    context: ContextName = None,
 ) -> None:
     """Give a principal a role."""
     body = {"principal": _principal(principal), "role": role, "prefix": prefix}
-    _send("POST", "bindings", body, server, context)
-    typer.echo(f"{_principal(principal)} has role {role}")
+    reply = _send("POST", "bindings", body, server, context)
+    tell(f"{_principal(principal)} has role {role}", reply, output)
 
 
 @role_app.command("unbind")
 def unbind(
-    principal: Principal, role: str, prefix: Prefix = "", server: Server = None, context: ContextName = None
+    principal: Principal,
+    role: str,
+    prefix: Prefix = "",
+    output: Output = Format.table,
+    server: Server = None,
+    context: ContextName = None,
 ) -> None:
     """Take a role away."""
     body = {"principal": _principal(principal), "role": role, "prefix": prefix}
-    _send("DELETE", "bindings", body, server, context)
-    typer.echo(f"{_principal(principal)} no longer has role {role}")
+    tell(
+        f"{_principal(principal)} no longer has role {role}", _send("DELETE", "bindings", body, server, context), output
+    )
 
 
 # --- rules --------------------------------------------------------------------------------
@@ -250,13 +270,14 @@ def add_acl(
     prefixed: Prefixed = False,
     deny: Deny = False,
     host: Host = "*",
+    output: Output = Format.table,
     server: Server = None,
     context: ContextName = None,
 ) -> None:
     """Add an access rule."""
     body = _acl(principal, operation, resource, name, host, prefixed=prefixed, deny=deny)
-    _send("POST", "acls", body, server, context)
-    typer.echo("added")
+    reply = _send("POST", "acls", body, server, context)
+    tell("added", reply, output)
 
 
 @acl_app.command("delete")
@@ -268,13 +289,14 @@ def delete_acl(
     prefixed: Prefixed = False,
     deny: Deny = False,
     host: Host = "*",
+    output: Output = Format.table,
     server: Server = None,
     context: ContextName = None,
 ) -> None:
     """Delete an access rule."""
     body = _acl(principal, operation, resource, name, host, prefixed=prefixed, deny=deny)
-    _send("DELETE", "acls", body, server, context)
-    typer.echo("deleted")
+    reply = _send("DELETE", "acls", body, server, context)
+    tell("deleted", reply, output)
 
 
 def _acl(

@@ -308,7 +308,7 @@ async def _wire(
     secured = await _secure(services, metadata, partitions, work_offload, stack)
     await _serve(world, *secured, metrics, stack)
     health.serve(stack)
-    return Running(secured[0], world.data_dir, world.kafka, world.http, *world.named_listeners())
+    return Running(secured[0], world.data_dir, world.kafka, world.http, *world.named_listeners(), secured[1])
 
 
 def _open_metadata(

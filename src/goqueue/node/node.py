@@ -6,10 +6,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from goqueue.errors import ShuttingDown
 from goqueue.node.config.addresses import Address
 from goqueue.servers.services import Services
+
+if TYPE_CHECKING:
+    from goqueue.security.service import Security
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +28,8 @@ class Running:
     # All listeners by name, and the names of those that use TLS.
     listeners: Mapping[str, Address] = field(default_factory=dict)
     tls: frozenset[str] = frozenset()
+    # There when security is on.
+    security: Security | None = None
 
     @property
     def http_url(self) -> str:

@@ -66,6 +66,7 @@ async def open_security(
         offload=offload,
         clock=clock,
         on_login=audit.login,
+        failed_login_ms_max=config.failed_login_ms_max,
     )
     await _tell_offline_changes(metadata, store, audit)
     audit.start()

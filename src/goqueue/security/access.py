@@ -1,6 +1,7 @@
 """Whether a principal may do something: Kafka's rules and the roles that are bound to it.
 
-A deny rule wins over every allow, whatever it is spelled like. Without a rule or a role nothing is allowed.
+A deny rule wins over every allow, whatever it is spelled like. Without a rule or a role nothing is allowed. A rule for
+all topics covers those of the broker itself only if it allows all operations.
 Decisions are remembered per principal and address until a rule, role or binding changes.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from weakref import WeakValueDictionary
 
+from goqueue.ids import is_internal
 from goqueue.security.model import (
     ANY_HOST,
     ANY_PRINCIPAL,
@@ -159,4 +161,10 @@ class Access:
 def _matches(acl: Acl, name: str) -> bool:
     if acl.pattern is Pattern.PREFIXED:
         return name.startswith(acl.name)
-    return acl.name in (name, "*")
+    if acl.name == name:
+        return True
+    if acl.name != "*":
+        return False
+    # The broker's own topics: to read all topics does not mean to read who logged in when.
+    is_internal_topic = acl.resource is Resource.TOPIC and is_internal(name)
+    return not is_internal_topic or acl.permission is Permission.DENY or acl.operation is Operation.ALL

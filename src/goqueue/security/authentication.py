@@ -61,6 +61,7 @@ class Authenticator:
         offload: Offload,
         clock: Clock,
         on_login: OnLogin,
+        failed_login_ms_max: int = 5_000,
     ) -> None:
         self._store = store
         self._rules = rules
@@ -68,7 +69,7 @@ class Authenticator:
         self._offload = offload
         self._clock = clock
         self._on_login = on_login
-        self.failures = FailedLogins(clock)
+        self.failures = FailedLogins(clock, failed_login_ms_max)
         self.decoy = Decoy()
         self.mechanisms = tuple(mechanisms) + (("OAUTHBEARER",) if tokens is not None else ())
         # Passwords that were right a moment ago, under a hash that means nothing outside of this process.

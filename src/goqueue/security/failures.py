@@ -8,15 +8,16 @@ from goqueue.clock import Clock
 
 _ADDRESSES_MAX = 10_000
 _WINDOW_MS = 60_000
-_FIRST_SECONDS, _SECONDS_MAX = 0.1, 5.0
+_FIRST_SECONDS = 0.1
 _WAITING_MAX = 32
 
 
 class FailedLogins:
     """How long the next failure of an address is held back."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, ms_max: int = 5_000) -> None:
         self._clock = clock
+        self._seconds_max = ms_max / 1000
         # Failures in the window, when it began, and answers that are held back now.
         self._addresses: OrderedDict[str, list[int]] = OrderedDict()
         self.total = 0
@@ -38,7 +39,7 @@ class FailedLogins:
         row[2] += 1
         while len(self._addresses) > _ADDRESSES_MAX:
             self._addresses.popitem(last=False)
-        return min(_SECONDS_MAX, _FIRST_SECONDS * 2.0 ** min(row[0] - 1, 16))
+        return min(self._seconds_max, _FIRST_SECONDS * 2.0 ** min(row[0] - 1, 16))
 
     def answered(self, address: str) -> None:
         """The answer was sent."""

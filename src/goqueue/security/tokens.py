@@ -88,7 +88,7 @@ class TokenVerifier:
         name = claims[self._claim]
         if not isinstance(name, str) or not name:
             raise AuthenticationFailed(f"claim {self._claim!r} is not a name")
-        return Token(name, expires_ms)
+        return Token(name, expires_ms + leeway_ms)
 
     async def _key(self, key_id: str) -> Any:
         now_ms = self._clock.now_ms()

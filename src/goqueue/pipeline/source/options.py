@@ -77,7 +77,8 @@ class SourceOptions:
     push_filters: bool = False
     # How long a task waits for records below its end that the broker does not show.
     poll_timeout_ms: int = 120_000
-    kafka: Mapping[str, str] = field(default_factory=dict)
+    # May hold passwords: never shown.
+    kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def kinds(self) -> Mapping[str, str]:

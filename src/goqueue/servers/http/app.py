@@ -9,6 +9,7 @@ from aiohttp import web
 
 from goqueue.servers.http import health
 from goqueue.servers.http.adapter import adapt
+from goqueue.servers.http.browser_guard import BrowserGuard
 from goqueue.servers.http.docs import describe
 from goqueue.servers.http.entrance import Entrances
 from goqueue.servers.http.routes import (
@@ -56,8 +57,12 @@ ROUTES = (*_API, *describe(_API))
 PREFIXES = ("", "/v1")
 
 
-def make_app(services: Services, heard: Callable[[object], None], entrances: Entrances) -> web.Application:
+def make_app(
+    services: Services, heard: Callable[[object], None], entrances: Entrances | None = None
+) -> web.Application:
     """All routes over the services; nothing listens yet. `heard` is told of every connection that spoke."""
+    if entrances is None:
+        entrances = Entrances(BrowserGuard(names=(), allowed_hosts=(), cors_origin=services.config.http.cors_origin))
     app = web.Application(client_max_size=services.config.http.body_bytes_max)
     # Ids count up from the start time, so that they differ over restarts too.
     numbers = itertools.count(1)
