@@ -137,7 +137,7 @@ vuln: licences ## known vulnerabilities of what we bring (pip-audit), and licenc
 	$(BIN)/pip-audit --strict --requirement constraints.txt --no-deps --disable-pip
 
 licences: $(TOOLS) ## licences of what we bring
-	$(BIN)/python tools/licences.py --extra spark --extra lake --extra remote
+	$(BIN)/python tools/licences.py --extra spark --extra lake --extra remote --extra schemas
 
 proto: $(READY) ## wire formats: Kafka's message shapes, compatibility page, HTTP contract
 	$(BIN)/python -m pytest -m 'not slow' tests/unit/codec/kafka tests/unit/servers/kafka/test_compatibility.py tests/e2e/test_http_contract.py
@@ -221,6 +221,12 @@ bench-spark: $(READY) ## Spark reads and writes topics, as shares of what any Py
 docs: $(READY) ## write the reference pages that are made from the code
 	$(BIN)/python -m goqueue.node.config.settings_page > docs/reference/settings.md
 	$(BIN)/python -m goqueue.servers.kafka.compatibility docs/reference/kafka-compatibility.md
+
+docs-release: $(TOOLS) ## the same, added to build/sites with the sites of other versions
+	$(BIN)/python tools/build_site.py --release $(VERSION)
+
+docs-plots: $(READY) ## pictures that are computed, not measured
+	$(BIN)/python tools/plot_lanes.py docs/images/lanes.svg
 
 docs-site: $(TOOLS) ## the documentation site in build/site: strict, links checked, nothing loaded from elsewhere; needs npm
 	$(BIN)/python tools/build_site.py

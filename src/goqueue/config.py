@@ -315,6 +315,21 @@ class DelayConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class SchemasConfig:
+    """The schema registry, and the process that runs schemas."""
+
+    schemas_max: int = setting(100_000, "Schemas that the registry holds.", minimum=1)
+    schema_bytes_max: int = setting(MIB, "Largest schema, with all that it references.", minimum=1024)
+    cache_size: int = setting(1_000, "Compiled schemas that are kept; the least recently used go first.", minimum=1)
+    worker_ms_max: int = setting(
+        5_000, "Longest time that checking a schema, or a batch against one, may take.", minimum=100
+    )
+    worker_memory_bytes_max: int = setting(
+        2048 * MIB, "Address space of the process that runs schemas.", minimum=512 * MIB
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class HttpConfig:
     """The HTTP API."""
 
@@ -347,6 +362,7 @@ class Config:
     transactions: TransactionsConfig = TransactionsConfig()
     delivery: DeliveryConfig = DeliveryConfig()
     delay: DelayConfig = DelayConfig()
+    schemas: SchemasConfig = SchemasConfig()
     http: HttpConfig = HttpConfig()
 
 

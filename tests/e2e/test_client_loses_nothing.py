@@ -203,7 +203,7 @@ def test_a_full_buffer_makes_send_wait_and_loses_nothing(broker):
 
 
 async def test_a_failure_that_nobody_looks_at_is_logged(start_broker, caplog, monkeypatch):
-    monkeypatch.setattr("goqueue.client.failures.LOOK_AFTER_S", 0.01)
+    monkeypatch.setattr("goqueue.client.producing.failures.LOOK_AFTER_S", 0.01)
     broker = start_broker()
     async with connect(f"http://{broker.http}", retry=ONCE) as client:
         producer = client.producer(linger="1ms")

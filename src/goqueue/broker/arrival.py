@@ -126,6 +126,10 @@ class Step(Protocol):
         ...
 
 
+# The steps that batches of one partition pass, ready to be called.
+Steps = tuple[Callable[[Arrival], None], ...]
+
+
 class AfterAppend(Protocol):
     """Called when a batch is in its log (not when it was there before). It must not raise."""
 

@@ -7,6 +7,7 @@ another topic is set aside, and the partition starts clean.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from goqueue.broker.lane_rates import LaneRates
@@ -22,7 +23,16 @@ from goqueue.errors import GoQueueError, PartitionNotFound, ShuttingDown, TopicN
 from goqueue.log.durability.write_failures import WriteObserver, lacks_handles, storage_error
 from goqueue.log.partition_log import PartitionLog
 from goqueue.log.segment.handle_cache import SegmentCache
-from goqueue.metadata.events import Assignment, DeletionFinished, Delta, Topic, TopicConfigChanged, TopicDeleted
+from goqueue.metadata.broker_defaults import with_defaults
+from goqueue.metadata.events import (
+    Assignment,
+    BrokerDefaultsChanged,
+    DeletionFinished,
+    Delta,
+    Topic,
+    TopicConfigChanged,
+    TopicDeleted,
+)
 from goqueue.metadata.topic_config import TopicConfig, log_settings, parse_topic_config
 from goqueue.partitioner import RoundRobin
 from goqueue.ports import Files, Offload
@@ -31,7 +41,7 @@ from goqueue.records import TopicPartition
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from goqueue.broker.arrival import Step
+    from goqueue.broker.arrival import Steps
     from goqueue.metadata.store import MetadataStore
 
 
@@ -82,7 +92,7 @@ class Partition:
         self.log = log
         self.config = config
         # Which steps a batch passes under these settings, by way in: asked for every batch, so worked out once.
-        self.steps: dict[object, tuple[Step, ...]] = {}
+        self.steps: dict[object, Steps] = {}
         self.leader_epoch = assignment.leader_epoch
         self.in_sync_replicas = len(assignment.isr)
         self.traffic = traffic
@@ -126,6 +136,8 @@ class Partitions:
         self._offload = offload
         self._clock = clock
         self._log_config = log_config
+        # With the defaults that were altered at run time. The broker's own topics keep to its file.
+        self._altered_log_config = with_defaults(log_config, metadata.image.broker_defaults)
         self._unpacked_bytes_max = unpacked_bytes_max
         self._open: dict[tuple[str, int], Partition] = {}
         self._configs: dict[UUID, tuple[Topic, TopicConfig]] = {}
@@ -182,9 +194,13 @@ class Partitions:
         """The topic's settings, parsed once per change."""
         known = self._configs.get(topic.topic_id)
         if known is None or known[0] is not topic:
-            known = (topic, parse_topic_config(topic.config, self._log_config))
+            known = (topic, parse_topic_config(topic.config, self.log_config(topic)))
             self._configs[topic.topic_id] = known
         return known[1]
+
+    def log_config(self, topic: Topic) -> LogConfig:
+        """The broker's settings that the topic follows where it has none of its own."""
+        return self._log_config if topic.internal else self._altered_log_config
 
     async def start(self) -> None:
         """Finish deletions that a crash interrupted. Opens nothing."""
@@ -259,6 +275,16 @@ class Partitions:
                 for partition in self._of_topic(event.name):
                     if topic is not None:
                         partition.reconfigure(self.config(topic), self._log_config)
+            elif isinstance(event, BrokerDefaultsChanged):
+                self._alter_defaults(event.defaults)
+
+    def _alter_defaults(self, defaults: Mapping[str, str]) -> None:
+        self._altered_log_config = with_defaults(self._log_config, defaults)
+        self._configs.clear()
+        for partition in self._open.values():
+            topic = self._metadata.image.topic_by_id(partition.topic_id)
+            if topic is not None:
+                partition.reconfigure(self.config(topic), self._log_config)
 
     def _drop(self, name: str, topic_id: UUID) -> None:
         for partition in self._of_topic(name):

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from goqueue.broker.arrival import NO_FACTS, Arrival, Facts, HeldAt, Step
+from goqueue.broker.arrival import NO_FACTS, Arrival, Facts, HeldAt, Step, Steps
 from goqueue.broker.batch_checks import header_of
 from goqueue.broker.deduplication import Deduplication
 from goqueue.broker.partitions import Partition, Partitions
@@ -68,20 +68,23 @@ class PublishService:
         appended = arrival.appended
         if appended is None:
             raise RuntimeError("none of the steps has written the batch")
-        if not acks:
-            return Pending(appended, None, arrival.held or _NOTHING_HELD)
-        durable = place.writer.reached(appended.last_offset + 1, acks)
-        if arrival.waits is None:
-            return Pending(appended, durable)
-        return Pending(appended, _all_of([durable, *arrival.waits]), arrival.held or _NOTHING_HELD)
+        durable = place.writer.reached(appended.last_offset + 1, acks) if acks else None
+        if acks and arrival.waits is not None:
+            durable = _all_of([durable, *arrival.waits])
+        return _pending(Pending, (appended, durable, arrival.held or _NOTHING_HELD))
 
-    def _needed(self, place: Partition, facts: Facts) -> tuple[Step, ...]:
-        return tuple(step for step in self._steps if step.applies(place, facts))
+    def _needed(self, place: Partition, facts: Facts) -> Steps:
+        # The methods themselves: to call an object costs a look-up each time.
+        return tuple(step.__call__ for step in self._steps if step.applies(place, facts))
 
-    def _remembered(self, place: Partition) -> tuple[Step, ...]:
+    def _remembered(self, place: Partition) -> Steps:
         """The steps of all batches of which nothing is known, worked out once for each state of the settings."""
         steps = place.steps[self] = self._needed(place, NO_FACTS)
         return steps
+
+
+# Skips the keyword handling of a NamedTuple's own constructor.
+_pending = tuple.__new__
 
 
 async def _all_of(waits: Sequence[Awaitable[None] | None]) -> None:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from goqueue.broker.partitions import Partition
 
 _NO_TIMESTAMP = -1
+# Looked up once: to find a member in its enumeration takes longer than to compare it.
+_LEADER = Acks.LEADER
+_MIXED_LANES = Flags.MIXED_LANES
 
 
 class RefuseInternal:
@@ -43,7 +46,7 @@ class Limits:
         """Refuse what the topic's settings do not allow."""
         place = arrival.partition
         config = place.config
-        if arrival.acks != Acks.LEADER:
+        if arrival.acks != _LEADER:
             check_acks(arrival.acks, place.in_sync_replicas, config.min_insync_replicas)
         size = len(arrival.batch)
         if size > config.max_message_bytes:
@@ -130,7 +133,7 @@ class Write:
         traffic = place.traffic
         traffic.bytes_in += len(batch)
         traffic.messages_in += count
-        if lane is not NORMAL and lane.flags & Flags.MIXED_LANES:
+        if lane is not NORMAL and lane.flags & _MIXED_LANES:
             _count_each_lane(place, appended, now_ms)
         else:
             traffic.lanes_in[lane.priority] += count

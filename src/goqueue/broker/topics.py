@@ -150,7 +150,9 @@ class TopicService:
 
     def describe_config(self, name: str) -> ConfigEntries:
         """Every setting of the topic, and where its value comes from."""
-        return describe(self.get(name).config, self._log, self._delivery)
+        topic = self.get(name)
+        altered = {} if topic.internal else self._metadata.image.broker_defaults
+        return describe(topic.config, self._log, self._delivery, altered)
 
     async def create(
         self, new: NewTopic, *, validate_only: bool = False, internal: bool = False, caller: Caller = ANONYMOUS

@@ -185,7 +185,8 @@ def refusal(status: int, content: bytes) -> RequestRefused:
     body: Any = None
     try:
         body = msgspec.json.decode(content)
-        return refused(status, body["error"])
+        # The schema registry's errors stand by themselves, as its API has them.
+        return refused(status, body if "error_code" in body else body["error"])
     except (msgspec.DecodeError, KeyError, TypeError):
         shown = content[:200].decode(errors="replace")
         error = {"code": "unexpected_reply", "message": f"the server answered {status}: {shown}"}

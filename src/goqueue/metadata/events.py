@@ -119,6 +119,12 @@ class SecurityChanged(msgspec.Struct, frozen=True):
     value: bytes | None
 
 
+class BrokerDefaultsChanged(msgspec.Struct, frozen=True):
+    """The defaults of topic settings that were changed at run time are now exactly these, by the broker's names."""
+
+    defaults: Mapping[str, str]
+
+
 Event = (
     TopicCreated
     | TopicDeleted
@@ -130,6 +136,7 @@ Event = (
     | ClusterNamed
     | FeatureFinalised
     | SecurityChanged
+    | BrokerDefaultsChanged
 )
 
 

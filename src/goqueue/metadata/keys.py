@@ -17,6 +17,7 @@ FEATURES = "/f/"
 SECURITY = "/x/"
 CLUSTER = "/cluster"
 PRODUCER_IDS = "/producer-ids"
+BROKER_DEFAULTS = "/broker-defaults"
 
 
 def topic_key(name: str) -> str:

@@ -16,6 +16,7 @@ from goqueue.errors import StorageError
 from goqueue.metadata.events import (
     Assignment,
     AssignmentsChanged,
+    BrokerDefaultsChanged,
     ClusterNamed,
     DeletionFinished,
     Event,
@@ -42,6 +43,7 @@ _FEATURE = "feature/"
 _SECURITY = "security/"
 _PRODUCER_IDS = b"producer-ids"
 _CLUSTER = b"cluster"
+_BROKER_DEFAULTS = b"broker-defaults"
 
 
 # leader, leader epoch, replicas, in-sync replicas
@@ -84,6 +86,8 @@ def records_for(event: Event, image: Image) -> list[StateRecord]:
             return [(f"{_FEATURE}{name}".encode(), str(level).encode())]
         case SecurityChanged(kind, name, value):
             return [(f"{_SECURITY}{kind}/{name}".encode(), value)]
+        case BrokerDefaultsChanged(defaults):
+            return [(_BROKER_DEFAULTS, msgspec.json.encode(dict(defaults)))]
 
 
 def image_of(records: Iterable[StoredRecord]) -> Image:
@@ -118,6 +122,8 @@ def _restore(image: Image, key: bytes, value: bytes, revision: int) -> None:
         image.apply(ProducerIdsReserved(int(value)), revision)
     elif key == _CLUSTER:
         image.apply(ClusterNamed(value.decode()), revision)
+    elif key == _BROKER_DEFAULTS:
+        image.apply(BrokerDefaultsChanged(msgspec.json.decode(value, type=dict[str, str])), revision)
     elif name.startswith(_FEATURE):
         image.apply(FeatureFinalised(name.removeprefix(_FEATURE), int(value)), revision)
     elif name.startswith(_SECURITY):

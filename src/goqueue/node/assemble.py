@@ -14,6 +14,7 @@ from random import SystemRandom
 from typing import TYPE_CHECKING
 
 from goqueue.broker.answer_budget import AnswerBudget
+from goqueue.broker.broker_defaults import BrokerDefaults
 from goqueue.broker.deduplication import Deduplication
 from goqueue.broker.disk_guard import DiskGuard
 from goqueue.broker.fetch import FetchService
@@ -60,6 +61,7 @@ from goqueue.node.system_clock import SystemClock
 from goqueue.node.ways_in import WayIn
 from goqueue.node.world import World, given_world, real_world
 from goqueue.ports import Files, Offload
+from goqueue.schemas.feature import feature as schema_feature
 from goqueue.servers.http.server import HttpServer
 from goqueue.servers.kafka.server import KafkaServer
 from goqueue.servers.request_times import RequestTimes
@@ -102,7 +104,7 @@ def assemble(
     return Node(wire)
 
 
-async def _wire(
+async def _wire(  # noqa: PLR0915 - the list of all parts
     config: Config,
     world: World,
     stack: AsyncExitStack,
@@ -252,6 +254,16 @@ async def _wire(
 
     redrives = Redrives(delivery, topics, queries, publish, transactions, is_queue_group, clock)
     stack.push_async_callback(redrives.close)
+    schemas = schema_feature(
+        config=config.schemas,
+        topics=topics,
+        partitions=partitions,
+        files=files,
+        offload=work_offload,
+        clock=clock,
+        on_failure=partial(report_shard, "schema"),
+    )
+    stack.push_async_callback(schemas.close)
     housekeeping = Housekeeping(
         partitions, clock=clock, offload=work_offload, log=config.log, durability=config.durability
     )
@@ -284,6 +296,7 @@ async def _wire(
         config=config,
         clock=clock,
         topics=topics,
+        defaults=BrokerDefaults(metadata),
         publish=publish,
         fetch=fetch,
         answers=answers,
@@ -301,6 +314,7 @@ async def _wire(
         eager_groups=EagerGroups(groups, topics),
         group_polls=GroupPolls(groups, topics, queries, reads, clock),
         group_progress=GroupProgress(groups, topics, queries, reads, clock),
+        schemas=schemas,
         checks=health,
         metrics=metrics,
         request_times=request_times,

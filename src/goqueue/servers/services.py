@@ -14,6 +14,7 @@ from goqueue.servers.request_times import RequestTimes
 
 if TYPE_CHECKING:
     from goqueue.broker.answer_budget import AnswerBudget
+    from goqueue.broker.broker_defaults import BrokerDefaults
     from goqueue.broker.fetch import FetchService
     from goqueue.broker.producer_ids import ProducerIds
     from goqueue.broker.publish import PublishService
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from goqueue.groups.offsets.progress import GroupProgress
     from goqueue.groups.polls import GroupPolls
     from goqueue.groups.service import GroupService
+    from goqueue.schemas.service import SchemaService
     from goqueue.security.admin import SecurityAdmin
     from goqueue.servers.access.guard import Guard
     from goqueue.transactions.service import TransactionService
@@ -69,6 +71,7 @@ class Services(msgspec.Struct, frozen=True):
     config: Config
     clock: Clock
     topics: TopicService
+    defaults: BrokerDefaults
     publish: PublishService
     fetch: FetchService
     answers: AnswerBudget
@@ -86,6 +89,7 @@ class Services(msgspec.Struct, frozen=True):
     eager_groups: EagerGroups
     group_polls: GroupPolls
     group_progress: GroupProgress
+    schemas: SchemaService
     # Whether the node can serve, asked anew each time.
     checks: Callable[[], Sequence[Check]] = tuple
     # The metrics page, made anew each time.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.unit.broker.stack import Stack
 
-from goqueue.broker.arrival import Arrival, Facts
+from goqueue.broker.arrival import Arrival, Facts, HeldAt
 from goqueue.broker.partitions import Partition
 from goqueue.caller import ANONYMOUS, Caller
 from goqueue.codec.batch import parse_batch_header
@@ -160,3 +160,15 @@ def test_a_batch_that_unpacks_beyond_the_bound_is_refused() -> None:
         patch.setattr(module, "RECORDS_BYTES_MAX", 1000)
         with pytest.raises((CorruptBatch, InvalidRecord)):
             arrival_of(batch).records()
+
+
+async def test_the_sender_is_told_of_held_records_though_there_is_nothing_to_wait_for() -> None:
+    def hold(arrival: Arrival) -> None:
+        arrival.thin(arrival.records()[:1])
+        arrival.held = {1: HeldAt(0, 7, 99)}
+
+    stack = Stack(asked_of_clients=[Spy(hold)])
+    await stack.topic()
+    for acks in Acks:
+        pending = stack.publish.append("t", 0, stack.batch(b"now", b"later"), acks=acks)
+        assert pending.slots == {1: HeldAt(0, 7, 99)}

@@ -11,7 +11,7 @@ import pytest
 from tests.unit.codec.builders import some_batch
 from typer.testing import CliRunner, Result
 
-from goqueue.cli.log import app
+from goqueue.cli.files.log import app
 from goqueue.log.partition_log import PartitionLog
 from goqueue.log.settings import LogSettings
 from goqueue.node.claims import LOCK_FILE

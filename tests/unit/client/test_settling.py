@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from goqueue.client.errors import BrokerUnreachable, SettleFailed
-from goqueue.client.settling import Settler
+from goqueue.client.queues.settling import Settler
 from goqueue.client.types import QueueMessage, Settled, SettleReply
 
 

@@ -14,6 +14,7 @@ from goqueue.metadata import keys
 from goqueue.metadata.events import (
     Assignment,
     AssignmentsChanged,
+    BrokerDefaultsChanged,
     ClusterNamed,
     DeletionFinished,
     Event,
@@ -70,6 +71,8 @@ def fences_of(event: Event) -> list[str]:
             return [keys.feature_key(name)]
         case SecurityChanged(kind, name):
             return [keys.security_key(kind, name)]
+        case BrokerDefaultsChanged():
+            return [keys.BROKER_DEFAULTS]
         case DeletionFinished():
             return []
 
@@ -99,11 +102,13 @@ def writes_of(event: Event, image: Image) -> Iterator[Write]:
         case AssignmentsChanged(_, topic_id, changed):
             for partition, assignment in changed.items():
                 yield Put(keys.partition_key(topic_id, partition), _encode_assignment(assignment))
-        case _:
+        case ProducerIdsReserved() | ClusterNamed() | FeatureFinalised() | BrokerDefaultsChanged() | SecurityChanged():
             yield _single_write(event)
 
 
-def _single_write(event: ProducerIdsReserved | ClusterNamed | FeatureFinalised | SecurityChanged) -> Write:
+def _single_write(
+    event: ProducerIdsReserved | ClusterNamed | FeatureFinalised | BrokerDefaultsChanged | SecurityChanged,
+) -> Write:
     """The write of an event that has one key."""
     match event:
         case ProducerIdsReserved(next_producer_id):
@@ -115,6 +120,8 @@ def _single_write(event: ProducerIdsReserved | ClusterNamed | FeatureFinalised |
         case SecurityChanged(kind, name, value):
             key = keys.security_key(kind, name)
             return Delete(key) if value is None else Put(key, value)
+        case BrokerDefaultsChanged(defaults):
+            return Put(keys.BROKER_DEFAULTS, msgspec.json.encode(dict(defaults)))
 
 
 def staged_writes(event: TopicCreated | PartitionsAdded) -> list[Write]:
@@ -137,12 +144,13 @@ def changes(image: Image, pairs: Pairs, touched: Iterable[str]) -> Iterator[Even
         yield ProducerIdsReserved(int(_value(pairs, keys.PRODUCER_IDS)))
     if keys.CLUSTER in touched and not image.cluster_id:
         yield ClusterNamed(_value(pairs, keys.CLUSTER).decode())
+    if keys.BROKER_DEFAULTS in touched:
+        defaults = msgspec.json.decode(_value(pairs, keys.BROKER_DEFAULTS), type=dict[str, str])
+        if defaults != image.broker_defaults:
+            yield BrokerDefaultsChanged(defaults)
     for name, numbers in sorted(_touched_topics(image, touched).items()):
         yield from _topic_changes(image, pairs, name, numbers)
-    for key in touched:
-        if key.startswith(keys.SECURITY):
-            held = pairs.get(key)
-            yield SecurityChanged(*keys.parse_security_key(key), None if held is None else held[0])
+    yield from _security_changes(pairs, touched)
     for key in touched:
         if not key.startswith(keys.DELETIONS):
             continue
@@ -152,6 +160,13 @@ def changes(image: Image, pairs: Pairs, touched: Iterable[str]) -> Iterator[Even
         elif found is not None and topic_id not in image.deletions():
             # Created and deleted since the image was read, or deleted before it was.
             image.remember_deletion(topic_id, found[0].decode(), found[1])
+
+
+def _security_changes(pairs: Pairs, touched: Iterable[str]) -> Iterator[Event]:
+    for key in touched:
+        if key.startswith(keys.SECURITY):
+            held = pairs.get(key)
+            yield SecurityChanged(*keys.parse_security_key(key), None if held is None else held[0])
 
 
 def _touched_topics(image: Image, touched: Iterable[str]) -> dict[str, list[int]]:

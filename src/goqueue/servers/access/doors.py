@@ -11,26 +11,34 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from goqueue.errors import NotAuthorized
 from goqueue.security.model import Operation, Resource
+from goqueue.servers.access.needs import topic_of_subject
 
 if TYPE_CHECKING:
     from goqueue.servers.services import Services
 
 
 class DoorNeed(NamedTuple):
-    """`open`: no credentials. `by_setting`: none if security.open_routes names it. Else an operation on the cluster.
+    """`is_open`: no credentials. `by_setting`: none if security.open_routes names it. Else an operation on the cluster.
 
-    With nothing of these the caller must be authenticated, and the services check the rest.
+    With `of_subject` it is an operation on the topic of the subject that the path names. With nothing of these the
+    caller must be authenticated, and the services check the rest.
     """
 
     is_open: bool = False
     by_setting: str = ""
     operation: Operation | None = None
+    of_subject: bool = False
 
 
 OPEN = DoorNeed(is_open=True)
 SERVICES = DoorNeed()
 DESCRIBE = DoorNeed(operation=Operation.DESCRIBE)
 CLUSTER_ACTION = DoorNeed(operation=Operation.CLUSTER_ACTION)
+ALTER_CONFIGS = DoorNeed(operation=Operation.ALTER_CONFIGS)
+
+
+def _subject(operation: Operation) -> DoorNeed:
+    return DoorNeed(operation=operation, of_subject=True)
 
 
 def is_open(need: DoorNeed, open_routes: Collection[str]) -> bool:
@@ -38,7 +46,7 @@ def is_open(need: DoorNeed, open_routes: Collection[str]) -> bool:
     return need.is_open or (bool(need.by_setting) and need.by_setting in open_routes)
 
 
-def require(services: Services, need: DoorNeed | None) -> None:
+def require(services: Services, need: DoorNeed | None, subject: str | None = None) -> None:
     """Raise unless the caller may use this door."""
     if need is None:
         raise NotAuthorized("this says nothing about who may use it, so nobody may")
@@ -46,7 +54,10 @@ def require(services: Services, need: DoorNeed | None) -> None:
         return
     if need.by_setting and need.by_setting in services.config.security.open_routes:
         return
-    services.access.require(need.operation, Resource.CLUSTER)
+    if need.of_subject:
+        services.access.require(need.operation, Resource.TOPIC, topic_of_subject(subject or ""))
+    else:
+        services.access.require(need.operation, Resource.CLUSTER)
 
 
 HTTP_NEEDS: Mapping[tuple[str, str], DoorNeed] = MappingProxyType(
@@ -65,8 +76,45 @@ HTTP_NEEDS: Mapping[tuple[str, str], DoorNeed] = MappingProxyType(
         ("GET", "/admin/instant"): CLUSTER_ACTION,
         ("GET", "/delay/stats"): DESCRIBE,
         ("GET", "/transactions/stats"): DESCRIBE,
+        # The schema registry. A subject is guarded like the topic that it is named for.
+        ("GET", "/subjects"): DESCRIBE,
+        ("POST", "/subjects/{subject}"): _subject(Operation.DESCRIBE),
+        ("DELETE", "/subjects/{subject}"): _subject(Operation.DELETE),
+        ("GET", "/subjects/{subject}/metadata"): _subject(Operation.DESCRIBE),
+        ("GET", "/subjects/{subject}/versions"): _subject(Operation.DESCRIBE),
+        ("POST", "/subjects/{subject}/versions"): _subject(Operation.WRITE),
+        ("GET", "/subjects/{subject}/versions/{version}"): _subject(Operation.DESCRIBE),
+        ("DELETE", "/subjects/{subject}/versions/{version}"): _subject(Operation.DELETE),
+        ("GET", "/subjects/{subject}/versions/{version}/schema"): _subject(Operation.DESCRIBE),
+        ("GET", "/subjects/{subject}/versions/{version}/referencedby"): _subject(Operation.DESCRIBE),
+        ("POST", "/compatibility/subjects/{subject}/versions"): _subject(Operation.DESCRIBE),
+        ("POST", "/compatibility/subjects/{subject}/versions/{version}"): _subject(Operation.DESCRIBE),
+        ("GET", "/config/{subject}"): _subject(Operation.DESCRIBE_CONFIGS),
+        ("PUT", "/config/{subject}"): _subject(Operation.ALTER_CONFIGS),
+        ("DELETE", "/config/{subject}"): _subject(Operation.ALTER_CONFIGS),
+        ("GET", "/mode/{subject}"): _subject(Operation.DESCRIBE_CONFIGS),
+        ("PUT", "/mode/{subject}"): _subject(Operation.ALTER_CONFIGS),
+        ("DELETE", "/mode/{subject}"): _subject(Operation.ALTER_CONFIGS),
+        ("PUT", "/config"): ALTER_CONFIGS,
+        ("DELETE", "/config"): ALTER_CONFIGS,
+        ("PUT", "/mode"): ALTER_CONFIGS,
+        ("DELETE", "/mode"): ALTER_CONFIGS,
+        ("GET", "/schemas"): DESCRIBE,
+        ("GET", "/schemas/stats"): DESCRIBE,
+        ("GET", "/schemas/ids/{schema_id}/subjects"): DESCRIBE,
+        ("GET", "/schemas/ids/{schema_id}/versions"): DESCRIBE,
+        ("GET", "/associations/resources/{namespace}/{name}"): DESCRIBE,
         **dict.fromkeys(
             (
+                # Whoever reads messages needs their schemas, and has only their ids.
+                ("GET", "/schemas/ids/{schema_id}"),
+                ("GET", "/schemas/ids/{schema_id}/schema"),
+                ("GET", "/schemas/guids/{guid}"),
+                ("GET", "/schemas/guids/{guid}/ids"),
+                ("GET", "/schemas/types"),
+                ("GET", "/config"),
+                ("GET", "/mode"),
+                ("GET", "/contexts"),
                 ("POST", "/topics/{topic}/messages"),
                 ("POST", "/producers/init"),
                 ("POST", "/topics/{topic}/receive"),

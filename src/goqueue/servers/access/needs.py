@@ -51,6 +51,12 @@ def the_cluster(*_args: Any, **_more: Any) -> str:
     return CLUSTER_NAME
 
 
+def topic_of_subject(subject: str) -> str:
+    """The topic whose schema a subject is: `orders-value` is of `orders`. Other subjects are named like topics."""
+    name = subject.rpartition(":")[2]
+    return name.removesuffix("-value").removesuffix("-key")
+
+
 def refusal(operation: Operation, resource: Resource, name: str) -> GoQueueError:
     """The error that says what is missing, the same whether or not there is such a thing."""
     verb = operation.name.lower().replace("_", " ")

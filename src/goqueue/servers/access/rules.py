@@ -12,7 +12,7 @@ from typing import Any
 
 from goqueue.security.model import Operation, Resource
 from goqueue.servers.access import special
-from goqueue.servers.access.needs import Need, Pick, Rule, Special, first, the_cluster
+from goqueue.servers.access.needs import Need, Pick, Rule, Special, first, the_cluster, topic_of_subject
 
 READ, WRITE, CREATE, DELETE = Operation.READ, Operation.WRITE, Operation.CREATE, Operation.DELETE
 ALTER, DESCRIBE, CLUSTER_ACTION = Operation.ALTER, Operation.DESCRIBE, Operation.CLUSTER_ACTION
@@ -99,6 +99,10 @@ def _given_topic(_group: Any, name: str | None = None, *_args: Any, **_more: Any
     return () if not name else (name,)
 
 
+def _topic_of_subject(subject: str, *_args: Any, **_more: Any) -> str:
+    return topic_of_subject(subject)
+
+
 def _third_group(_id: Any, _producer: Any, name: str, *_args: Any, **_more: Any) -> str:
     return name
 
@@ -118,6 +122,18 @@ RULES: Mapping[str, Mapping[str, Rule]] = MappingProxyType(
             "find": topic(DESCRIBE),
             "get": topic(DESCRIBE),
             "list": checks(special.listed_topics),
+        },
+        "defaults": {"alter": cluster(ALTER_CONFIGS), "altered": cluster(DESCRIBE_CONFIGS)},
+        "schemas": {
+            # Reads the registry; what a route may read by it, the route's own need says.
+            "ask": OPEN,
+            "delete_subject": topic(DELETE, _topic_of_subject),
+            "delete_version": topic(DELETE, _topic_of_subject),
+            "lookup": topic(DESCRIBE, _topic_of_subject),
+            "register": topic(WRITE, _topic_of_subject),
+            "set_config": checks(special.altered_scope),
+            "set_mode": checks(special.altered_scope),
+            "test": topic(DESCRIBE, _topic_of_subject),
         },
         "publish": {"append": topic(WRITE), "publish_records": topic(WRITE)},
         "fetch": {

@@ -18,6 +18,7 @@ from goqueue.errors import (
     TopicNotAuthorized,
 )
 from goqueue.security.model import Operation, Resource
+from goqueue.servers.access.needs import topic_of_subject
 
 if TYPE_CHECKING:
     from goqueue.servers.access.guard import Guard
@@ -352,6 +353,23 @@ def deleted_schedule(get: Callable[[str], Any]) -> Callable[[Method, Guard], Met
         return delete
 
     return make
+
+
+# --- schemas ------------------------------------------------------------------------------
+
+
+def altered_scope(method: Method, guard: Guard) -> Method:
+    """Alter configs on the topic of the subject, or on the cluster for all subjects."""
+
+    async def alter(scope: str, *args: Any, **more: Any) -> Any:
+        name = topic_of_subject(scope)
+        if name:
+            guard.require(Operation.ALTER_CONFIGS, _TOPIC, name)
+        else:
+            guard.require(Operation.ALTER_CONFIGS, Resource.CLUSTER)
+        return await method(scope, *args, **more)
+
+    return alter
 
 
 # --- the node -----------------------------------------------------------------------------

@@ -26,6 +26,8 @@ from goqueue.servers.http.routes import (
     publish,
     queue,
     read,
+    schema_settings,
+    schemas,
     security,
     topics,
     transactions,
@@ -51,6 +53,8 @@ _API = (
     *policy.ROUTES,
     *dead_letters.ROUTES,
     *pipelines.ROUTES,
+    *schemas.ROUTES,
+    *schema_settings.ROUTES,
     *security.ROUTES,
 )
 ROUTES = (*_API, *describe(_API))
@@ -70,6 +74,7 @@ def make_app(
     for route in ROUTES:
         handler = adapt(route, services, heard, lambda: f"{started}-{next(numbers):x}", entrances)
         for prefix in PREFIXES:
-            app.router.add_route(route.method, prefix + route.path, handler)
+            for base in ("", *route.bases):
+                app.router.add_route(route.method, prefix + base + route.path, handler)
     app.router.add_route("*", "/{path:.*}", answer_unmatched(services.config.http.cors_origin))
     return app

@@ -66,7 +66,7 @@ class _GuardedEntrance(Entrance):
         self._check_browser(request)
         caller = await self._login.identified(request, caller_of(request, request_id), self._needs)
         bound = self._services.for_caller(caller)
-        require(bound, self._needs)
+        require(bound, self._needs, request.match_info.get("subject"))
         return bound
 
     async def run(self, request: web.Request, services: Services, handle: Handler, call: Call) -> Any:

@@ -11,7 +11,7 @@ from goqueue.metadata.topic_config import ConfigEntry, canonical_name
 from goqueue.security.model import Operation as SecurityOperation
 from goqueue.security.model import Resource
 from goqueue.servers.kafka.api import Context, Message, failed
-from goqueue.servers.kafka.broker_settings import broker_entries, refusal_of_change
+from goqueue.servers.kafka.broker_settings import alterable, broker_entries
 from goqueue.servers.kafka.group_configs import alter_group_config, group_config
 
 
@@ -43,7 +43,7 @@ async def entries_of(context: Context, kind: int, name: str) -> list[ConfigEntry
     if kind == ResourceType.BROKER:
         services.access.require(SecurityOperation.DESCRIBE_CONFIGS, Resource.CLUSTER)
         _check_broker(context, name)
-        return broker_entries(services.config)
+        return broker_entries(services.config, services.defaults.altered())
     if kind == ResourceType.GROUP:
         return await group_config(context, name)
     raise InvalidRequest(f"resources of type {kind} have no settings here", field="resource_type")
@@ -61,7 +61,9 @@ async def change(
     if resource.resource_type == ResourceType.BROKER:
         context.services.access.require(SecurityOperation.ALTER_CONFIGS, Resource.CLUSTER)
         _check_broker(context, resource.resource_name)
-        raise refusal_of_change(one.name for one in resource.configs)
+        named = alterable(changes)
+        await context.services.defaults.alter(named, replace=replace, validate_only=validate_only)
+        return
     if resource.resource_type == ResourceType.GROUP and not replace:
         await alter_group_config(context, resource.resource_name, changes, validate_only=validate_only)
         return
