@@ -198,7 +198,7 @@ HTTP_NEEDS: Mapping[tuple[str, str], DoorNeed] = MappingProxyType(
                 ("DELETE", "/admin/security/users/{name}"),
                 ("GET", "/admin/security/keys"),
                 ("POST", "/admin/security/keys"),
-                ("DELETE", "/admin/security/keys/{id}"),
+                ("DELETE", "/admin/security/keys/{key_id}"),
                 ("GET", "/admin/security/roles"),
                 ("PUT", "/admin/security/roles/{name}"),
                 ("DELETE", "/admin/security/roles/{name}"),

@@ -98,7 +98,7 @@ async def create_key(services: Services, call: Call) -> Answer:
 
 async def delete_key(services: Services, call: Call) -> Done:
     """Delete an API key; it stops working at once."""
-    await _admin(services).delete_key(call.path["id"])
+    await _admin(services).delete_key(call.path["key_id"])
     return Done()
 
 
@@ -200,7 +200,7 @@ ROUTES = (
     Route("DELETE", f"{_BASE}/users/{{name}}", delete_user, "Delete a user", {200: Done}, errors=_ERRORS),
     Route("GET", f"{_BASE}/keys", keys, "API keys", {200: Keys}, errors=_ERRORS),
     Route("POST", f"{_BASE}/keys", create_key, "Make an API key", {201: CreatedKey}, body=NewKeyBody, errors=_ERRORS),
-    Route("DELETE", f"{_BASE}/keys/{{id}}", delete_key, "Delete an API key", {200: Done}, errors=_ERRORS),
+    Route("DELETE", f"{_BASE}/keys/{{key_id}}", delete_key, "Delete an API key", {200: Done}, errors=_ERRORS),
     Route("GET", f"{_BASE}/roles", roles, "Roles", {200: Roles}, errors=_ERRORS),
     Route("PUT", f"{_BASE}/roles/{{name}}", put_role, "Create a role", {200: Done}, body=RoleBody, errors=_ERRORS),
     Route("DELETE", f"{_BASE}/roles/{{name}}", delete_role, "Delete a role", {200: Done}, errors=_ERRORS),
