@@ -211,6 +211,7 @@ RULES: Mapping[str, Mapping[str, Rule]] = MappingProxyType(
             "join": group(READ, _named),
             "leave": group(READ, _named),
             "list": checks(special.listed_groups),
+            "mode": group(DESCRIBE),
             "new_member_id": OPEN,
             "queue_settings": group(DESCRIBE),
             "rebalance_statistics": checks(special.rebalances),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from goqueue.errors import GoQueueError, InvalidRequest, NotFound
-from goqueue.security.model import ScramCredential
+from goqueue.security.model import Operation, Resource, ScramCredential
 from goqueue.security.scram import ITERATIONS_MAX, ITERATIONS_MIN, credential_of_salted
 from goqueue.servers.kafka.acl_rows import SECURITY_DISABLED, SecurityDisabled, admin_of
 from goqueue.servers.kafka.api import Api, Context, Message, Order, Reply, failed
@@ -37,6 +37,13 @@ async def handle(context: Context, request: Message) -> Reply:
 
 
 async def _alter(context: Context, name: str, puts: list[Message], deletes: list[Message]) -> dict[str, object]:
+    try:
+        admin = admin_of(context)
+        context.services.access.require(Operation.ALTER, Resource.CLUSTER)
+    except SecurityDisabled as error:
+        return {**failed(error), "error_code": SECURITY_DISABLED}
+    except GoQueueError as error:
+        return failed(error)
     mechanisms = [one.mechanism for one in (*puts, *deletes)]
     if len(set(mechanisms)) != len(mechanisms):
         return {"error_code": DUPLICATE_RESOURCE, "error_message": "a mechanism is named more than once"}
@@ -44,9 +51,7 @@ async def _alter(context: Context, name: str, puts: list[Message], deletes: list
         return {"error_code": _UNSUPPORTED_MECHANISM, "error_message": "use SCRAM-SHA-256 or SCRAM-SHA-512"}
     try:
         made = {_NAMES[one.mechanism]: _credential(one) for one in puts}
-        await admin_of(context).alter_scram(name, put=made, delete=[_NAMES[one.mechanism] for one in deletes])
-    except SecurityDisabled as error:
-        return {**failed(error), "error_code": SECURITY_DISABLED}
+        await admin.alter_scram(name, put=made, delete=[_NAMES[one.mechanism] for one in deletes])
     except NotFound as error:
         return {"error_code": RESOURCE_NOT_FOUND, "error_message": str(error)}
     except InvalidRequest as error:

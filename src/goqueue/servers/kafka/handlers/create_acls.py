@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from goqueue.errors import GoQueueError
+from goqueue.security.model import Operation, Resource
 from goqueue.servers.kafka.acl_rows import SECURITY_DISABLED, SecurityDisabled, admin_of, new_acl
 from goqueue.servers.kafka.api import Api, Context, Message, Order, Reply, failed
 
@@ -16,7 +17,9 @@ async def handle(context: Context, request: Message) -> Reply:
 
 async def _create(context: Context, row: Message) -> dict[str, object]:
     try:
-        await admin_of(context).add_acls([new_acl(row)])
+        admin = admin_of(context)
+        context.services.access.require(Operation.ALTER, Resource.CLUSTER)
+        await admin.add_acls([new_acl(row)])
     except SecurityDisabled as error:
         return {**failed(error), "error_code": SECURITY_DISABLED}
     except GoQueueError as error:
