@@ -24,6 +24,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "queue": ("goqueue.cli.messages.queue:app", "Take messages with receipts, and settle them."),
     "dlq": ("goqueue.cli.messages.dlq:app", "Look at dead letters, send them back, delete them."),
     "delayed": ("goqueue.cli.messages.delayed:app", "Look at delayed messages, cancel or move them."),
+    "explain": ("goqueue.cli.messages.explain:explain", "Tell what happened to a message."),
+    "trace": ("goqueue.cli.messages.trace:app", "Look at traces: recent ones, one by its id, a search, numbers."),
     "worker": ("goqueue.cli.running.worker:worker", "Run the tasks of an application."),
     "schedule": ("goqueue.cli.messages.schedule:app", "Messages that come again and again."),
     "schema": ("goqueue.cli.schemas.schema:app", "Register, compare, infer and delete schemas."),

@@ -13,6 +13,7 @@ from goqueue.client.admin.delayed import DelayedMessages, Schedules
 from goqueue.client.admin.groups import GroupAdmin
 from goqueue.client.admin.queues import QueueAdmin
 from goqueue.client.admin.topics import TopicAdmin
+from goqueue.client.admin.traces import TraceAdmin
 from goqueue.client.admin.transactions import TransactionAdmin
 from goqueue.client.connecting import open_transport
 from goqueue.client.consuming.consumer import Consumer
@@ -39,6 +40,7 @@ from goqueue.client.transport import Transport
 
 if TYPE_CHECKING:
     from goqueue.client.schemas.registry import SchemaRegistry
+
 _log = logging.getLogger("goqueue.client")
 
 
@@ -77,7 +79,7 @@ def connect(
     )
 
 
-class Client(Reads, TopicAdmin, GroupAdmin, QueueAdmin, DeadLetterAdmin, TransactionAdmin):
+class Client(Reads, TopicAdmin, GroupAdmin, QueueAdmin, DeadLetterAdmin, TransactionAdmin, TraceAdmin):
     """Topics, groups, reads, producers and consumers of one broker."""
 
     def __init__(self, transport: Transport) -> None:
@@ -106,7 +108,14 @@ class Client(Reads, TopicAdmin, GroupAdmin, QueueAdmin, DeadLetterAdmin, Transac
             await producer.send("orders", "hello")
         """
         self._transport.check_open()
-        producer = Producer(self._transport, ProducerOptions(**without_ms(options, **PRODUCER_SYNONYMS)))
+        chosen = ProducerOptions(**without_ms(options, **PRODUCER_SYNONYMS))
+        producer = Producer(self._transport, chosen)
+        if chosen.schema is not None:
+            from goqueue.client.schemas.typed import TypedValues
+
+            producer.typed = TypedValues(
+                self.schemas, chosen.schema, register=chosen.schema_register, subject=chosen.schema_subject
+            )
         self._producers.add(producer)
         return producer
 
@@ -120,6 +129,10 @@ class Client(Reads, TopicAdmin, GroupAdmin, QueueAdmin, DeadLetterAdmin, Transac
         self._transport.check_open()
         chosen = ConsumerOptions(**without_ms(options, **CONSUMER_SYNONYMS))
         consumer = Consumer(self._transport, group, topics, chosen)
+        if chosen.schema is not None:
+            from goqueue.client.schemas.typed import TypedReader
+
+            consumer.typed = TypedReader(self.schemas, chosen.schema)
         self._consumers.add(consumer)
         return consumer
 

@@ -342,6 +342,10 @@ class DeliveryService:
             (self._shards.topic_of(queue), queue) for queue in self._queues if topic_id in {None, queue.id.topic_id}
         ]
 
+    def topic_of(self, queue_id: QueueId) -> str:
+        """The name of a queue's topic."""
+        return self._topics.by_id(queue_id.topic_id).name
+
     def queues(self) -> list[tuple[str, Queue]]:
         """The queues in memory by topic, for the metrics."""
         return [(topic, queue) for queue in self._queues if (topic := self._shards.topic_of(queue)) is not None]

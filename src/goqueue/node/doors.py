@@ -11,22 +11,28 @@ from goqueue.clock import Clock
 from goqueue.config import Config
 from goqueue.node.claims import Listener
 from goqueue.node.config.listeners import PROTOCOLS
-from goqueue.servers.doors import Door
+from goqueue.node.serving import Serving
+from goqueue.servers.doors import Door, TlsFiles
 
 if TYPE_CHECKING:
     from goqueue.node.tls import TlsContexts
 
 
 def open_doors(
-    config: Config, listeners: Sequence[Listener], clock: Clock, stack: AsyncExitStack
+    config: Config, listeners: Sequence[Listener], clock: Clock, stack: AsyncExitStack, serving: Serving
 ) -> Mapping[str, list[Door]]:
     """The doors of each protocol. With TLS, files are watched until the stack unwinds."""
     contexts = _contexts(config, listeners, clock, stack)
+    if contexts is not None:
+        serving.certificate_days = contexts.days_left
     doors: dict[str, list[Door]] = {protocol: [] for protocol in PROTOCOLS}
     for one in listeners:
         spec = one.spec
         tls = partial(contexts.current, spec.client_certificates) if contexts is not None and spec.is_tls else None
-        doors[spec.protocol].append(Door(spec.name, one.socket, one.advertised.host, one.advertised.port, tls))
+        names = config.tls
+        files = TlsFiles(names.certificate, names.key, names.client_ca, spec.client_certificates) if tls else None
+        host, port = one.advertised.host, one.advertised.port
+        doors[spec.protocol].append(Door(spec.name, one.socket, host, port, tls, files))
     return doors
 
 

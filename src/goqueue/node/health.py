@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
 
 from goqueue.broker.partitions import Partitions
 from goqueue.config import DurabilityConfig
 from goqueue.delay.service import DelayService
 from goqueue.metadata.store import MetadataStore
 from goqueue.node.disk.write_failures import WriteFailures
+from goqueue.node.serving import Serving
 from goqueue.ports import Files
 from goqueue.servers.services import Check
 
 
 class HealthChecks:
-    """The checks behind `/readyz`. `serving` is set once every listener accepts, and cleared by the stop."""
+    """The checks behind `/readyz`."""
 
     def __init__(
         self,
@@ -25,8 +25,9 @@ class HealthChecks:
         durability: DurabilityConfig,
         write_failures: WriteFailures,
         delay: DelayService,
+        serving: Serving,
     ) -> None:
-        self.serving = False
+        self._serving = serving
         self._files = files
         self._metadata = metadata
         self._partitions = partitions
@@ -34,15 +35,10 @@ class HealthChecks:
         self._write_failures = write_failures
         self._delay = delay
 
-    def serve(self, stack: AsyncExitStack) -> None:
-        """Every listener accepts, until the stack unwinds."""
-        self.serving = True
-        stack.callback(setattr, self, "serving", False)
-
     def __call__(self) -> Sequence[Check]:
         """Every check with its problem, if it has one."""
         return (
-            Check("listeners", None if self.serving else "the node is starting or stopping"),
+            Check("listeners", None if self._serving.is_on else "the node is starting or stopping"),
             Check("metadata", self._metadata.problem()),
             Check("disk", self._disk_problem() or self._write_failures.problem()),
             Check("logs", self._log_problem(), self._damage()),

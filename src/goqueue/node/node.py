@@ -25,6 +25,8 @@ class Running:
     # Of the first listener of each protocol.
     kafka: Address
     http: Address
+    # None: there is no gRPC listener.
+    grpc: Address | None = None
     # All listeners by name, and the names of those that use TLS.
     listeners: Mapping[str, Address] = field(default_factory=dict)
     tls: frozenset[str] = frozenset()

@@ -25,6 +25,8 @@ class World:
     listeners: tuple[Listener, ...] | None
     # Where derived files may lie that only the operating system can open; None: nowhere.
     index_root: str | None = None
+    # None: there is no gRPC listener.
+    grpc: Address | None = None
 
     def named_listeners(self) -> tuple[dict[str, Address], frozenset[str]]:
         """The addresses of all listeners by name, and the names of those that use TLS."""
@@ -47,6 +49,7 @@ def real_world(config: Config, stack: AsyncExitStack) -> World:
         advertised=first["kafka"].advertised,
         listeners=listeners,
         index_root=files.root,
+        grpc=first["grpc"].address if "grpc" in first else None,
     )
 
 

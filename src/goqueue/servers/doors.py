@@ -27,6 +27,15 @@ _LOGGED_PER_SECOND = 10
 _log = logging.getLogger(__name__)
 
 
+class TlsFiles(msgspec.Struct, frozen=True):
+    """Where the certificate, its key and the authorities of clients are, for a library that reads them itself."""
+
+    certificate: str
+    key: str
+    client_ca: str
+    client_certificates: str
+
+
 class Door(msgspec.Struct, frozen=True):
     """A bound socket, and what connections through it get."""
 
@@ -37,6 +46,8 @@ class Door(msgspec.Struct, frozen=True):
     port: int
     # The context for a connection that arrives now; None: plain.
     tls: Callable[[], ssl.SSLContext] | None = None
+    # The same as files; None: plain.
+    files: TlsFiles | None = None
 
 
 class OpenDoor:

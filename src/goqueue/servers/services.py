@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from goqueue.schemas.service import SchemaService
     from goqueue.security.admin import SecurityAdmin
     from goqueue.servers.access.guard import Guard
+    from goqueue.tracing.feature import TracingService
     from goqueue.transactions.service import TransactionService
 
 
@@ -89,6 +90,7 @@ class Services(msgspec.Struct, frozen=True):
     eager_groups: EagerGroups
     group_polls: GroupPolls
     group_progress: GroupProgress
+    tracing: TracingService
     schemas: SchemaService
     # Whether the node can serve, asked anew each time.
     checks: Callable[[], Sequence[Check]] = tuple

@@ -30,6 +30,7 @@ from goqueue.client.queues.queue_source import QueueSource
 from goqueue.client.queues.runner import RunFields, Runner
 from goqueue.client.queues.settling import Settler, one_name
 from goqueue.client.reconnect import PASSING, Reconnect
+from goqueue.client.trace_context import Following
 from goqueue.client.transport import Transport
 from goqueue.client.types import QueueMessage, Settled, decode_queue_message
 
@@ -114,11 +115,15 @@ class QueueConsumer:
         return await self._take(wanted, self._wait_ms if wait is None else ms_of(wait, "wait"))
 
     async def _iterate(self) -> AsyncIterator[QueueMessage]:
+        following = Following()
         while not self._closed:
             if not self._buffer:
                 self._buffer.extend(await self._take(self._options.receive_max, self._wait_ms))
             if self._buffer:
-                yield self._buffer.popleft()
+                message = self._buffer.popleft()
+                following.enter(message)
+                yield message
+                following.leave()
 
     async def _take(self, limit: int, wait_ms: int) -> list[QueueMessage]:
         self._check_open()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
 from goqueue.config import Config, SecurityConfig
@@ -65,6 +66,8 @@ def _address_problems(config: Config) -> Iterator[tuple[str, str]]:
                 yield spec.setting, _UNENCRYPTED.format(address=spec.address)
         yield from _advertised_problems(spec)
     yield from _tls_problems(config)
+    if any(spec.protocol == "grpc" for spec in listeners_of(config)) and find_spec("grpc") is None:
+        yield "listeners.grpc", "gRPC is not installed: pip install 'goqueue[grpc]'"
 
 
 def _advertised_problems(spec: ListenerSpec) -> Iterator[tuple[str, str]]:

@@ -15,7 +15,8 @@ from urllib.parse import parse_qsl
 from goqueue.config import Config
 from goqueue.node.config.addresses import Address, parse_address
 
-PROTOCOLS = ("kafka", "http")
+PROTOCOLS = ("kafka", "http", "grpc")
+_REQUIRED = ("kafka", "http")
 CLIENT_CERTIFICATES = ("none", "optional", "required")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 _TLS = "tls://"
@@ -115,7 +116,7 @@ def _clashes(specs: list[ListenerSpec]) -> Iterator[Problem]:
 
 
 def _missing(config: Config, specs: list[ListenerSpec], *, has_problems: bool) -> Iterator[Problem]:
-    for protocol in PROTOCOLS:
+    for protocol in _REQUIRED:
         if not has_problems and all(spec.protocol != protocol for spec in specs):
             yield f"listeners.{protocol}", f"there is no listener for {protocol}: give an address"
     if config.listeners.advertised_kafka and not config.listeners.kafka:

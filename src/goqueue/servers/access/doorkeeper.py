@@ -131,8 +131,9 @@ def _undeclared(what: str) -> NotAuthorized:
     return NotAuthorized(f"{what} says nothing about who may use it, so nobody may")
 
 
-def _positions(_service: Any, value: Any, guard: Guard) -> Any:
-    return _GuardedService(value, "positions", guard)
+def _nested(name: str) -> Callable[[Any, Any, Guard], Any]:
+    """A part of a service, with rows of its own in the table."""
+    return lambda _service, value, guard: _GuardedService(value, name, guard)
 
 
 # Rules that need another method of the same service.
@@ -141,5 +142,7 @@ _BY_SERVICE: dict[tuple[str, str], Callable[[Any, Any, Guard], Any]] = {
     ("schedules", "delete"): lambda service, method, guard: special.deleted_schedule(service.get)(method, guard),
     ("group_polls", "poll"): lambda service, method, guard: special.polled(service.assignment)(method, guard),
     ("group_progress", "reset"): lambda service, method, guard: special.reset_offsets(service.of)(method, guard),
-    ("delivery", "positions"): _positions,
+    ("delivery", "positions"): _nested("positions"),
+    ("tracing", "reader"): _nested("story_reader"),
+    ("tracing", "traces"): _nested("traces"),
 }

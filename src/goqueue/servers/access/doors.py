@@ -76,6 +76,7 @@ HTTP_NEEDS: Mapping[tuple[str, str], DoorNeed] = MappingProxyType(
         ("GET", "/admin/instant"): CLUSTER_ACTION,
         ("GET", "/delay/stats"): DESCRIBE,
         ("GET", "/transactions/stats"): DESCRIBE,
+        ("GET", "/traces/stats"): DESCRIBE,
         # The schema registry. A subject is guarded like the topic that it is named for.
         ("GET", "/subjects"): DESCRIBE,
         ("POST", "/subjects/{subject}"): _subject(Operation.DESCRIBE),
@@ -192,6 +193,10 @@ HTTP_NEEDS: Mapping[tuple[str, str], DoorNeed] = MappingProxyType(
                 ("GET", "/topics/{topic}/dlq/redrive"),
                 ("DELETE", "/topics/{topic}/dlq/redrive"),
                 ("GET", "/pipelines"),
+                ("GET", "/topics/{topic}/partitions/{partition}/messages/{offset}/story"),
+                ("GET", "/traces"),
+                ("GET", "/traces/search"),
+                ("GET", "/traces/{trace_id}"),
                 ("GET", "/admin/security/whoami"),
                 ("GET", "/admin/security/users"),
                 ("PUT", "/admin/security/users/{name}"),

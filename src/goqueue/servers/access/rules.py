@@ -135,7 +135,23 @@ RULES: Mapping[str, Mapping[str, Rule]] = MappingProxyType(
             "set_mode": checks(special.altered_scope),
             "test": topic(DESCRIBE, _topic_of_subject),
         },
-        "publish": {"append": topic(WRITE), "publish_records": topic(WRITE)},
+        "publish": {
+            "append": topic(WRITE),
+            "check": topic(WRITE),
+            "publish_records": topic(WRITE),
+            "take": topic(WRITE),
+        },
+        "tracing": {
+            "reader": Rule(note="See `story_reader`."),
+            "stats": cluster(DESCRIBE),
+            "traces": Rule(note="See `traces`."),
+        },
+        "story_reader": {"story": topic(READ)},
+        "traces": {
+            "get": checks(special.one_trace),
+            "recent": checks(special.recent_traces),
+            "search": checks(special.found_traces),
+        },
         "fetch": {
             "fetch": checks(special.fetched),
             "fetch_now": checks(special.fetched_now),

@@ -16,6 +16,7 @@ from goqueue.errors import (
     ScheduleNotFound,
     TopicIdNotFound,
     TopicNotAuthorized,
+    TraceNotFound,
 )
 from goqueue.security.model import Operation, Resource
 from goqueue.servers.access.needs import topic_of_subject
@@ -370,6 +371,42 @@ def altered_scope(method: Method, guard: Guard) -> Method:
         return await method(scope, *args, **more)
 
     return alter
+
+
+# --- stories ------------------------------------------------------------------------------
+
+
+def one_trace(method: Method, guard: Guard) -> Method:
+    """Read on the topic of the message; otherwise there is no such trace."""
+
+    async def get(trace_id: str) -> Any:
+        found = await method(trace_id)
+        if not guard.may(_READ, _TOPIC, found.topic):
+            raise TraceNotFound(trace_id)
+        return found
+
+    return get
+
+
+def recent_traces(method: Method, guard: Guard) -> Method:
+    """Messages of topics that the caller may read."""
+
+    async def recent(limit: int) -> Any:
+        return [one for one in await method(limit) if guard.may(_READ, _TOPIC, one.topic)]
+
+    return recent
+
+
+def found_traces(method: Method, guard: Guard) -> Method:
+    """Messages of topics that the caller may read."""
+
+    async def search(wanted: Any, *args: Any, **more: Any) -> Any:
+        if wanted.topic is not None:
+            guard.require(_READ, _TOPIC, wanted.topic)
+        found = await method(wanted, *args, **more)
+        return found._replace(stories=[one for one in found.stories if guard.may(_READ, _TOPIC, one.topic)])
+
+    return search
 
 
 # --- the node -----------------------------------------------------------------------------

@@ -30,6 +30,7 @@ from goqueue.servers.http.routes import (
     schemas,
     security,
     topics,
+    traces,
     transactions,
 )
 from goqueue.servers.http.unmatched import answer_unmatched
@@ -53,6 +54,7 @@ _API = (
     *policy.ROUTES,
     *dead_letters.ROUTES,
     *pipelines.ROUTES,
+    *traces.ROUTES,
     *schemas.ROUTES,
     *schema_settings.ROUTES,
     *security.ROUTES,

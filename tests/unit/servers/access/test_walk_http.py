@@ -29,6 +29,8 @@ HARMLESS = {
     ("GET", "/prepared"),
     ("GET", "/schedules"),
     ("GET", "/pipelines"),
+    ("GET", "/traces"),
+    ("GET", "/traces/search"),
     ("GET", "/schemas/types"),
     ("GET", "/config"),
     ("GET", "/mode"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from goqueue.delivery.dead_letters.letters import Edits, Letter, LetterFilter, letter_of
 from goqueue.delivery.dead_letters.redrive import RedriveProgress, RedriveRequest, dead_letters_of
 from goqueue.errors import InvalidRequest, OffsetOutOfRange
-from goqueue.ids import DEAD_LETTER_SUFFIX
+from goqueue.ids import DEAD_LETTER_SUFFIX, QUARANTINE_SUFFIX
 from goqueue.records import Isolation, Record, TopicPartition
 from goqueue.servers.http.message_json import message_of
 from goqueue.servers.http.route import Answer, Call, Route
@@ -188,7 +188,7 @@ def _redrive(progress: RedriveProgress) -> Redrive:
 
 
 def _name(topic: str) -> str:
-    return topic if topic.endswith(DEAD_LETTER_SUFFIX) else topic + DEAD_LETTER_SUFFIX
+    return topic if topic.endswith((DEAD_LETTER_SUFFIX, QUARANTINE_SUFFIX)) else topic + DEAD_LETTER_SUFFIX
 
 
 ROUTES = (

@@ -8,8 +8,7 @@ from msgspec import UNSET
 
 from goqueue.delivery.settlement.outcomes import REJECTED, RETRIES_EXHAUSTED
 from goqueue.delivery.values import Action, Receive, Settled, Settlement
-from goqueue.errors import InvalidRequest, PartitionNotFound, wire_of
-from goqueue.records import TopicPartition
+from goqueue.errors import InvalidRequest, wire_of
 from goqueue.servers.http.adapter import detail_of
 from goqueue.servers.http.durations import parse_duration_ms, parse_visibility_ms
 from goqueue.servers.http.large_answers import MessagesReply, size_of
@@ -25,6 +24,7 @@ from goqueue.servers.http.types.queues import (
     SettledReceipts,
     VisibilityBody,
 )
+from goqueue.servers.places import places_of
 from goqueue.servers.services import Services
 
 # A retry may wait as long as a message may be kept.
@@ -41,7 +41,7 @@ async def receive(services: Services, call: Call) -> MessagesReply:
         Receive(
             group=body.group,
             consumer=body.client_id,
-            places=_places(services, call.path["topic"], body.partition),
+            places=places_of(services, call.path["topic"], body.partition),
             limit=body.limit,
             max_bytes=body.max_bytes,
             wait_ms=parse_duration_ms(body.wait, "wait", maximum_ms=services.config.http.wait_ms_max),
@@ -101,15 +101,6 @@ def failure_text(error: str | None, reason: str | None) -> str:
     if error is not None and reason is not None and error != reason:
         raise InvalidRequest("error and reason are two names for one text", field="reason", hint="send error alone")
     return error or reason or ""
-
-
-def _places(services: Services, topic: str, partition: int | None) -> list[TopicPartition]:
-    count = services.topics.get(topic).partition_count
-    if partition is None:
-        return [TopicPartition(topic, number) for number in range(count)]
-    if partition >= count:
-        raise PartitionNotFound(topic, partition)
-    return [TopicPartition(topic, partition)]
 
 
 async def _settle(services: Services, body: AckBody, make: MakeSettlement) -> SettledReceipt | SettledReceipts | Answer:
