@@ -11,6 +11,8 @@ class Serving:
     def __init__(self) -> None:
         self.is_on = False
         self._counts: list[Callable[[], int]] = []
+        # There with TLS: days until the certificate of the node expires.
+        self.certificate_days: Callable[[], float] | None = None
 
     def count(self, clients: Callable[[], int]) -> None:
         """A server whose clients count."""
