@@ -107,7 +107,7 @@ def test_a_batch_whose_time_has_come_when_it_is_sent_again_is_not_stored_twice()
         while services.delay.shard_at_work("t") is None:  # noqa: ASYNC110 - there is nothing to wait for
             await asyncio.sleep(0.01)
         late = (("goqueue-deliver-at", b"%d" % (services.clock.now_ms() + 300)),)
-        place = services.publish._partitions.get("t", 0)
+        place = services.publish._partitions.leader("t", 0)
         rest = services.publish.hold_back(place, batch(services, 0, late=late), services.clock.now_ms(), None)
         assert rest is not None
         await asyncio.sleep(1)
@@ -127,7 +127,7 @@ def test_a_batch_that_is_sent_again_is_taken_apart_by_the_time_at_which_it_was_f
         await services.delay.shard_of("t")
         now_ms = services.clock.now_ms()
         late = (("goqueue-deliver-at", b"%d" % now_ms),)
-        place = services.publish._partitions.get("t", 0)
+        place = services.publish._partitions.leader("t", 0)
         assert services.publish.hold_back(place, batch(services, 0, late=late), now_ms - 1, None) is not None
         assert await send(services, 0, late) is False
         await asyncio.sleep(1)
@@ -205,7 +205,7 @@ def test_no_batch_is_called_out_of_order_because_the_one_before_it_could_be_stor
     async def story(services: Services) -> None:
         await prepare(services)
         await send(services, 0)
-        place = services.publish._partitions.get("t", 0)
+        place = services.publish._partitions.leader("t", 0)
         assert services.publish.hold_back(place, batch(services, 1), services.clock.now_ms(), None) is not None
         third = batch(services, 2, late=late)
         with pytest.raises(NotLeader, match="earlier batch"):

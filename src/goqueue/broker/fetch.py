@@ -80,7 +80,7 @@ class FetchService:
 
     def count_given(self, topic: str, partition: int, messages: int, size_bytes: int) -> None:
         """Records were given to a reader, out of a query that does not count by itself."""
-        traffic = self._partitions.get(topic, partition).traffic
+        traffic = self._partitions.leader(topic, partition).traffic
         traffic.messages_out += messages
         traffic.bytes_out += size_bytes
 
@@ -154,7 +154,7 @@ class FetchService:
         """What to read of this partition; None when its part of the answer is already clear."""
         topic, partition, offset, _, leader_epoch = read
         try:
-            place = self._partitions.get(topic, partition)
+            place = self._partitions.leader(topic, partition)
             if leader_epoch >= 0 and leader_epoch != place.leader_epoch:
                 raise epoch_refusal(leader_epoch, place.leader_epoch)
             log = place.log

@@ -83,7 +83,7 @@ class PublishService:
         Who knows the records' `lane` says so; else they are looked at if the topic wants that, or are normal.
         Where repeats are `sifted` out already, they are not looked for again.
         """
-        place = self._partitions.get(topic, partition)
+        place = self._partitions.leader(topic, partition)
         try:
             return self._append(place, batch, acks, lane, internal=internal, sifted=sifted, is_due=is_due, dues=dues)
         except GoQueueError as error:

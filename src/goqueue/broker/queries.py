@@ -76,7 +76,7 @@ class PartitionQueries:
 
     def offsets(self, topic: str, partition: int) -> PartitionOffsets:
         """The bounds of a partition."""
-        log = (place := self._partitions.get(topic, partition)).log
+        log = (place := self._partitions.leader(topic, partition)).log
         return PartitionOffsets(
             log_start_offset=log.start_offset,
             last_stable_offset=log.last_stable_offset,
@@ -110,11 +110,11 @@ class PartitionQueries:
 
     def append_time_ms(self, topic: str, partition: int, offset: int) -> int:
         """When the record at `offset` was stored; -1 if there is none."""
-        return self._partitions.get(topic, partition).log.append_time_ms(offset)
+        return self._partitions.leader(topic, partition).log.append_time_ms(offset)
 
     async def delete_records(self, topic: str, partition: int, offset: int) -> int:
         """Forget all records below `offset` (-1: below the high watermark); returns the new log start."""
-        place = self._partitions.get(topic, partition)
+        place = self._partitions.leader(topic, partition)
         if place.internal:
             raise InternalTopic(topic)
         if not place.config.is_deleted_by_age:
@@ -132,16 +132,11 @@ class PartitionQueries:
 
     def epoch_end(self, topic: str, partition: int, epoch: int, *, leader_epoch: int = -1) -> tuple[int, int]:
         """(epoch, end offset) of the last leader epoch that is not above `epoch`; (-1, -1) if there is none."""
-        place = self._place(topic, partition, leader_epoch)
-        log = place.log
-        if log.leader_epoch < epoch <= place.leader_epoch:
-            # Nothing is written under it, but readers know it already: it has come as far as the log.
-            return epoch, log.end_offset
-        return log.end_offset_for_epoch(epoch)
+        return self._place(topic, partition, leader_epoch).log.end_offset_for_epoch(epoch)
 
     def producers(self, topic: str, partition: int) -> list[ProducerInfo]:
         """The producers that the partition remembers."""
-        return self._partitions.get(topic, partition).log.producers()
+        return self._partitions.leader(topic, partition).log.producers()
 
     def size_bytes(self, topic: str, partition: int) -> int:
         """What one partition takes on the disk. Opens nothing."""
@@ -165,7 +160,7 @@ class PartitionQueries:
         return self._metadata.log_ends() + log_ends(place.log for place in self._partitions.all_open())
 
     def _place(self, topic: str, partition: int, leader_epoch: int) -> Partition:
-        place = self._partitions.get(topic, partition)
+        place = self._partitions.leader(topic, partition)
         if leader_epoch >= 0 and leader_epoch != place.leader_epoch:
             raise epoch_refusal(leader_epoch, place.leader_epoch)
         return place

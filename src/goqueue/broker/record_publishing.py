@@ -83,7 +83,7 @@ class RecordPublishing:
         What concerns the whole request is raised; what became of each record is in the list,
         in the order sent. An idempotent producer's records are all taken or all refused.
         """
-        first = self._partitions.get(topic, 0 if partition is None else partition)
+        first = self._partitions.leader(topic, 0 if partition is None else partition)
         if first.internal:
             raise InternalTopic(topic)
         check_acks(acks, first.in_sync_replicas, first.config.min_insync_replicas)
@@ -159,7 +159,7 @@ class RecordPublishing:
         for position, found in sifted.repeats.items():
             results[position] = Published(found.partition, found.offset, found.timestamp_ms, duplicate=True)
             if acks:
-                wait = self._partitions.get(topic, found.partition).writer.reached(found.offset + 1, acks)
+                wait = self._partitions.leader(topic, found.partition).writer.reached(found.offset + 1, acks)
                 if wait is not None:
                     waits.append((Share(found.partition, [position]), wait))
 
@@ -222,7 +222,7 @@ class RecordPublishing:
             topic, share.partition, batch, acks=acks, lane=lane_of(chosen), sifted=sifted, dues=said
         )
         appended = pending.appended
-        place = self._partitions.get(topic, share.partition)
+        place = self._partitions.leader(topic, share.partition)
         has_window = place.config.dedup_window_ms and sifted
         for offset, position in enumerate(share.positions, appended.base_offset):
             sent_ms = records[position].timestamp_ms

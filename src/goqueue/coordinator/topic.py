@@ -35,4 +35,4 @@ class CoordinatorTopic:
     async def __call__(self, partition: int, /) -> Partition:
         """Open one partition."""
         await self._topics.ensure_internal(self.name, self._configured_count, self._config)
-        return self._partitions.get(self.name, partition)
+        return self._partitions.leader(self.name, partition)

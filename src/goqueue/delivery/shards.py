@@ -38,7 +38,7 @@ class QueueShards:
 
     def id_of(self, group: str, place: TopicPartition) -> QueueId:
         """The queue of a group at a place that exists."""
-        return QueueId(group, self._partitions.get(place.topic, place.partition).topic_id, place.partition)
+        return QueueId(group, self._partitions.leader(place.topic, place.partition).topic_id, place.partition)
 
     def topic_of(self, queue: Queue) -> str | None:
         """The name of its topic; None once that is deleted."""

@@ -104,6 +104,7 @@ _TABLE: Mapping[type[tree.GoQueueError], Wire] = MappingProxyType(
         tree.NotHeld: Wire("not_held", 409, 121, "FAILED_PRECONDITION"),
         tree.CoordinatorLoading: Wire("coordinator_loading", 503, 14, "UNAVAILABLE", retriable=True),
         tree.CoordinatorUnavailable: Wire("coordinator_unavailable", 503, 15, "UNAVAILABLE", retriable=True),
+        tree.NotCoordinator: Wire("not_coordinator", 503, 16, "UNAVAILABLE", retriable=True),
         tree.StorageError: Wire("storage_error", 500, 56, "INTERNAL", retriable=True),
         tree.CorruptFrame: Wire("corrupt_frame", 500, 2, "DATA_LOSS"),
         tree.LogPoisoned: Wire("storage_failed", 503, 56, "UNAVAILABLE", retriable=True),

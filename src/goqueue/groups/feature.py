@@ -64,7 +64,7 @@ def feature(
     )
 
     def synced(topic: str, partition: int, offset: int) -> Awaitable[None] | None:
-        place = partitions.get(topic, partition)
+        place = partitions.leader(topic, partition)
         return place.writer.reached(min(offset, place.log.end_offset), Acks.ALL)
 
     return GroupService(coordinator, topics, rebalances, releases=releases, commits=Commits(topics, synced), rng=rng)

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from goqueue.codec.batch import BatchHeader
 from goqueue.codec.frame import parse_frame_header
-from goqueue.errors import CorruptFrame, OffsetOutOfRange
+from goqueue.errors import CorruptFrame, OffsetOutOfRange, StorageError
 from goqueue.log import appends, removal, timestamps
 from goqueue.log.appends import append_data
 from goqueue.log.compaction import compaction_round as compacting
@@ -141,7 +141,7 @@ class PartitionLog:
     @property
     def leader_epoch(self) -> int:
         """The newest epoch that has written; -1 if none has."""
-        return self._state.epochs.latest
+        return self._state.epochs.latest_below(self._state.end_offset)
 
     @property
     def size_bytes(self) -> int:
@@ -205,9 +205,37 @@ class PartitionLog:
         stored = self._state.producers.check(header)
         return stored is not None and not self._state.producers.is_open_at(header.producer_id, stored.first_offset)
 
-    def append_frames(self, data: Buffer) -> int:
-        """Write frames as the leader has them; returns the new end."""
-        return appends.append_frames(self._state, data)
+    def append_frames(self, data: Buffer, *, continues: int) -> int:
+        """Write frames as the leader has them, which follow everything below `continues`; returns the new end."""
+        return appends.append_frames(self._state, data, continues)
+
+    def begin_epoch(self, epoch: int) -> None:
+        """This node leads in `epoch` from the end of the log on, whether or not it writes anything.
+
+        Nothing is synced for it: an entry that a crash takes belonged to an epoch without a record.
+        """
+        self._state.epochs.assign(epoch, self._state.end_offset)
+
+    def forget_empty_epoch(self) -> None:
+        """This node leads no more: an epoch in which it wrote nothing is none of the log's."""
+        self._state.epochs.truncate_end(self._state.end_offset)
+
+    def start_at(self, offset: int) -> None:
+        """Let a log that is still empty begin at `offset`: where the log begins of which this one becomes a copy."""
+        removal.start_at(self._state, offset)
+
+    @property
+    def has_segments(self) -> bool:
+        """Whether an append only writes; else it first makes a directory and files, which takes several syncs."""
+        return self._state.segments.active is not None
+
+    def make_first_segment(self) -> None:
+        """Do, on any thread, what the first append would do before it writes. Raises OSError."""
+        appends.make_first_segment(self._state)
+
+    def note_write_failure(self, error: OSError) -> StorageError:
+        """What the disk said when something was done for this log, in our words; whoever watches is told."""
+        return self._state.storage_error(error)
 
     def roll(self) -> None:
         """Seal the active segment and begin another."""

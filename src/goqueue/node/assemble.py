@@ -119,6 +119,7 @@ async def _wire(
 
     flusher = Flusher(files, sync_offload, config.durability)
     partitions = Partitions(
+        node_id=config.broker.node_id,
         files=files,
         metadata=metadata,
         syncer=flusher,

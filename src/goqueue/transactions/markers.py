@@ -92,7 +92,7 @@ class Markers:
 
     async def abort_hanging(self, producer: Producer, place: TopicPartition) -> None:
         """Abort in one partition what no coordinator knows of; done once the marker is durable."""
-        known = self._partitions.get(*place).log.producers()
+        known = self._partitions.leader(*place).log.producers()
         if not any(one.producer_id == producer.producer_id and one.open_first_offset >= 0 for one in known):
             raise InvalidTransactionState(f"producer {producer.producer_id} has no transaction in {place}")
         await self._mark(Prepared("", 0, producer, commit=False, partitions=frozenset({place})), place)
@@ -187,7 +187,7 @@ class Markers:
             coordinator_epoch=COORDINATOR_EPOCH,
             now_ms=now_ms,
         )
-        writer = self._partitions.get(*place).writer
+        writer = self._partitions.leader(*place).writer
         appended = writer.append(marker, now_ms=now_ms, marker=True)
         unsafe = writer.reached(appended.end_offset, Acks.ALL)
         if unsafe is not None:

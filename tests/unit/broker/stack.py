@@ -59,6 +59,7 @@ class Stack:
         self.metadata = LocalMetadata.open(self.files, clock=self.clock, rng=rng, offload=offload)
         self.flusher = Flusher(self.files, offload, self.config.durability)
         self.partitions = Partitions(
+            node_id=self.config.broker.node_id,
             files=self.files,
             metadata=self.metadata,
             syncer=self.flusher,

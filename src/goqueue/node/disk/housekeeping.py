@@ -146,7 +146,7 @@ class Housekeeping:
 
     async def _guarded(self, place: TopicPartition, work: Callable[[Partition], Awaitable[None]]) -> None:
         try:
-            await work(self._partitions.get(*place))
+            await work(self._partitions.leader(*place))
         except (NotFound, ShuttingDown):
             # Deleted since the list was made, or the node is stopping.
             return

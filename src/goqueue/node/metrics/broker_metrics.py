@@ -167,7 +167,7 @@ class Metrics:
                 labels = (at.topic, str(at.partition), listed.group)
                 committed.append((labels, one.offset))
                 try:
-                    end = self._partitions.get(at.topic, at.partition).log.last_stable_offset
+                    end = self._partitions.leader(at.topic, at.partition).log.last_stable_offset
                 except (TopicNotFound, PartitionNotFound):
                     continue
                 lags.append((labels, max(0, end - one.offset)))
