@@ -36,7 +36,7 @@ from goqueue.metadata.events import (
 )
 from goqueue.metadata.topic_config import TopicConfig, parse_topic_config
 from goqueue.partitioner import RoundRobin
-from goqueue.ports import Files, Offload
+from goqueue.ports import ColdRead, Files, Offload
 from goqueue.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -114,6 +114,15 @@ class Partitions:
             return None
         return self._begin_opening(topic, partition, to_write=to_write)
 
+    def leader_now(self, topic: str, partition: int) -> Partition:
+        """As `leader`; raises ColdRead if the partition must be opened first, which is begun."""
+        found = self._leading.get((topic, partition))
+        if found is not None:
+            return found
+        if self._begin_opening(topic, partition, to_write=False) is not None:
+            raise ColdRead
+        return self._find_leader(topic, partition)
+
     async def open_leader(self, topic: str, partition: int) -> Partition:
         """As `leader`; the partition is opened in a thread if need be."""
         opening = self.opening(topic, partition)
@@ -177,6 +186,10 @@ class Partitions:
         if topic is None:
             raise TopicNotFound(name)
         return topic
+
+    def topic_at(self, topic: str, partition: int) -> Topic:
+        """The topic that has this partition, whoever leads it; raises TopicNotFound or PartitionNotFound."""
+        return self._assigned(topic, partition)[0]
 
     def turns(self, topic: Topic) -> RoundRobin:
         """Whose turn it is among the topic's partitions, for records without a key."""

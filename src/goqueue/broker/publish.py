@@ -13,6 +13,7 @@ from typing import NamedTuple
 from goqueue.broker.batch_checks import check_acks, check_keys, check_limits, header_of
 from goqueue.broker.batch_lanes import NORMAL, BatchLane, lane_of, lane_of_batch
 from goqueue.broker.deduplication import Deduplication, Remembered, Thinned
+from goqueue.broker.opening import Opening
 from goqueue.broker.partitions import Partition, Partitions
 from goqueue.broker.record_publishing import RecordPublishing
 from goqueue.broker.stages import AfterAppend, HeldAt, HoldBack, PublishStage, Remaining
@@ -63,6 +64,10 @@ class PublishService:
         self.hold_back: HoldBack | None = None
         # For records that are in no batch yet: they come back to `append` as batches.
         self.publish_records = RecordPublishing(partitions, clock, self._deduplication, self).publish
+
+    def opening(self, topic: str, partition: int) -> Opening | None:
+        """What to wait for before `append` only writes, instead of opening files on the event loop; None if it does."""
+        return self._partitions.opening(topic, partition, to_write=True)
 
     def append(
         self,

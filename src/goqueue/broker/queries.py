@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Iterable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 import msgspec
 
 from goqueue.broker.fetch import epoch_refusal
+from goqueue.broker.opening import Opening
 from goqueue.broker.partitions import Partition, Partitions
-from goqueue.errors import InternalTopic, InvalidRequest, OffsetOutOfRange
+from goqueue.errors import GoQueueError, InternalTopic, InvalidRequest, OffsetOutOfRange
 from goqueue.log.state.log_end import LogEnd, log_ends
 from goqueue.log.timestamps import TimestampOffset
 from goqueue.ports import Files
@@ -74,6 +77,17 @@ class PartitionQueries:
         self._files = files
         self._data_dir = data_dir
 
+    def opening(self, places: Iterable[tuple[str, int]]) -> Awaitable[None] | None:
+        """What to wait for before questions about these partitions read nothing on the event loop; None if nothing."""
+        openings = [one for place in places if (one := self._partitions.opening(*place)) is not None]
+        return _all_open(openings) if openings else None
+
+    async def opened(self, places: Iterable[tuple[str, int]]) -> None:
+        """Have the partitions open. One that cannot be is left to the question that follows."""
+        opening = self.opening(places)
+        if opening is not None:
+            await opening
+
     def offsets(self, topic: str, partition: int) -> PartitionOffsets:
         """The bounds of a partition."""
         log = (place := self._partitions.leader(topic, partition)).log
@@ -114,7 +128,7 @@ class PartitionQueries:
 
     async def delete_records(self, topic: str, partition: int, offset: int) -> int:
         """Forget all records below `offset` (-1: below the high watermark); returns the new log start."""
-        place = self._partitions.leader(topic, partition)
+        place = await self._partitions.open_leader(topic, partition)
         if place.internal:
             raise InternalTopic(topic)
         if not place.config.is_deleted_by_age:
@@ -164,3 +178,10 @@ class PartitionQueries:
         if leader_epoch >= 0 and leader_epoch != place.leader_epoch:
             raise epoch_refusal(leader_epoch, place.leader_epoch)
         return place
+
+
+async def _all_open(openings: Sequence[Opening]) -> None:
+    for opening in openings:
+        # Whoever asks about the partition is told why it cannot be opened.
+        with suppress(GoQueueError):
+            await opening

@@ -33,6 +33,6 @@ class CoordinatorTopic:
         return self._configured_count if topic is None else topic.partition_count
 
     async def __call__(self, partition: int, /) -> Partition:
-        """Open one partition."""
+        """Open one partition, which this node must lead."""
         await self._topics.ensure_internal(self.name, self._configured_count, self._config)
-        return self._partitions.leader(self.name, partition)
+        return await self._partitions.open_leader(self.name, partition)

@@ -83,7 +83,7 @@ def feature(
         clock=clock,
         on_trouble=on_trouble,
     )
-    service.start([place.partition for place in partitions.on_disk() if place.topic == DELAYED])
+    service.start(partitions.led_with_data(DELAYED))
     return service
 
 

@@ -122,5 +122,5 @@ def feature(
                 positions.topic_deleted(event.topic_id)
 
     subscribe(on_delta)
-    shards.start([place.partition for place in partitions.on_disk() if place.topic == DELIVERY_STATE])
+    shards.start(partitions.led_with_data(DELIVERY_STATE))
     return service

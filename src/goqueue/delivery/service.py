@@ -294,7 +294,7 @@ class DeliveryService:
         now_ms = self._clock.now_ms()
         for name, queue in await self._named(topic):
             if name is not None:
-                partition = self._partitions.leader(name, queue.id.partition)
+                partition = await self._partitions.open_leader(name, queue.id.partition)
                 await self._taker.look(queue, partition, self._config.receive_max)
                 reports.append(LaneReport(name, queue, self.known_offers(queue), partition.enqueued))
         return priority_stats(reports, now_ms)
@@ -334,7 +334,7 @@ class DeliveryService:
             check_visibility(request.visibility_ms)
 
     async def _wanted(self, request: Receive, place: TopicPartition, settings: GroupSettings) -> Wanted:
-        partition = self._partitions.leader(*place)
+        partition = await self._partitions.open_leader(*place)
         if partition.internal:
             raise InternalTopic(place.topic)
         policy = self._policy(place.topic, settings)

@@ -78,5 +78,5 @@ async def feature(
         companion_of=companion_of,
         clock=clock,
     )
-    await service.start([place.partition for place in partitions.on_disk() if place.topic == TRANSACTION_STATE])
+    await service.start(partitions.led_with_data(TRANSACTION_STATE))
     return service

@@ -92,7 +92,7 @@ class Markers:
 
     async def abort_hanging(self, producer: Producer, place: TopicPartition) -> None:
         """Abort in one partition what no coordinator knows of; done once the marker is durable."""
-        known = self._partitions.leader(*place).log.producers()
+        known = (await self._partitions.open_leader(*place)).log.producers()
         if not any(one.producer_id == producer.producer_id and one.open_first_offset >= 0 for one in known):
             raise InvalidTransactionState(f"producer {producer.producer_id} has no transaction in {place}")
         await self._mark(Prepared("", 0, producer, commit=False, partitions=frozenset({place})), place)
@@ -179,6 +179,7 @@ class Markers:
             transaction = Transaction(producer.producer_id, producer.epoch)
             await end(place.partition, transaction, commit=prepared.commit)
             return
+        writer = (await self._partitions.open_leader(*place)).writer
         now_ms = self._clock.now_ms()
         marker = encode_marker(
             prepared.commit,
@@ -187,7 +188,6 @@ class Markers:
             coordinator_epoch=COORDINATOR_EPOCH,
             now_ms=now_ms,
         )
-        writer = self._partitions.leader(*place).writer
         appended = writer.append(marker, now_ms=now_ms, marker=True)
         unsafe = writer.reached(appended.end_offset, Acks.ALL)
         if unsafe is not None:

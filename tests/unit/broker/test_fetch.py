@@ -74,6 +74,7 @@ async def test_errors_concern_one_partition_and_come_at_once() -> None:
     stack = Stack()
     await stack.topic("t", 2)
     await stack.write(b"v", partition=1)
+    await stack.partitions.open_leader("t", 0)
     answers = stack.fetch.fetch_now(
         query(
             at(0, topic="nope"),
@@ -168,6 +169,7 @@ async def test_the_nodes_own_limit_stands_above_the_clients() -> None:
 async def test_without_records_an_answer_that_may_wait_is_not_given_now() -> None:
     stack = Stack()
     await stack.topic()
+    await stack.partitions.open_leader("t", 0)
     assert stack.fetch.fetch_now(query(at(0), max_wait_ms=1)) is None
     assert stack.fetch.fetch_now(query(at(0), max_wait_ms=0)) is not None
     assert stack.fetch.fetch_now(query(at(0), min_bytes=0, max_wait_ms=1)) is not None

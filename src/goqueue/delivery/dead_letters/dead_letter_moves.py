@@ -144,7 +144,8 @@ class DeadLetters:
             # The messages went with their topic, and the queue's state is about to.
             return False
         if self._agreement is not None:
-            await self._agreement.reach(queue_id, self._partitions.leader(topic.name, queue_id.partition))
+            partition = await self._partitions.open_leader(topic.name, queue_id.partition)
+            await self._agreement.reach(queue_id, partition)
         move = await self._submit(queue_id, BeginMove(queue_id))
         if isinstance(move, ProducerIdNeeded):
             move = await self._submit(queue_id, BeginMove(queue_id, await self._producer_ids.allocate()))
@@ -158,7 +159,7 @@ class DeadLetters:
     async def _append(self, topic: Topic, queue_id: QueueId, move: Move) -> int:
         """Append the batch unless it is there; returns where its producer's sequence goes on."""
         target = await self._dead_letter_topic(topic, queue_id.partition)
-        place = self._partitions.leader(target, queue_id.partition)
+        place = await self._partitions.open_leader(target, queue_id.partition)
         known = {one.producer_id: one.last_sequence for one in place.log.producers()}.get(move.producer_id, -1)
         if known >= move.sequence:
             # Appended before a crash. It may not be durable yet, and must be before it is forgotten elsewhere.
@@ -166,7 +167,7 @@ class DeadLetters:
             if unsafe is not None:
                 await unsafe
             return known + 1
-        source = self._partitions.leader(topic.name, queue_id.partition)
+        source = await self._partitions.open_leader(topic.name, queue_id.partition)
         records = await self._letters(source, queue_id, topic.name, move.dead)
         if not records:
             return move.sequence

@@ -79,7 +79,7 @@ class Stretches:
         self, group: str, at: TopicPartition, acquired: Sequence[AcquiredRange], bytes_left: int, *, must: bool
     ) -> Stretch:
         """The records of rising runs, as many as fit; with `must`, those of one batch at least."""
-        partition = self._partitions.leader(*at)
+        partition = await self._partitions.open_leader(*at)
         queue_id = QueueId(group, partition.topic_id, at.partition)
         stretch = Stretch()
         record_bytes = _BYTES_PER_RECORD

@@ -4,8 +4,10 @@ Versions 3-13, by name and (13) by topic id; 0-2 carried the old message formats
 refused, although they are advertised: librdkafka before 2.10 turns compression off
 unless version 0 is listed (KAFKA-18659), so Kafka lists it too.
 Every batch is written in the order of arrival, before this handler returns; only the
-answer waits for the disk. The one exception is a batch that makes its partition part of a
-transaction: it waits until that is on the disk, and its producer's batches behind it wait too.
+answer waits for the disk. There are two exceptions. A batch that makes its partition part of a
+transaction waits until that is on the disk, and its producer's batches behind it wait too. A
+batch for a partition that is not open yet, or has no segment yet, waits until a thread has done
+that, and all batches for that partition behind it wait too.
 A batch refused because of some of its records names them from version 8 on (KIP-467).
 """
 
@@ -15,6 +17,7 @@ import asyncio
 from collections.abc import Awaitable
 from typing import NamedTuple
 
+from goqueue.broker.opening import Opening
 from goqueue.errors import (
     CoordinatorUnavailable,
     GoQueueError,
@@ -22,6 +25,7 @@ from goqueue.errors import (
     InvalidRequiredAcks,
     RecordRefusal,
     RequestTimedOut,
+    StorageError,
 )
 from goqueue.records import Acks, Appended
 from goqueue.servers.kafka.admitted import waits_for
@@ -39,12 +43,19 @@ API = Api(
 _ACKS = {acks.value: acks for acks in Acks}
 
 
+_NOT_WRITTEN = StorageError("the batch is not written yet")
+
+
 class _Written(NamedTuple):
-    """What became of one partition's batch; `wait` is there while it is not durable enough."""
+    """What became of one partition's batch; `wait` is there while it is not durable enough.
+
+    `later` is there while it is not even written: it says what becomes of it.
+    """
 
     partition: int
     outcome: Appended | BaseException
     wait: Awaitable[None] | None
+    later: asyncio.Future[_Written] | None = None
 
 
 Topics = list[tuple[Message, list[_Written]]]
@@ -57,13 +68,19 @@ def handle(context: Context, request: Message) -> Answer:
         return _when_admitted(context, request, acks, gate)
     topics = _write_all(context, request, acks)
     if acks is Acks.NONE:
+        if any(one.later is not None for _, written in topics for one in written):
+            return _when_written(topics)
         _raise_failures(topics)
         return None
     for _, written in topics:
         for one in written:
-            if one.wait is not None:
+            if one.wait is not None or one.later is not None:
                 return _when_durable(topics, request.timeout)
     return _reply(topics)
+
+
+async def _when_written(topics: Topics) -> None:
+    _raise_failures([(topic, [await one.later if one.later else one for one in written]) for topic, written in topics])
 
 
 def _when_admitted(
@@ -81,7 +98,7 @@ def _when_admitted(
     async def answer() -> Reply | None:
         topics = await written
         if acks is Acks.NONE:
-            _raise_failures(topics)
+            await _when_written(topics)
             return None
         return await _when_durable(topics, request.timeout)
 
@@ -111,10 +128,34 @@ def _write(context: Context, topic: Message, partition: Message, acks: Acks | No
         name = topic.name if topic.topic_id is None else services.topics.by_id(topic.topic_id).name
         if not partition.records:
             raise InvalidRecord("there is no batch for this partition", field="records")
+        opening = services.publish.opening(name, partition.index)
+        if opening is not None:
+            return _when_open(context, name, partition, acks, opening)
         pending = services.publish.append(name, partition.index, partition.records, acks=acks)
     except (GoQueueError, OSError) as error:
         return _Written(partition.index, error, None)
     return _Written(partition.index, pending.appended, pending.durable)
+
+
+def _when_open(context: Context, topic: str, partition: Message, acks: Acks, opening: Opening) -> _Written:
+    """Write when the partition is open. Openings call in the order of arrival; tasks would not keep it."""
+    later: asyncio.Future[_Written] = asyncio.get_running_loop().create_future()
+
+    def write(error: GoQueueError | None) -> None:
+        if error is not None:
+            written = _Written(partition.index, error, None)
+        else:
+            try:
+                pending = context.services.publish.append(topic, partition.index, partition.records, acks=acks)
+            except (GoQueueError, OSError) as refusal:
+                written = _Written(partition.index, refusal, None)
+            else:
+                written = _Written(partition.index, pending.appended, pending.durable)
+        if not later.cancelled():
+            later.set_result(written)
+
+    opening.then(write)
+    return _Written(partition.index, _NOT_WRITTEN, None, later)
 
 
 def _raise_failures(topics: Topics) -> None:
@@ -132,6 +173,8 @@ async def _when_durable(topics: Topics, timeout_ms: int) -> Reply:
 
 
 async def _settled(written: _Written, deadline: float) -> _Written:
+    if written.later is not None:
+        written = await written.later
     if written.wait is None:
         return written
     try:
