@@ -222,6 +222,12 @@ docs: $(READY) ## write the reference pages that are made from the code
 	$(BIN)/python -m goqueue.node.config.settings_page > docs/reference/settings.md
 	$(BIN)/python -m goqueue.servers.kafka.compatibility docs/reference/kafka-compatibility.md
 
+docs-release: $(TOOLS) ## the same, added to build/sites with the sites of other versions
+	$(BIN)/python tools/build_site.py --release $(VERSION)
+
+docs-plots: $(READY) ## pictures that are computed, not measured
+	$(BIN)/python tools/plot_lanes.py docs/images/lanes.svg
+
 docs-site: $(TOOLS) ## the documentation site in build/site: strict, links checked, nothing loaded from elsewhere; needs npm
 	$(BIN)/python tools/build_site.py
 

@@ -1,12 +1,15 @@
 """Build the documentation site: docs/, the pages that are made from the code, mkdocs in strict mode, and checks.
 
-    python tools/build_site.py [--pages-only]
+    python tools/build_site.py [--pages-only | --release VERSION]
 
+With `--release` the site is added to build/sites, which holds one folder per minor version and is what a web server
+serves: every page then offers the other versions, and the address without a version leads to the newest.
 Pages made from the code are never stored, so none can be out of date. Whatever the site loads must come from the site.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -21,6 +24,7 @@ from site_pages import pages
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS, SITE = ROOT / "build" / "site-docs", ROOT / "build" / "site"
+SITES = ROOT / "build" / "sites"
 MERMAID = "mermaid@11.4.1"
 # Attributes by which a page loads something when it is opened.
 LOADS = {"script": "src", "img": "src", "iframe": "src", "link": "href", "source": "src", "video": "src"}
@@ -40,6 +44,28 @@ def main() -> None:
         sys.exit("the site has problems:\n  " + "\n  ".join(problems))
     count = len(list(SITE.rglob("*.html")))
     print(f"built {SITE}: {count} pages, every link leads somewhere, nothing is loaded from elsewhere")
+    if "--release" in sys.argv:
+        print(f"versions: {', '.join(add_version(sys.argv[sys.argv.index('--release') + 1], SITE, SITES))}")
+
+
+def add_version(version: str, site: Path, sites: Path) -> list[str]:
+    """Put a built site beside those of other versions; returns all of them, newest first."""
+    found = re.fullmatch(r"v?(\d+)\.(\d+)(?:\..*)?", version)
+    if found is None:
+        sys.exit(f"{version!r} is not a version such as 1.4.0")
+    name = f"{found[1]}.{found[2]}"
+    shutil.rmtree(sites / name, ignore_errors=True)
+    shutil.copytree(site, sites / name)
+    known = [one.name for one in sites.iterdir() if re.fullmatch(r"\d+\.\d+", one.name)]
+    known.sort(key=lambda one: [int(part) for part in one.split(".")], reverse=True)
+    rows = [{"version": one, "title": one, "aliases": ["latest"] if one == known[0] else []} for one in known]
+    (sites / "versions.json").write_text(json.dumps(rows, indent=2), encoding="utf-8")
+    newest = f"{known[0]}/index.html"
+    (sites / "index.html").write_text(
+        f'<!doctype html><meta http-equiv="refresh" content="0; url={newest}"><a href="{newest}">GoQueue</a>\n',
+        encoding="utf-8",
+    )
+    return known
 
 
 def write_sources() -> None:

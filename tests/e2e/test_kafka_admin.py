@@ -11,7 +11,7 @@ from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from aiokafka.admin import NewPartitions as AioPartitions
 from aiokafka.admin import NewTopic as AioTopic
 from aiokafka.structs import TopicPartition as AioPartition
-from confluent_kafka import KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -112,14 +112,55 @@ def test_settings_are_described_set_appended_and_put_back(admin: AdminClient, na
     assert after["retention.ms"].is_default
 
 
-def test_settings_of_the_broker_are_described_and_not_changed(admin: AdminClient) -> None:
+def test_defaults_of_topic_settings_are_altered_without_a_restart(
+    admin: AdminClient, broker: BrokerProcess, name: str
+) -> None:
+    done(admin.create_topics([NewTopic(name, 1, 1)]))
+    done(admin.create_topics([NewTopic(f"{name}-own", 1, 1, config={"retention.ms": "5000"})]))
+    topic, own = (ConfigResource(ResourceType.TOPIC, one) for one in (name, f"{name}-own"))
+
+    def alter(resource: str, setting: str, value: str | None) -> None:
+        operation = AlterConfigOpType.SET if value is not None else AlterConfigOpType.DELETE
+        entry = ConfigEntry(setting, value, incremental_operation=operation)
+        change = ConfigResource(ResourceType.BROKER, resource, incremental_configs=[entry])
+        done(admin.incremental_alter_configs([change]))
+
+    # Either name means the one broker that there is.
+    alter("1", "log.retention.ms", "123456")
+    alter("1", "message.max.bytes", "500")
+    try:
+        shown = done(admin.describe_configs([topic]))
+        assert (shown["retention.ms"].value, shown["max.message.bytes"].value) == ("123456", "500")
+        assert shown["retention.ms"].source == ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG.value
+        assert done(admin.describe_configs([own]))["retention.ms"].value == "5000"
+        of_broker = done(admin.describe_configs([ConfigResource(ResourceType.BROKER, "1")]))
+        assert of_broker["log.retention.ms"].value == "123456"
+        assert not of_broker["log.retention.ms"].is_read_only
+        with pytest.raises(Exception, match=r"MSG_SIZE_TOO_LARGE|too large"):
+            Confluent().produce(broker.kafka, name, [Sent(b"x" * 1000)])
+        with pytest.raises(KafkaException, match=r"log\.retention\.ms.*soon"):
+            alter("1", "log.retention.ms", "soon")
+        # The broker's own topics keep to its file: a small limit does not stop commits of offsets.
+        group = Consumer({"bootstrap.servers": broker.kafka, "group.id": name})
+        group.commit(offsets=[TopicPartition(name, 0, 0, metadata="m" * 1000)], asynchronous=False)
+        group.close()
+        internal = done(admin.describe_configs([ConfigResource(ResourceType.TOPIC, "__consumer_offsets")]))
+        assert internal["max.message.bytes"].value != "500"
+    finally:
+        alter("1", "message.max.bytes", None)
+        alter("1", "log.retention.ms", None)
+    assert done(admin.describe_configs([topic]))["retention.ms"].is_default
+    Confluent().produce(broker.kafka, name, [Sent(b"x" * 1000)])
+
+
+def test_settings_of_the_broker_are_described_and_those_that_need_a_restart_are_refused(admin: AdminClient) -> None:
     resource = ConfigResource(ResourceType.BROKER, "1")
     settings = done(admin.describe_configs([resource]))
     assert settings["auto.create.topics.enable"].value == "true"
     assert settings["num.partitions"].is_read_only
     entry = ConfigEntry("num.partitions", "9", incremental_operation=AlterConfigOpType.SET)
     change = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
-    with pytest.raises(KafkaException, match=r"set broker\.default_partitions in the node's file and restart"):
+    with pytest.raises(KafkaException, match=r"set broker\.default_partitions in the broker's file and restart"):
         done(admin.incremental_alter_configs([change]))
 
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
+from subprocess import DEVNULL
 from types import ModuleType
 from typing import Any
 
@@ -20,6 +25,13 @@ def example(name: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def until(condition: Callable[[], bool], seconds_max: float = 60.0) -> None:
+    deadline = time.monotonic() + seconds_max
+    while not condition():
+        assert time.monotonic() < deadline, "it did not become true in time"
+        time.sleep(0.05)
 
 
 def test_a_reminder_comes_when_it_is_due_and_not_before(goqueue_broker: Any, goqueue_clock: Any) -> None:
@@ -95,3 +107,71 @@ def test_a_step_that_fails_halfway_leaves_nothing_and_is_done_again(goqueue_brok
 
     assert again == 1
     assert everything(client, "payments") == ["order-0"]
+
+
+@pytest.fixture
+def signups(goqueue_worker: Any) -> tuple[ModuleType, Any, Any]:
+    pytest.importorskip("fastapi")
+    from fastapi.testclient import TestClient
+
+    service = example("signup_service")
+    return service, TestClient(service.api), goqueue_worker(service.app)
+
+
+def test_a_sign_up_is_accepted_at_once_and_its_mail_is_sent_by_a_worker(signups: tuple[ModuleType, Any, Any]) -> None:
+    service, api, worker = signups
+    ada = {"name": "Ada", "email": "ada@example.org"}
+    answers = [api.post("/signups", json=ada) for _ in range(2)]
+
+    assert [one.status_code for one in answers] == [202, 202]
+    assert [one.json()["status"] for one in answers] == ["accepted", "repeated"]
+    assert service.Mail.sent == []
+    worker.run()
+    assert service.Mail.sent == ["ada@example.org: welcome, Ada (attempt 1)"]
+
+
+def test_a_mail_server_that_is_down_costs_a_retry_and_no_sign_up(
+    signups: tuple[ModuleType, Any, Any], goqueue_clock: Any
+) -> None:
+    service, api, worker = signups
+    api.post("/signups", json={"name": "Bob", "email": "bob@example.org"})
+    service.Mail.down = True
+    worker.run()
+    service.Mail.down = False
+    goqueue_clock.advance(minutes=2)
+    worker.run()
+
+    assert service.Mail.sent == ["bob@example.org: welcome, Bob (attempt 2)"]
+    assert api.get("/signups/failed").json() == []
+
+
+def test_an_address_that_can_never_work_is_listed_with_its_reason(signups: tuple[ModuleType, Any, Any]) -> None:
+    _, api, worker = signups
+    api.post("/signups", json={"name": "Eve", "email": "nowhere"})
+    worker.run()
+
+    until(lambda: len(api.get("/signups/failed").json()) == 1)
+    (letter,) = api.get("/signups/failed").json()
+    assert "'nowhere' is not a mail address" in letter["error"]
+    assert api.post("/signups", json={"name": "Eve"}).status_code == 422
+
+
+def test_celery_tasks_are_run_delayed_and_rejected(
+    goqueue_session_broker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("celery")
+    broker = goqueue_session_broker
+    monkeypatch.setenv("GOQUEUE_CELERY", broker.http_url.replace("http://", "goqueue://"))
+    monkeypatch.setenv("INVOICES", str(tmp_path))
+    command = [sys.executable, "-m", "celery", "-A", "celery_app", "worker", "--pool", "solo", "--loglevel", "error"]
+    example("celery_app").main()
+    client = broker.client()
+    with subprocess.Popen(command, cwd=EXAMPLES / "celery_app", stdout=DEVNULL, stderr=DEVNULL) as worker:
+        try:
+            until(lambda: (tmp_path / "order-1.txt").exists() and (tmp_path / "order-2.txt").exists())
+            until(lambda: len(client.dead_letters("invoices").letters) == 1)
+        finally:
+            worker.terminate()
+
+    assert not (tmp_path / "order-1.reminder").exists()
+    assert len(client.delayed.list("invoices")) == 1

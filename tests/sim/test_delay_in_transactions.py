@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from goqueue.broker.arrival import Facts
 from goqueue.broker.publish import Pending
 from goqueue.broker.topics import NewTopic
 from goqueue.codec.batch_encode import encode_batch
@@ -55,7 +56,7 @@ async def send(
         now_ms=services.clock.now_ms(),
     )
     due_ms = due_ms if delay_ms is None else services.clock.now_ms() + delay_ms
-    pending = services.publish.append(*PLACE, batch, acks=Acks.ALL, dues=[due_ms] * len(values))
+    pending = services.publish.append(*PLACE, batch, acks=Acks.ALL, facts=Facts(dues=[due_ms] * len(values)))
     if pending.durable is not None:
         await pending.durable
     return pending

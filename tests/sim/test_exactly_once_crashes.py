@@ -18,6 +18,7 @@ from tests.sim.stories import crash_at, crash_at_every_step, live_in_peace, live
 from tests.sim.test_transaction_crashes import CONFIG as TRANSACTIONS_CONFIG
 from tests.sim.test_transaction_crashes import committed_values
 
+from goqueue.broker.arrival import Facts
 from goqueue.broker.topics import NewTopic
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.config import DelayConfig, DeliveryConfig
@@ -172,7 +173,7 @@ class World:
         )
         while True:
             try:
-                pending = services.publish.append(*place, batch, acks=Acks.ALL, dues=dues)
+                pending = services.publish.append(*place, batch, acks=Acks.ALL, facts=Facts(dues=dues))
                 break
             except NotLeader:
                 await asyncio.sleep(0.01)

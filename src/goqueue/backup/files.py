@@ -198,4 +198,5 @@ def _mapped(path: Path, limit: int) -> Iterator[memoryview]:
 
 def _want(descriptor: int, size: int) -> None:
     """Have the system read a file, all of it and now: page by page, when touched, a disk gives a third of its speed."""
-    os.posix_fadvise(descriptor, 0, size, os.POSIX_FADV_WILLNEED)
+    if hasattr(os, "posix_fadvise"):
+        os.posix_fadvise(descriptor, 0, size, os.POSIX_FADV_WILLNEED)

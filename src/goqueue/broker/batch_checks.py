@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from goqueue.broker.refused_records import check_records, name_records
-from goqueue.codec.batch import MAGIC, PREFIX_BYTES, BatchHeader, check_batch, parse_batch_header, split_batches
-from goqueue.codec.batch_decode import decode_records
+from goqueue.codec.batch import LENGTH_END, MAGIC, PREFIX_BYTES, BatchHeader, parse_batch_header, split_batches
 from goqueue.errors import (
     CorruptBatch,
     GoQueueError,
     InvalidRecord,
     InvalidRequiredAcks,
     InvalidTimestamp,
-    MessageTooLarge,
     NotEnoughReplicas,
     UnsupportedFormat,
 )
 from goqueue.metadata.topic_config import TopicConfig
 from goqueue.ports import Buffer
-from goqueue.records import Acks, Record
+from goqueue.records import Acks
 
 _NO_TIMESTAMP = -1
 
@@ -30,24 +27,9 @@ def header_of(batch: Buffer) -> BatchHeader:
             f"message format {batch[PREFIX_BYTES]} is not supported", hint="use a client that speaks format 2"
         )
     header = parse_batch_header(batch)
-    if header[1] + 12 != size:
+    if header.length + LENGTH_END != size:
         raise _not_one_batch(batch, header)
     return header
-
-
-def check_limits(config: TopicConfig, header: BatchHeader, batch: Buffer, now_ms: int) -> None:
-    """Size and timestamps, from the header alone; only a batch that is refused is opened, to name its bad records."""
-    if header[1] + 12 > config.max_message_bytes:
-        raise MessageTooLarge(header.size, config.max_message_bytes)
-    # By index: this runs for every batch. 7 is the first record's timestamp, 8 the largest.
-    first_ms = header[7]
-    if header[8] - now_ms > config.timestamp_after_max_ms or (
-        now_ms - first_ms > config.timestamp_before_max_ms and first_ms != _NO_TIMESTAMP
-    ):
-        if not config.stamps_records:
-            name_records(batch, lambda record: check_timestamp(config, record.timestamp_ms, now_ms))
-        check_timestamp(config, header[8], now_ms)
-        check_timestamp(config, first_ms, now_ms)
 
 
 def check_timestamp(config: TopicConfig, timestamp_ms: int, now_ms: int) -> None:
@@ -67,17 +49,6 @@ def check_timestamp(config: TopicConfig, timestamp_ms: int, now_ms: int) -> None
             f"message.timestamp.before.max.ms is {config.timestamp_before_max_ms}",
             field="timestamp",
         )
-
-
-def check_keys(batch: Buffer) -> None:
-    """A compacted topic keeps the newest record of each key, so each record needs one."""
-    header = check_batch(batch)
-
-    def has_key(record: Record) -> None:
-        if record.key is None:
-            raise keyless(record.offset - header.base_offset)
-
-    check_records(decode_records(batch), has_key)
 
 
 def keyless(position: int) -> InvalidRecord:

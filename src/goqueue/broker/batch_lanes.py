@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from goqueue.codec.batch import check_batch
-from goqueue.codec.batch_decode import decode_records
 from goqueue.codec.frame import Flags
 from goqueue.log.index.batch_lanes import record_lane
-from goqueue.ports import Buffer
 from goqueue.records import NewRecord, Priority, Record
 
 
@@ -30,9 +27,3 @@ def lane_of(records: Iterable[NewRecord] | Iterable[Record]) -> BatchLane:
         (lane,) = lanes
         return NORMAL if lane == NORMAL.priority else BatchLane(lane)
     return BatchLane(min(lanes), Flags.MIXED_LANES)
-
-
-def lane_of_batch(batch: Buffer) -> BatchLane:
-    """The lane of a batch from a client, which is opened for that."""
-    check_batch(batch)
-    return lane_of(decode_records(batch))

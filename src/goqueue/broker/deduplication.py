@@ -14,16 +14,15 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
-from goqueue.codec.batch import BatchHeader, parse_batch_header
+from goqueue.codec.batch import parse_batch_header
 from goqueue.codec.batch_decode import decode_records
-from goqueue.codec.batch_encode import encode_sparse_batch
 from goqueue.codec.frame import HEADER_BYTES, parse_frame_header
 from goqueue.errors import CorruptFrame, InvalidRequest, TooBusy
 from goqueue.metadata.events import Delta, TopicDeleted
-from goqueue.ports import Buffer
-from goqueue.records import Header, NewRecord, Record
+from goqueue.records import Header, NewRecord
 
 if TYPE_CHECKING:
+    from goqueue.broker.arrival import Arrival, Facts
     from goqueue.broker.partitions import Partition, Partitions
     from goqueue.log.partition_log import PartitionLog
     from goqueue.metadata.image import Image
@@ -50,15 +49,6 @@ class Sifted(NamedTuple):
     fresh: list[int]
     repeats: dict[int, Remembered]
     twins: dict[int, int]
-
-
-class Thinned(NamedTuple):
-    """What is left of a batch, closed and opened."""
-
-    batch: Buffer
-    # Its records count from here, wherever it comes to lie.
-    base_offset: int
-    fresh: list[Record]
 
 
 class Window:
@@ -140,23 +130,6 @@ class Deduplication:
         window.check_room(len(firsts))
         return sifted
 
-    def thin(self, place: Partition, header: BatchHeader, batch: Buffer, now_ms: int) -> Thinned | None:
-        """A closed batch without the records that are repeats; None if it is to be stored as it came.
-
-        Its offsets and sequences stay, as after compaction: its producer counts on them.
-        """
-        records = decode_records(batch)
-        if not any(record.headers for record in records):
-            return None
-        new = [NewRecord(one.key, one.value, one.headers) for one in records]
-        sifted = self.sift(place, new, range(len(new)), now_ms)
-        has_ids = any(digest_of(records[at].headers) is not None for at in sifted.fresh)
-        if not has_ids and not sifted.repeats:
-            return None
-        fresh = [records[at] for at in sifted.fresh]
-        left = batch if len(fresh) == len(records) else encode_sparse_batch(header, fresh)
-        return Thinned(left, header.base_offset, fresh)
-
     def remember(self, topic_id: UUID, headers: Sequence[Header], place: Remembered) -> None:
         """A record is stored: its id, if it has one, counts from now."""
         digest = digest_of(headers)
@@ -174,6 +147,43 @@ class Deduplication:
         if window is None:
             window = self._windows[topic_id] = Window(self._ids_max)
         return window
+
+
+class RemoveRepeats:
+    """A step: a closed batch goes on without the records that are repeats.
+
+    Its offsets and sequences stay, as after compaction: its producer counts on them.
+    """
+
+    def __init__(self, deduplication: Deduplication) -> None:
+        self._deduplication = deduplication
+
+    def applies(self, partition: Partition, _facts: Facts) -> bool:
+        """To topics with a window."""
+        return partition.config.dedup_window_ms > 0
+
+    def __call__(self, arrival: Arrival) -> None:
+        """Remove repeats, and remember what is left once it is stored."""
+        if arrival.facts.has_no_repeats or arrival.header.is_transactional:
+            return
+        records = arrival.records()
+        if not any(record.headers for record in records):
+            return
+        new = [NewRecord(one.key, one.value, one.headers) for one in records]
+        sifted = self._deduplication.sift(arrival.partition, new, range(len(new)), arrival.now_ms)
+        if len(sifted.fresh) < len(records):
+            arrival.thin([records[at] for at in sifted.fresh])
+        arrival.after(self._remember)
+
+    def _remember(self, arrival: Arrival) -> None:
+        place, appended = arrival.partition, arrival.appended
+        if appended is None:
+            return
+        shift = appended.base_offset - arrival.header.base_offset
+        for one in arrival.records():
+            if one.headers:
+                remembered = Remembered(place.id, one.offset + shift, one.timestamp_ms, arrival.now_ms)
+                self._deduplication.remember(place.topic_id, one.headers, remembered)
 
 
 def digest_of(headers: Iterable[Header]) -> bytes | None:

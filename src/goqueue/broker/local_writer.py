@@ -13,6 +13,8 @@ from goqueue.ports import Buffer
 from goqueue.records import Acks, Appended, Priority
 
 _NO_FLAGS = Flags(0)
+# Looked up once: to find a member in its enumeration takes longer than to compare it.
+_ALL, _LEADER = Acks.ALL, Acks.LEADER
 
 
 class Syncer(Protocol):
@@ -99,7 +101,7 @@ class LocalWriter:
         """Wait until all below `end_offset` is as safe as `acks` asks; None if it is now."""
         if self._ended is not None:
             raise self._refusal(self._ended)
-        if acks == Acks.ALL or (self.syncs_every_batch and acks == Acks.LEADER):
+        if acks == _ALL or (self.syncs_every_batch and acks == _LEADER):
             if self._log.synced_end >= end_offset:
                 return None
             return self._syncer.synced(self._log, end_offset)

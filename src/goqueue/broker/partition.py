@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from goqueue.broker.lane_rates import LaneRates
 from goqueue.broker.local_writer import LocalWriter, Syncer
 from goqueue.broker.roles import Leading, Role
@@ -14,6 +16,9 @@ from goqueue.log.partition_log import PartitionLog
 from goqueue.metadata.events import Topic
 from goqueue.metadata.topic_config import TopicConfig, log_settings
 from goqueue.records import TopicPartition
+
+if TYPE_CHECKING:
+    from goqueue.broker.arrival import Steps
 
 
 class Partition:
@@ -29,8 +34,8 @@ class Partition:
         "key",
         "leader_epoch",
         "log",
-        "opens_batches",
         "role",
+        "steps",
         "topic_id",
         "topic_name",
         "traffic",
@@ -57,8 +62,8 @@ class Partition:
         self.internal = topic.internal
         self.log = log
         self.config = config
-        # Asked for every batch, so worked out once: whether the topic's settings need more than a header.
-        self.opens_batches = _opens_batches(config)
+        # Which steps a batch passes under these settings, by way in: asked for every batch, so worked out once.
+        self.steps: dict[object, Steps] = {}
         self.traffic = traffic
         self.enqueued = LaneRates()
         self.unreadable = UnreadableStretches(unpacked_bytes_max)
@@ -117,7 +122,7 @@ class Partition:
     def reconfigure(self, config: TopicConfig, log_config: LogConfig) -> None:
         """Obey new settings from the next batch on."""
         self.config = config
-        self.opens_batches = _opens_batches(config)
+        self.steps.clear()
         self.writer.syncs_every_batch = config.syncs_every_batch
         self.log.reconfigure(log_settings(config, log_config))
 
@@ -138,7 +143,3 @@ class Partition:
             leader=role.leader,
             leader_epoch=role.epoch,
         )
-
-
-def _opens_batches(config: TopicConfig) -> bool:
-    return config.is_compacted or config.stamps_records or config.priority_headers or config.delay_headers

@@ -8,6 +8,7 @@ to another topic is set aside, and the partition starts clean.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -26,9 +27,11 @@ from goqueue.errors import GoQueueError, NotLeader, PartitionNotFound, ShuttingD
 from goqueue.log.durability.write_failures import WriteObserver
 from goqueue.log.partition_log import PartitionLog
 from goqueue.log.segment.handle_cache import SegmentCache
+from goqueue.metadata.broker_defaults import with_defaults
 from goqueue.metadata.events import (
     Assignment,
     AssignmentsChanged,
+    BrokerDefaultsChanged,
     Delta,
     Topic,
     TopicConfigChanged,
@@ -69,6 +72,8 @@ class Partitions:
         self._syncer = syncer
         self._offload = offload
         self._log_config = log_config
+        # With the defaults that were altered at run time. The broker's own topics keep to its file.
+        self._altered_log_config = with_defaults(log_config, metadata.image.broker_defaults)
         self._unpacked_bytes_max = unpacked_bytes_max
         self._open: dict[tuple[str, int], Partition] = {}
         # Those of them that this node leads.
@@ -199,9 +204,13 @@ class Partitions:
         """The topic's settings, parsed once per change."""
         known = self._configs.get(topic.topic_id)
         if known is None or known[0] is not topic:
-            known = (topic, parse_topic_config(topic.config, self._log_config))
+            known = (topic, parse_topic_config(topic.config, self.log_config(topic)))
             self._configs[topic.topic_id] = known
         return known[1]
+
+    def log_config(self, topic: Topic) -> LogConfig:
+        """The broker's settings that the topic follows where it has none of its own."""
+        return self._log_config if topic.internal else self._altered_log_config
 
     async def start(self) -> None:
         """Finish deletions that a crash interrupted. Opens nothing."""
@@ -345,6 +354,16 @@ class Partitions:
             elif isinstance(event, AssignmentsChanged):
                 for number, assignment in event.assignments.items():
                     self._assign(TopicPartition(event.name, number), assignment)
+            elif isinstance(event, BrokerDefaultsChanged):
+                self._alter_defaults(event.defaults)
+
+    def _alter_defaults(self, defaults: Mapping[str, str]) -> None:
+        self._altered_log_config = with_defaults(self._log_config, defaults)
+        self._configs.clear()
+        for partition in self._open.values():
+            topic = self._metadata.image.topic_by_id(partition.topic_id)
+            if topic is not None:
+                partition.reconfigure(self.config(topic), self._log_config)
 
     def _assign(self, place: TopicPartition, assignment: Assignment) -> None:
         """Take the role that an assignment gives this node, then tell everyone."""

@@ -6,22 +6,41 @@ batches, which go the way of all batches.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from goqueue.broker.arrival import Facts
 from goqueue.broker.batch_checks import check_acks, check_timestamp, keyless
 from goqueue.broker.batch_lanes import lane_of
 from goqueue.broker.deduplication import Deduplication, Remembered, Sifted
+from goqueue.broker.opening import Opening
 from goqueue.broker.partitions import Partition, Partitions
 from goqueue.broker.placement import Share, place_records, split_share
+from goqueue.caller import ANONYMOUS, Caller
 from goqueue.clock import Clock
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.errors import GoQueueError, InternalTopic, InvalidRequest
+from goqueue.ports import Buffer
 from goqueue.records import Acks, NewRecord
 
 if TYPE_CHECKING:
-    from goqueue.broker.publish import Pending, PublishService
+    from goqueue.broker.publish import Pending
+
+
+class AppendBatch(Protocol):
+    """Takes one closed batch in: `PublishService.append`."""
+
+    def __call__(
+        self, topic: str, partition: int, batch: Buffer, /, *, acks: Acks, facts: Facts, caller: Caller
+    ) -> Pending:
+        """Write it, and say what is left to wait for."""
+        ...
+
+
+# Others may take turns meanwhile, so that records without a key go to partitions that are not open either.
+_OPENINGS_MAX = 8
 
 
 class Published(NamedTuple):
@@ -56,13 +75,11 @@ class Sender:
 class RecordPublishing:
     """Makes batches of records, and answers for each record."""
 
-    def __init__(
-        self, partitions: Partitions, clock: Clock, deduplication: Deduplication, batches: PublishService
-    ) -> None:
+    def __init__(self, partitions: Partitions, clock: Clock, deduplication: Deduplication, append: AppendBatch) -> None:
         self._partitions = partitions
         self._clock = clock
         self._deduplication = deduplication
-        self._batches = batches
+        self._append = append
 
     async def publish(
         self,
@@ -76,6 +93,7 @@ class RecordPublishing:
         sequence: int = -1,
         transactional: bool = False,
         dues: Sequence[int | None] | None = None,
+        caller: Caller = ANONYMOUS,
     ) -> list[Published]:
         """Write records, one batch per partition, and wait until they are as safe as asked.
 
@@ -83,21 +101,31 @@ class RecordPublishing:
         What concerns the whole request is raised; what became of each record is in the list,
         in the order sent. An idempotent producer's records are all taken or all refused.
         """
-        first = self._partitions.leader(topic, 0 if partition is None else partition)
+        first = await self._partitions.open_leader(topic, 0 if partition is None else partition)
         if first.internal:
             raise InternalTopic(topic)
         check_acks(acks, first.in_sync_replicas, first.config.min_insync_replicas)
         sender = Sender(producer_id, producer_epoch, sequence, transactional)
-        now_ms = self._clock.now_ms()
-        results: dict[int, Published] = {}
-        taken = self._check_records(first, records, sender, now_ms, results)
+        turns = self._partitions.turns(self._partitions.topic(topic))
+        openings_left = _OPENINGS_MAX
+        while True:
+            now_ms, turn = self._clock.now_ms(), turns.position
+            results: dict[int, Published] = {}
+            taken = self._check_records(first, records, sender, now_ms, results)
+            sifted = self._sift(first, records, taken, sender, now_ms)
+            if sifted is not None:
+                taken = sifted.fresh
+            shares = self._shares(first, records, taken, partition, sender)
+            openings = self._openings(topic, shares) if openings_left else ()
+            if not openings:
+                break
+            # Nothing is written, and by the time they are open what was worked out may not be true any more.
+            turns.go_back(turn)
+            openings_left = openings_left - 1 if await _are_open(openings) else 0
         waits: list[tuple[Share, Awaitable[None]]] = []
-        sifted = self._sift(first, records, taken, sender, now_ms)
-        if sifted is not None:
-            taken = sifted.fresh
-        for share in self._shares(first, records, taken, partition, sender):
+        for share in shares:
             try:
-                pending = self._append_share(topic, share, records, sender, acks, now_ms, results, dues)
+                pending = self._append_share(topic, share, records, sender, acks, now_ms, results, dues, caller)
             except GoQueueError as error:
                 _fail(share, error, results)
                 continue
@@ -113,6 +141,11 @@ class RecordPublishing:
         for position, twin in sifted.twins.items() if sifted is not None else ():
             results[position] = results[twin]._replace(duplicate=results[twin].error is None)
         return [results[position] for position in range(len(records))]
+
+    def _openings(self, topic: str, shares: Sequence[Share]) -> list[Opening]:
+        """What to wait for, so that no file is opened on the event loop."""
+        found = (self._partitions.opening(topic, share.partition, to_write=True) for share in shares)
+        return [one for one in found if one is not None]
 
     def _check_records(
         self,
@@ -206,6 +239,7 @@ class RecordPublishing:
         now_ms: int,
         results: dict[int, Published],
         dues: Sequence[int | None] | None,
+        caller: Caller,
     ) -> Pending:
         chosen = [records[position] for position in share.positions]
         batch = encode_batch(
@@ -216,14 +250,13 @@ class RecordPublishing:
             transactional=sender.transactional,
             now_ms=now_ms,
         )
-        sifted = not sender.is_idempotent
+        has_no_repeats = not sender.is_idempotent
         said = None if dues is None else [dues[position] for position in share.positions]
-        pending = self._batches.append(
-            topic, share.partition, batch, acks=acks, lane=lane_of(chosen), sifted=sifted, dues=said
-        )
+        facts = Facts(lane_of(chosen), said, has_no_repeats)
+        pending = self._append(topic, share.partition, batch, acks=acks, facts=facts, caller=caller)
         appended = pending.appended
         place = self._partitions.leader(topic, share.partition)
-        has_window = place.config.dedup_window_ms and sifted
+        has_window = place.config.dedup_window_ms and has_no_repeats
         for offset, position in enumerate(share.positions, appended.base_offset):
             sent_ms = records[position].timestamp_ms
             stamp_ms = appended.stamped_ms if appended.stamped_ms >= 0 else now_ms if sent_ms is None else sent_ms
@@ -241,3 +274,17 @@ class RecordPublishing:
 def _fail(share: Share, error: GoQueueError, results: dict[int, Published]) -> None:
     for position in share.positions:
         results[position] = Published(share.partition, -1, -1, error)
+
+
+async def _are_open(openings: Sequence[Opening]) -> bool:
+    """Wait for all of them; False if one failed, which the write itself will tell."""
+    outcomes = await asyncio.gather(*(_is_open(one) for one in openings))
+    return all(outcomes)
+
+
+async def _is_open(opening: Opening) -> bool:
+    try:
+        await opening
+    except GoQueueError:
+        return False
+    return True

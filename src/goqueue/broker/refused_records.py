@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from goqueue.codec.batch import check_batch
-from goqueue.codec.batch_decode import decode_records
 from goqueue.errors import GoQueueError, RecordRefusal
-from goqueue.ports import Buffer
 from goqueue.records import Record
 
 # Named in one answer. A client takes a record that is not named for one that was not the reason.
@@ -36,11 +33,10 @@ def check_records(records: Iterable[Record], check: CheckRecord) -> None:
     raise first
 
 
-def name_records(batch: Buffer, check: CheckRecord) -> None:
+def name_records(open_batch: Callable[[], Iterable[Record]], check: CheckRecord) -> None:
     """Find in a batch that is refused already the records that are why; nothing if it cannot be opened."""
     try:
-        check_batch(batch)
-        records = decode_records(batch)
+        records = open_batch()
     except GoQueueError:
         return
     check_records(records, check)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from goqueue.broker.partitions import Partitions
+from goqueue.caller import ANONYMOUS, INTERNAL, Caller
 from goqueue.clock import Clock, Rng
 from goqueue.config import BrokerConfig, DeliveryConfig, LogConfig
 from goqueue.errors import (
@@ -61,6 +62,10 @@ BROKER_DEFAULT = -1
 ATTEMPTS_MAX = 1000
 
 
+# Told of every change that was made, and in whose name; it must not raise.
+OnTopicChange = Callable[[Caller, Event], None]
+
+
 @dataclass(frozen=True, slots=True)
 class NewTopic:
     """A topic that is asked for. None (or -1) leaves a choice to the broker.
@@ -101,7 +106,9 @@ class TopicService:
         delivery: DeliveryConfig,
         clock: Clock,
         rng: Rng,
+        on_change: Sequence[OnTopicChange] = (),
     ) -> None:
+        self._on_change = tuple(on_change)
         self._metadata = metadata
         self._partitions = partitions
         self._broker = broker
@@ -143,21 +150,29 @@ class TopicService:
 
     def describe_config(self, name: str) -> ConfigEntries:
         """Every setting of the topic, and where its value comes from."""
-        return describe(self.get(name).config, self._log, self._delivery)
+        topic = self.get(name)
+        altered = {} if topic.internal else self._metadata.image.broker_defaults
+        return describe(topic.config, self._log, self._delivery, altered)
 
-    async def create(self, new: NewTopic, *, validate_only: bool = False, internal: bool = False) -> Topic:
+    async def create(
+        self, new: NewTopic, *, validate_only: bool = False, internal: bool = False, caller: Caller = ANONYMOUS
+    ) -> Topic:
         """Make a topic, durably. With `validate_only`, only say what would become of it."""
         topic = self._planned(new, internal=internal)
         if not validate_only:
-            await self._metadata.commit([TopicCreated(topic, self._assignments(topic.partition_count))])
+            created = TopicCreated(topic, self._assignments(topic.partition_count))
+            await self._metadata.commit([created])
+            self._tell(caller, created)
             _tell_warnings(topic.name, topic.config)
         return self.find(topic.name) or topic
 
-    async def delete(self, name: str) -> Topic:
+    async def delete(self, name: str, *, caller: Caller = ANONYMOUS) -> Topic:
         """Remove a topic and all its records; the name is free again at once. Returns what it was."""
         topic = self._changeable(name)
         # The event names the topic's id, so it never deletes a topic that was created under the name since.
-        await self._metadata.commit([TopicDeleted(name, topic.topic_id)])
+        deleted = TopicDeleted(name, topic.topic_id)
+        await self._metadata.commit([deleted])
+        self._tell(caller, deleted)
         return topic
 
     async def add_partitions(
@@ -167,6 +182,7 @@ class TopicService:
         *,
         validate_only: bool = False,
         assignments: Sequence[Sequence[int]] | None = None,
+        caller: Caller = ANONYMOUS,
     ) -> Topic:
         """Raise the number of partitions to `total`; `assignments` names the replicas of the new ones."""
 
@@ -184,7 +200,7 @@ class TopicService:
             added = PartitionsAdded(name, topic.topic_id, first, self._assignments(total - first))
             return _Change(topic, added, topic_key(name))
 
-        return await self._changed(plan, validate_only=validate_only)
+        return await self._changed(plan, caller, validate_only=validate_only)
 
     async def alter_config(
         self,
@@ -194,6 +210,7 @@ class TopicService:
         *,
         replace: bool = False,
         validate_only: bool = False,
+        caller: Caller = ANONYMOUS,
     ) -> Topic:
         """Set settings, or with None put them back to the default; `replace` drops all that is not named."""
 
@@ -207,9 +224,9 @@ class TopicService:
             changed = TopicConfigChanged(name, topic.topic_id, config) if config != topic.config else None
             return _Change(topic, changed, settings_key(topic.topic_id), warn_about=changes)
 
-        return await self._changed(plan, validate_only=validate_only)
+        return await self._changed(plan, caller, validate_only=validate_only)
 
-    async def ensure(self, name: str) -> Topic:
+    async def ensure(self, name: str, *, caller: Caller = ANONYMOUS) -> Topic:
         """The topic of that name, made with defaults if a client may do so by naming it."""
         topic = self.find(name)
         if topic is not None:
@@ -222,11 +239,11 @@ class TopicService:
             raise
         if not self._broker.auto_create_topics:
             raise TopicNotFound(name, hint="create it first, or switch on broker.auto_create_topics")
-        return await self._made_once(name, lambda: self.create(NewTopic(name)))
+        return await self._made_once(name, lambda: self.create(NewTopic(name), caller=caller))
 
     async def ensure_as(self, new: NewTopic) -> Topic:
         """The topic of that name; if there is none, it is made as `new` says."""
-        return self.find(new.name) or await self._made_once(new.name, lambda: self.create(new))
+        return self.find(new.name) or await self._made_once(new.name, lambda: self.create(new, caller=INTERNAL))
 
     async def ensure_internal(self, name: str, partitions: int, config: Mapping[str, str]) -> Topic:
         """One of the broker's own topics, made on first use."""
@@ -234,7 +251,7 @@ class TopicService:
         if topic is not None:
             return topic
         new = NewTopic(name, partitions, config=config)
-        return await self._made_once(name, lambda: self.create(new, internal=True))
+        return await self._made_once(name, lambda: self.create(new, internal=True, caller=INTERNAL))
 
     async def _made_once(self, name: str, create: Callable[[], Awaitable[Topic]]) -> Topic:
         """Create unless somebody else is at it; then wait for theirs."""
@@ -253,7 +270,7 @@ class TopicService:
             # Somebody else was faster, and the store refuses only by what its image shows.
             return self.get(name)
 
-    async def _changed(self, plan: Callable[[], _Change], *, validate_only: bool) -> Topic:
+    async def _changed(self, plan: Callable[[], _Change], caller: Caller, *, validate_only: bool) -> Topic:
         """Commit a change under the guard that it was worked out from, anew each time that another came first."""
         for _ in range(ATTEMPTS_MAX):
             change = plan()
@@ -264,10 +281,15 @@ class TopicService:
                 await self._metadata.commit([change.event], [guard])
             except GuardFailed:
                 continue
+            self._tell(caller, change.event)
             _tell_warnings(change.topic.name, change.warn_about)
             # It may be deleted again by now; then this is what it was.
             return self.find(change.topic.name) or change.topic
         raise TooBusy(f"metadata changed {ATTEMPTS_MAX} times while the change was being made; nothing was changed")
+
+    def _tell(self, caller: Caller, event: Event) -> None:
+        for tell in self._on_change:
+            tell(caller, event)
 
     def _planned(self, new: NewTopic, *, internal: bool) -> Topic:
         name = parse_topic_name(new.name) if internal else parse_new_topic_name(new.name)

@@ -24,6 +24,8 @@ HEADER = Struct(">qiibIhiqqqhii")
 HEADER_BYTES = 61
 # The bytes that the broker rewrites when it gives a batch its place: up to the magic.
 PREFIX_BYTES = 16
+# The length counts the bytes behind itself, which is here.
+LENGTH_END = 12
 CRC_AT = 17
 # From here on the checksum covers everything.
 ATTRIBUTES_AT = 21
@@ -57,7 +59,7 @@ class BatchHeader(NamedTuple):
     @property
     def size(self) -> int:
         """Bytes of the whole batch."""
-        return self.length + 12
+        return self.length + LENGTH_END
 
     @property
     def codec(self) -> int:
@@ -100,10 +102,11 @@ def parse_batch_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 def check_batch(buffer: Buffer) -> BatchHeader:
     """Check that `buffer` is exactly one batch that a client may send. The records stay closed."""
     header = verify_batch(buffer)
-    attributes, count = header[5], header[12]
-    if count < 1 or header[6] != count - 1:
+    attributes, count = header.attributes, header.count
+    if count < 1 or header.last_offset_delta != count - 1:
         raise InvalidRecord(
-            f"a batch of {count} records has last offset delta {header[6]}", hint="the delta must be the count less one"
+            f"a batch of {count} records has last offset delta {header.last_offset_delta}",
+            hint="the delta must be the count less one",
         )
     if attributes & CODEC_MASK > Codec.ZSTD:
         raise UnsupportedCompression(f"compression type {attributes & CODEC_MASK} is not known")
@@ -114,21 +117,23 @@ def check_batch(buffer: Buffer) -> BatchHeader:
         )
     if attributes & CONTROL:
         raise InvalidRecord("clients may not write control batches")
-    if header[9] >= 0 and (header[10] < 0 or (header[11] < 0 and not attributes & TRANSACTIONAL)):
+    if header.producer_id >= 0 and (
+        header.producer_epoch < 0 or (header.base_sequence < 0 and not attributes & TRANSACTIONAL)
+    ):
         # A coordinator's own batches in a transaction have no sequence: it does not send them twice.
         raise InvalidRecord("a batch with a producer id needs an epoch and a sequence")
-    if attributes & TRANSACTIONAL and header[9] < 0:
+    if attributes & TRANSACTIONAL and header.producer_id < 0:
         raise InvalidRecord("a transactional batch needs a producer id")
     return header
 
 
 def has_room(header: BatchHeader) -> bool:
     """Whether so many records can lie in so few bytes, compressed or not. Nothing is opened for that."""
-    section_bytes = header[1] + 12 - HEADER_BYTES
-    codec = header[5] & CODEC_MASK
+    section_bytes = header.length + LENGTH_END - HEADER_BYTES
+    codec = header.attributes & CODEC_MASK
     if codec:
         section_bytes *= _RATIOS_MAX.get(codec, 1)
-    return header[12] * RECORD_BYTES_MIN <= section_bytes
+    return header.count * RECORD_BYTES_MIN <= section_bytes
 
 
 def verify_batch(buffer: Buffer) -> BatchHeader:
@@ -139,9 +144,9 @@ def verify_batch(buffer: Buffer) -> BatchHeader:
             raise UnsupportedFormat(f"message format {buffer[PREFIX_BYTES]} is not supported", hint="use format 2")
         raise CorruptBatch(f"a batch of {size} bytes is shorter than its header")
     header: BatchHeader = _new_header(BatchHeader, HEADER.unpack_from(buffer))
-    if header[1] + 12 != size:
-        raise CorruptBatch(f"a batch of {size} bytes says that it has {header[1] + 12}")
-    if crc32c(memoryview(buffer)[ATTRIBUTES_AT:]) != header[4]:
+    if header.length + LENGTH_END != size:
+        raise CorruptBatch(f"a batch of {size} bytes says that it has {header.length + LENGTH_END}")
+    if crc32c(memoryview(buffer)[ATTRIBUTES_AT:]) != header.crc:
         raise CorruptBatch("the batch's checksum does not match")
     return header
 
@@ -159,9 +164,9 @@ def sound_batches(buffer: Buffer, before: int) -> tuple[list[int], int, int | No
         base_offset, length, magic, crc, last_delta = _CHECKED.unpack_from(view, position)
         if magic != MAGIC:
             raise UnsupportedFormat(f"message format {magic} is not supported", hint="use format 2")
-        if length < HEADER_BYTES - 12:
-            raise CorruptBatch(f"a batch claims {length + 12} bytes")
-        end = position + 12 + length
+        if length < HEADER_BYTES - LENGTH_END:
+            raise CorruptBatch(f"a batch claims {length + LENGTH_END} bytes")
+        end = position + LENGTH_END + length
         if end > size:
             break
         if base_offset >= before:
@@ -186,9 +191,9 @@ def split_batches(buffer: Buffer) -> list[memoryview]:
         if size - position < HEADER_BYTES:
             raise CorruptBatch(f"{size - position} bytes are left behind the last whole batch")
         (length,) = _LENGTH.unpack_from(view, position + 8)
-        end = position + 12 + length
-        if length < HEADER_BYTES - 12 or end > size:
-            raise CorruptBatch(f"a batch claims {length + 12} bytes of the {size - position} left")
+        end = position + LENGTH_END + length
+        if length < HEADER_BYTES - LENGTH_END or end > size:
+            raise CorruptBatch(f"a batch claims {length + LENGTH_END} bytes of the {size - position} left")
         batches.append(view[position:end])
         position = end
     return batches

@@ -11,10 +11,12 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from goqueue.broker.arrival import Facts
 from goqueue.broker.batch_lanes import lane_of
 from goqueue.broker.partitions import Partitions
 from goqueue.broker.producer_ids import ProducerIds
 from goqueue.broker.publish import Pending, PublishService
+from goqueue.caller import INTERNAL
 from goqueue.clock import Clock
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.coordinator.timers import Alarm
@@ -83,9 +85,11 @@ class Deliveries:
         self._spawn = spawn
         self._targets: dict[TargetKey, Target] = {}
         self._alarm = Alarm(clock, self._deliver)
+        self._closed = False
 
     def close(self) -> None:
         """Append nothing more."""
+        self._closed = True
         self._alarm.cancel()
 
     def target(self, key: TargetKey) -> Target:
@@ -101,6 +105,8 @@ class Deliveries:
             fire = one.fire
             key = TargetKey(fire.topic, fire.topic_id, fire.partition)
             self.target(key).queue.append(one)
+            # Until it is due there is time to open the partition.
+            self._publish.opening(fire.topic, fire.partition)
         self._deliver()
 
     def settled(self, fire: Fire) -> None:
@@ -127,6 +133,12 @@ class Deliveries:
     def _try(self, target: Target, one: Prepared, appended: list[tuple[Prepared, Pending | None]]) -> bool:
         """Append the first batch of a partition; False if the partition must wait."""
         now_ms = self._clock.now_ms()
+        opening = self._publish.opening(target.key.topic, target.key.partition)
+        if opening is not None:
+            # A failure to open it is told by the append.
+            target.paused_to_ms = now_ms + RETRY_MS
+            opening.then(lambda error: self._opened(target, error))
+            return False
         try:
             pending = self._append(one, now_ms)
         except (OutOfOrderSequence, DuplicateSequence, ProducerFenced) as error:
@@ -146,6 +158,13 @@ class Deliveries:
         appended.append((one, pending))
         return True
 
+    def _opened(self, target: Target, error: GoQueueError | None) -> None:
+        if error is None and not self._closed:
+            target.paused_to_ms = 0
+            self._alarm.set(self._clock.now_ms())
+        elif error is not None:
+            self._report(f"a partition of {target.key.topic} could not be opened", error)
+
     def _append(self, one: Prepared, now_ms: int) -> Pending | None:
         """Write the batch; None if an earlier life did, so long ago that its offsets are forgotten."""
         fire = one.fire
@@ -160,9 +179,8 @@ class Deliveries:
             now_ms=now_ms,
         )
         try:
-            # Their lane is said here, and what they say about delay is done with.
             pending = self._publish.append(
-                fire.topic, fire.partition, batch, acks=Acks.ALL, lane=lane_of(records), is_due=True
+                fire.topic, fire.partition, batch, acks=Acks.ALL, facts=Facts(lane_of(records)), caller=INTERNAL
             )
         except DuplicateSequence:
             if one.resent:

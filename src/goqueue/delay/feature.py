@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from goqueue.broker.partitions import Partition, Partitions
@@ -16,7 +16,7 @@ from goqueue.coordinator.topic import CoordinatorTopic
 from goqueue.delay.driver import Driver
 from goqueue.delay.index import DueIndex
 from goqueue.delay.indexing import OnTrouble, OpenIndex
-from goqueue.delay.service import DELAYED, DelayService, DelayShard
+from goqueue.delay.service import DELAYED, DelayService, DelayShard, OnHold
 from goqueue.delay.store import Store
 from goqueue.ports import Files, Offload
 
@@ -44,6 +44,7 @@ def feature(
     offload: Offload,
     clock: Clock,
     on_trouble: OnTrouble,
+    on_hold: Sequence[OnHold] = (),
 ) -> DelayService:
     """The delay service over `__delayed`; what is due from before fires as soon as its shard is loaded.
 
@@ -82,6 +83,7 @@ def feature(
         config=config,
         clock=clock,
         on_trouble=on_trouble,
+        on_hold=on_hold,
     )
     service.start(partitions.led_with_data(DELAYED))
     return service

@@ -8,18 +8,15 @@ What is part of a transaction is staged; see `staging`.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from types import MappingProxyType
-from typing import NamedTuple
 
+from goqueue.broker.arrival import Arrival, Facts
 from goqueue.broker.deduplication import digest_of
 from goqueue.broker.partitions import Partition
 from goqueue.broker.refused_records import check_records
-from goqueue.broker.stages import HeldAt
-from goqueue.codec.batch import BatchHeader, check_batch
+from goqueue.codec.batch import BatchHeader
 from goqueue.codec.batch_decode import decode_records
-from goqueue.codec.batch_encode import encode_sparse_batch
 from goqueue.delay.index import OriginKey, OriginMark
 from goqueue.delay.records import Origin
 from goqueue.delay.refused import RefusedBatches
@@ -27,7 +24,6 @@ from goqueue.delay.service import DelayService, DelayShard
 from goqueue.delay.staging import Staging
 from goqueue.delay.values import DUE_MS_MAX, Held
 from goqueue.errors import InvalidRecord, NotLeader, OutOfOrderSequence
-from goqueue.ports import Buffer
 from goqueue.records import Header, NewRecord, Record
 
 DELIVER_AT_HEADER = "goqueue-deliver-at"
@@ -37,42 +33,35 @@ _SEQUENCE_MASK = 0x7FFF_FFFF
 _BEHIND_MAX = 1 << 30
 
 
-class Remainder(NamedTuple):
-    """What is left of a batch, and what to wait for before anything is promised."""
-
-    batch: bytes
-    records: Sequence[Record]
-    durable: Awaitable[None] | None
-    # Of records that a transaction delays, by position, their slots.
-    slots: Mapping[int, HeldAt] = MappingProxyType({})
-
-
 class HeaderDelay:
-    """Called for every batch to a topic with goqueue.delay.headers=true, and for those whose times are said."""
+    """A step: holds records back that are for later, by their headers or because their sender said when."""
 
     def __init__(self, service: DelayService, staging: Staging) -> None:
         self._service = service
         self._staging = staging
         self._refused = RefusedBatches()
 
-    def __call__(
-        self, place: Partition, batch: Buffer, now_ms: int, dues: Sequence[int | None] | None = None
-    ) -> Remainder | None:
-        """Hold back what is for later; None if nothing is. Without `dues` the headers say when."""
-        header = check_batch(batch)
+    def applies(self, partition: Partition, facts: Facts) -> bool:
+        """To topics with goqueue.delay.headers=true, and to batches whose times are said."""
+        return partition.config.delay_headers or facts.dues is not None
+
+    def __call__(self, arrival: Arrival) -> None:
+        """Hold back what is for later, and go on with the rest."""
+        place, header, now_ms = arrival.partition, arrival.header, arrival.now_ms
+        arrival.check()
         if self._refused:
             self._refused.check(place, header, now_ms)
-        records = decode_records(batch)
-        if dues is None:
-            dues = _dues(records, now_ms)
+        records = arrival.records()
+        dues = _dues(records, now_ms) if arrival.facts.dues is None else arrival.facts.dues
         if all(due_ms is None for due_ms in dues):
             self._check_order(place, header)
-            return None
+            return
         shard = self._service.shard_at_work(place.topic_name)
         if shard is None:
             raise self._refused.refuse(place, header, now_ms)
         if header.is_transactional:
-            return self._stage(shard, place, header, records, dues, now_ms)
+            self._stage(shard, arrival, dues)
+            return
         # Refused before anything is held back: a batch that is not the producer's next one may come again later.
         stored_at = self._check_order(place, header)
         mark = _mark(shard, place, header)
@@ -86,18 +75,20 @@ class HeaderDelay:
             lacks = _lacking(place, header, records, stored_at)
             later = [due_ms is not None and is_lacking for due_ms, is_lacking in zip(dues, lacks, strict=True)]
         if not any(later):
-            return None
-        stay = [record for record, is_later in zip(records, later, strict=True) if not is_later]
-        rest = encode_sparse_batch(header, stay)
+            return
+        arrival.thin([record for record, is_later in zip(records, later, strict=True) if not is_later])
         if mark is not None:
-            return Remainder(rest, stay, shard.store.durable(shard.store.next_slot))
+            arrival.wait_for(shard.store.durable(shard.store.next_slot))
+            return
         held = [
             Held(NewRecord(record.key, record.value, record.headers), due_ms or 0, place.id, _origin(place, header))
             for record, due_ms, is_later in zip(records, dues, later, strict=True)
             if is_later
         ]
-        durable = self._service.hold_now(shard, place.topic_name, held, all_or_none=True, now_ms=now_ms)[1]
-        return Remainder(rest, stay, durable)
+        _, durable = self._service.hold_now(
+            shard, place.topic_name, held, all_or_none=True, now_ms=now_ms, caller=arrival.caller
+        )
+        arrival.wait_for(durable)
 
     def _check_order(self, place: Partition, header: BatchHeader) -> int | None:
         """Of a repeat, where its batch is stored. Refuse what is out of order.
@@ -117,20 +108,13 @@ class HeaderDelay:
                 raise NotLeader("an earlier batch of this producer is not stored yet: send it again first") from None
             raise
 
-    def _stage(
-        self,
-        shard: DelayShard,
-        place: Partition,
-        header: BatchHeader,
-        records: Sequence[Record],
-        dues: Sequence[int | None],
-        now_ms: int,
-    ) -> Remainder | None:
-        staged = self._staging.stage(shard, place, header, records, dues, now_ms)
-        if staged is None:
-            return None
-        stay = [record for at, record in enumerate(records) if at not in staged.slots]
-        return Remainder(encode_sparse_batch(header, stay), stay, staged.durable, staged.slots)
+    def _stage(self, shard: DelayShard, arrival: Arrival, dues: Sequence[int | None]) -> None:
+        records = arrival.records()
+        staged = self._staging.stage(shard, arrival, dues)
+        if staged is not None:
+            arrival.thin([record for at, record in enumerate(records) if at not in staged.slots])
+            arrival.wait_for(staged.durable)
+            arrival.held = staged.slots
 
 
 def _dues(records: Sequence[Record], now_ms: int) -> list[int | None]:

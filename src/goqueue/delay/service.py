@@ -14,6 +14,7 @@ import mmh3
 import msgspec
 
 from goqueue.broker.topics import TopicService
+from goqueue.caller import ANONYMOUS, Caller
 from goqueue.clock import Clock
 from goqueue.config import DelayConfig
 from goqueue.delay.driver import Driver
@@ -47,6 +48,10 @@ class DelayShard(NamedTuple):
 OpenShard = Callable[[int], Awaitable[DelayShard]]
 
 
+# Told of messages that were handed in to be delayed, and of what became of each; it must not raise.
+OnHold = Callable[[Caller, str, Sequence[Held], Sequence[SlotId | GoQueueError]], None]
+
+
 class DelayService:
     """All delayed messages of the node."""
 
@@ -59,7 +64,9 @@ class DelayService:
         config: DelayConfig,
         clock: Clock,
         on_trouble: Callable[[str, BaseException], None],
+        on_hold: Sequence[OnHold] = (),
     ) -> None:
+        self._on_hold = tuple(on_hold)
         self._topics = topics
         self._partition_count = partition_count
         self._open_shard = open_shard
@@ -91,11 +98,13 @@ class DelayService:
 
     # --- holding back -------------------------------------------------------------------
 
-    async def hold(self, topic: str, messages: Sequence[Held]) -> list[SlotId | GoQueueError]:
+    async def hold(
+        self, topic: str, messages: Sequence[Held], *, caller: Caller = ANONYMOUS
+    ) -> list[SlotId | GoQueueError]:
         """Hold messages back until they are due; each gets its slot, or the reason why not."""
         shard = await self.shard_of(topic)
         await shard.store.room()
-        outcomes, unsafe = self.hold_now(shard, topic, messages)
+        outcomes, unsafe = self.hold_now(shard, topic, messages, caller=caller)
         if unsafe is not None:
             await unsafe
         return outcomes
@@ -108,6 +117,7 @@ class DelayService:
         *,
         all_or_none: bool = False,
         now_ms: int | None = None,
+        caller: Caller = ANONYMOUS,
     ) -> tuple[list[SlotId | GoQueueError], Awaitable[None] | None]:
         """The same without waiting: nothing may be promised before the second result is awaited.
 
@@ -153,6 +163,8 @@ class DelayService:
         outcomes = [SlotId(one.partition, next(offsets)) if isinstance(one, SlotId) else one for one in outcomes]
         self._scheduled[topic] += sum(slot.state == SlotState.PENDING for slot in taken)
         shard.driver.wake()
+        for tell in self._on_hold:
+            tell(caller, topic, messages, outcomes)
         return outcomes, shard.store.durable(shard.store.next_slot)
 
     def _write_slots(self, store: Store, slots: Sequence[Slot]) -> list[int]:

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from goqueue.broker.arrival import Arrival, HeldAt
 from goqueue.broker.partitions import Partition
-from goqueue.broker.stages import HeldAt
 from goqueue.codec.batch import BatchHeader
 from goqueue.coordinator.shard import Transaction
 from goqueue.delay.index import Row
@@ -56,19 +56,12 @@ class Staging:
         """Have the shard of a topic at work, which `stage` cannot wait for."""
         await self._service.shard_of(topic)
 
-    def stage(
-        self,
-        shard: DelayShard,
-        place: Partition,
-        header: BatchHeader,
-        records: Sequence[Record],
-        dues: Sequence[int | None],
-        now_ms: int,
-    ) -> Staged | None:
+    def stage(self, shard: DelayShard, arrival: Arrival, dues: Sequence[int | None]) -> Staged | None:
         """Store what is for later of a batch that is about to be written; None if nothing of it is.
 
         A record that was staged by an earlier attempt stays so, even if its time has come meanwhile.
         """
+        place, header, records, now_ms = arrival.partition, arrival.header, arrival.records(), arrival.now_ms
         # Refused before anything is staged: a batch that is not the producer's next one may come again later.
         if place.log.is_of_ended_transaction(header):
             return None
@@ -90,7 +83,9 @@ class Staging:
             )
             for at in later
         ]
-        outcomes, durable = self._service.hold_now(shard, place.topic_name, held, all_or_none=True)
+        outcomes, durable = self._service.hold_now(
+            shard, place.topic_name, held, all_or_none=True, caller=arrival.caller
+        )
         for at, one, outcome in zip(later, held, outcomes, strict=True):
             if isinstance(outcome, SlotId):
                 slots[at] = HeldAt(number, outcome.offset, one.due_ms)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from goqueue.broker.partitions import Partitions
@@ -19,6 +19,7 @@ from goqueue.delivery.dead_letters.dead_letter_moves import OnFailure as OnDeadL
 from goqueue.delivery.dead_letters.originals import Originals
 from goqueue.delivery.leases.receive import Taker
 from goqueue.delivery.machine import DeliveryMachine
+from goqueue.delivery.observer import DeliveryObserver
 from goqueue.delivery.positions import QueuePositions
 from goqueue.delivery.reading.acquired_batches import Stretches
 from goqueue.delivery.service import DeliveryService
@@ -52,6 +53,7 @@ def feature(
     on_failure: OnFailure | None = None,
     check_transaction: CheckTransaction | None = None,
     on_dead_letter_failure: OnDeadLetterFailure | None = None,
+    observers: Sequence[DeliveryObserver] = (),
 ) -> DeliveryService:
     """The delivery service over `__delivery_state`; what its log says is loaded in the background."""
     dead_letters = DeadLetters(
@@ -114,6 +116,7 @@ def feature(
         group_settings=group_settings,
         clock=clock,
         rng=rng,
+        observers=observers,
     )
 
     def on_delta(delta: Delta) -> None:

@@ -10,6 +10,7 @@ from goqueue.broker.partitions import Partition, Partitions
 from goqueue.broker.topics import TopicService
 from goqueue.broker.unreadable import Unreadable
 from goqueue.broker.waiters import Waiter
+from goqueue.caller import ANONYMOUS, Caller
 from goqueue.clock import Clock, Rng
 from goqueue.config import DeliveryConfig
 from goqueue.coordinator.shard import Transaction
@@ -29,6 +30,7 @@ from goqueue.delivery.dead_letters.redriven_topics import RedrivenTopics
 from goqueue.delivery.lanes.group_lanes import GroupLanes, LanePlan, Quotas, in_turn
 from goqueue.delivery.leases.receive import Taker, Wanted
 from goqueue.delivery.leases.receive_plan import LaneOffer
+from goqueue.delivery.observer import DeliveryObserver
 from goqueue.delivery.policy import DeliveryPolicy, Policies
 from goqueue.delivery.positions import QueuePositions
 from goqueue.delivery.queue import Queue
@@ -86,7 +88,9 @@ class DeliveryService:
         group_settings: GroupSettingsOf,
         clock: Clock,
         rng: Rng,
+        observers: Sequence[DeliveryObserver] = (),
     ) -> None:
+        self._observers = tuple(observers)
         self._shards = shards
         self.positions = positions
         self.stretches = stretches
@@ -110,7 +114,7 @@ class DeliveryService:
 
     # --- messages out --------------------------------------------------------------------
 
-    async def receive(self, request: Receive) -> list[Delivery]:
+    async def receive(self, request: Receive, *, caller: Caller = ANONYMOUS) -> list[Delivery]:
         """Up to `limit` messages, waiting for the first if asked. Cancelled while it waits, it has leased nothing."""
         self._check_receive(request)
         settings = await self._group_settings(request.group)
@@ -120,6 +124,9 @@ class DeliveryService:
             found = await self._take_from(request, wanted)
             seconds_left = deadline - asyncio.get_running_loop().time()
             if found or seconds_left <= 0:
+                if found:
+                    for observer in self._observers:
+                        observer.delivered(caller, request, found)
                 return found
             await self._wait(wanted, seconds_left)
 
@@ -133,6 +140,7 @@ class DeliveryService:
         visibility_ms: int | None = None,
         quotas: Quotas | None = None,
         whole_batches: bool = False,
+        caller: Caller = ANONYMOUS,
     ) -> list[AcquiredRange]:
         """Lease messages for a consumer that reads them by itself: runs of neighbours, no receipts.
 
@@ -159,7 +167,11 @@ class DeliveryService:
             for one in granted
             for at in range(0, len(one.ranges), 2)
         ]
-        return _merged(sorted(ranges))
+        merged = _merged(sorted(ranges))
+        if merged:
+            for observer in self._observers:
+                observer.acquired(caller, group, at, consumer, merged)
+        return merged
 
     async def lane_quotas(
         self, group: str, places: Sequence[TopicPartition], consumer: str, limit: int
@@ -181,9 +193,14 @@ class DeliveryService:
 
     # --- receipts in ---------------------------------------------------------------------
 
-    async def settle(self, settlements: Sequence[Settlement], *, durable: bool = False) -> list[Settled]:
+    async def settle(
+        self, settlements: Sequence[Settlement], *, durable: bool = False, caller: Caller = ANONYMOUS
+    ) -> list[Settled]:
         """Do what each says; one result each, in their order. With `durable` it waits for the disk."""
-        return await self._settler.settle(settlements, durable=durable)
+        results = await self._settler.settle(settlements, durable=durable)
+        for observer in self._observers:
+            observer.settled(caller, settlements, results)
+        return results
 
     # --- receipts in a transaction -------------------------------------------------------
 
@@ -192,10 +209,18 @@ class DeliveryService:
         return [TopicPartition(DELIVERY_STATE, shard) for shard in self._promises.shards_of(receipts)]
 
     async def promise(
-        self, receipts: Sequence[str], transaction: Transaction, *, rejected: bool = False, reason: str = ""
+        self,
+        receipts: Sequence[str],
+        transaction: Transaction,
+        *,
+        rejected: bool = False,
+        reason: str = "",
+        caller: Caller = ANONYMOUS,
     ) -> None:
         """Let the transaction settle these messages: they are nobody else's until it ends. The first bad one raises."""
         await self._promises.make(receipts, transaction, rejected=rejected, reason=reason)
+        for observer in self._observers:
+            observer.promised(caller, receipts, transaction)
 
     def shard_of(self, queue_id: QueueId) -> TopicPartition:
         """The partition of `__delivery_state` that must be part of a transaction that reopens messages of a queue."""
@@ -218,6 +243,7 @@ class DeliveryService:
         ranges: Sequence[RangeSettlement],
         *,
         all_or_none: bool = False,
+        caller: Caller = ANONYMOUS,
     ) -> list[GoQueueError | None]:
         """Settle what a consumer holds, by offsets; NotHeld for a range in which it holds nothing.
 
@@ -235,10 +261,13 @@ class DeliveryService:
         command = SettleHeld(queue_id, consumer, ranges, chance=self._rng.random(), all_or_none=all_or_none)
         held: list[bool] = await self._shards.submit(queue_id, command)
         self._queues.wake_after(queue_id, returned=any(one.action in _RETURNS for one in ranges))
-        return [
+        results: list[GoQueueError | None] = [
             None if one else NotHeld(f"{consumer} does not hold offsets {first} to {last} of {at} (any more)")
             for one, (first, last, *_) in zip(held, ranges, strict=True)
         ]
+        for observer in self._observers:
+            observer.settled_ranges(caller, group, at, consumer, ranges, results)
+        return results
 
     async def set_aside(
         self, group: str, at: TopicPartition, consumer: str, held: Sequence[int], stretches: Sequence[Unreadable]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from goqueue.broker.partitions import Partitions
@@ -15,7 +15,7 @@ from goqueue.groups.commands import CheckTransaction
 from goqueue.groups.machine import GroupMachine, refuse_transactions
 from goqueue.groups.offsets.commits import Commits
 from goqueue.groups.queue.delivery_port import Releases
-from goqueue.groups.service import CONSUMER_OFFSETS, GroupService
+from goqueue.groups.service import CONSUMER_OFFSETS, GroupService, OnCommit
 from goqueue.groups.statistics import Rebalances
 from goqueue.groups.subscription.topic_catalog import NodeTopics
 from goqueue.metadata.events import Delta
@@ -40,6 +40,7 @@ def feature(
     subscribe: Callable[[Callable[[Delta], None]], None],
     check_transaction: CheckTransaction = refuse_transactions,
     on_failure: OnFailure | None = None,
+    on_commit: Sequence[OnCommit] = (),
 ) -> GroupService:
     """The group service over `__consumer_offsets`. `subscribe` is the metadata store's."""
     catalog = NodeTopics(topics)
@@ -67,4 +68,12 @@ def feature(
         place = partitions.leader(topic, partition)
         return place.writer.reached(min(offset, place.log.end_offset), Acks.ALL)
 
-    return GroupService(coordinator, topics, rebalances, releases=releases, commits=Commits(topics, synced), rng=rng)
+    return GroupService(
+        coordinator,
+        topics,
+        rebalances,
+        releases=releases,
+        commits=Commits(topics, synced),
+        rng=rng,
+        on_commit=on_commit,
+    )

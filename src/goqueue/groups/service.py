@@ -12,6 +12,7 @@ from typing import cast
 import msgspec
 
 from goqueue.broker.topics import TopicService
+from goqueue.caller import ANONYMOUS, Caller
 from goqueue.clock import Rng
 from goqueue.coordinator.runtime import Coordinator
 from goqueue.coordinator.shard import Transaction
@@ -60,6 +61,9 @@ __all__ = ["CONSUMER_OFFSETS", "GroupService", "NewOffset"]
 
 CONSUMER_OFFSETS = "__consumer_offsets"
 
+# Told of every commit and what became of each offset, after the fact; it must not raise.
+OnCommit = Callable[[Caller, str, Sequence[NewOffset], Outcomes], None]
+
 
 class GroupService:
     """Groups of both protocols, and their offsets."""
@@ -73,8 +77,10 @@ class GroupService:
         releases: Releases,
         commits: Commits,
         rng: Rng,
+        on_commit: Sequence[OnCommit] = (),
     ) -> None:
         self._coordinator = coordinator
+        self._on_commit = tuple(on_commit)
         self._topics = topics
         self._releases = releases
         self._positions: QueuePositions = NoPositions()
@@ -127,13 +133,14 @@ class GroupService:
         member_id: str = "",
         generation: int = -1,
         instance_id: str | None = None,
+        caller: Caller = ANONYMOUS,
     ) -> Outcomes:
         """Commit offsets; one outcome each. What names no partition that exists is refused by itself.
 
         A queue group that nobody is in begins again at these offsets; one that is in use refuses them.
         """
         return await self._commit(
-            group, offsets, lambda valid: CommitOffsets(group, valid, member_id, generation, instance_id)
+            group, offsets, lambda valid: CommitOffsets(group, valid, member_id, generation, instance_id), caller
         )
 
     async def commit_in_transaction(
@@ -145,6 +152,7 @@ class GroupService:
         member_id: str = "",
         generation: int = -1,
         instance_id: str | None = None,
+        caller: Caller = ANONYMOUS,
     ) -> Outcomes:
         """As `commit`, but they count once the transaction is committed, if it is."""
         shard = self.place_of(group).partition
@@ -153,10 +161,14 @@ class GroupService:
             commit = CommitOffsets(group, valid, member_id, generation, instance_id)
             return CommitInTransaction(commit, transaction, shard)
 
-        return await self._commit(group, offsets, command)
+        return await self._commit(group, offsets, command, caller)
 
     async def _commit(
-        self, group: str, offsets: Sequence[NewOffset], command: Callable[[tuple[OffsetToCommit, ...]], object]
+        self,
+        group: str,
+        offsets: Sequence[NewOffset],
+        command: Callable[[tuple[OffsetToCommit, ...]], object],
+        caller: Caller,
     ) -> Outcomes:
         resolved = [self._commits.resolved(one) for one in offsets]
         # Commits of a group are taken in the order in which they came, however long each waits.
@@ -170,7 +182,10 @@ class GroupService:
             await self._positions.reset(group, {TopicPartition(one.topic, one.partition): one.offset for one in valid})
             outcomes = (None,) * len(valid)
         stored = iter(outcomes)
-        return tuple(next(stored) if isinstance(one, OffsetToCommit) else one for one in checked)
+        results = tuple(next(stored) if isinstance(one, OffsetToCommit) else one for one in checked)
+        for tell in self._on_commit:
+            tell(caller, group, offsets, results)
+        return results
 
     async def fetch_offsets(
         self,

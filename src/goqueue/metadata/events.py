@@ -111,6 +111,12 @@ class FeatureFinalised(msgspec.Struct, frozen=True):
     level: int
 
 
+class BrokerDefaultsChanged(msgspec.Struct, frozen=True):
+    """The defaults of topic settings that were changed at run time are now exactly these, by the broker's names."""
+
+    defaults: Mapping[str, str]
+
+
 Event = (
     TopicCreated
     | TopicDeleted
@@ -121,6 +127,7 @@ Event = (
     | ProducerIdsReserved
     | ClusterNamed
     | FeatureFinalised
+    | BrokerDefaultsChanged
 )
 
 

@@ -14,6 +14,7 @@ from goqueue.errors import UnsupportedFeatureLevel
 from goqueue.metadata.events import (
     Assignment,
     AssignmentsChanged,
+    BrokerDefaultsChanged,
     Event,
     FeatureFinalised,
     PartitionsAdded,
@@ -21,10 +22,12 @@ from goqueue.metadata.events import (
 )
 
 # 0: as ever. 1: assignments with replicas that are eligible, being added or being removed.
+# 2: defaults of topic settings that are changed at run time.
 METADATA_VERSION = "metadata.version"
 _MOVING_REPLICAS = 1
+BROKER_DEFAULTS_LEVEL = 2
 
-KNOWN_LEVELS: Mapping[str, int] = MappingProxyType({METADATA_VERSION: 1})
+KNOWN_LEVELS: Mapping[str, int] = MappingProxyType({METADATA_VERSION: 2})
 
 
 def check_allowed(event: Event, levels: Mapping[str, int]) -> None:
@@ -39,6 +42,11 @@ def check_allowed(event: Event, levels: Mapping[str, int]) -> None:
     elif levels.get(METADATA_VERSION, 0) < _MOVING_REPLICAS and any(map(is_moving, distinct(_assignments(event)))):
         raise UnsupportedFeatureLevel(
             f"replicas can be eligible, added or removed from level {_MOVING_REPLICAS} of {METADATA_VERSION!r} on",
+            hint="finalise that level first, when every node runs this version",
+        )
+    elif isinstance(event, BrokerDefaultsChanged) and levels.get(METADATA_VERSION, 0) < BROKER_DEFAULTS_LEVEL:
+        raise UnsupportedFeatureLevel(
+            f"broker settings can be altered from level {BROKER_DEFAULTS_LEVEL} of {METADATA_VERSION!r} on",
             hint="finalise that level first, when every node runs this version",
         )
 

@@ -19,6 +19,7 @@ from goqueue.metadata import keys
 from goqueue.metadata.events import (
     Assignment,
     AssignmentsChanged,
+    BrokerDefaultsChanged,
     ClusterNamed,
     DeletionFinished,
     Event,
@@ -49,6 +50,7 @@ class Image:
         "_deletions",
         "_features",
         "_revisions",
+        "broker_defaults",
         "cluster_id",
         "next_producer_id",
         "revision",
@@ -62,6 +64,8 @@ class Image:
         self._features: dict[str, int] = {}
         # Of all keys but those of partitions, whose assignments carry their own.
         self._revisions: dict[str, int] = {}
+        # Defaults of topic settings that were changed at run time, by the broker's names.
+        self.broker_defaults: Mapping[str, str] = MappingProxyType({})
         self.next_producer_id = 0
         self.cluster_id = ""
         self.revision = 0
@@ -111,6 +115,7 @@ class Image:
         copied._deletions = self._deletions.copy()
         copied._features = self._features.copy()
         copied._revisions = self._revisions.copy()
+        copied.broker_defaults = self.broker_defaults
         copied.next_producer_id = self.next_producer_id
         copied.cluster_id = self.cluster_id
         copied.revision = self.revision
@@ -164,10 +169,10 @@ class Image:
                 self._existing(name, topic_id)
                 self._reassign(name, topic_id, changed, revision, revision_of)
                 return ()
-            case ProducerIdsReserved() | ClusterNamed() | FeatureFinalised():
+            case ProducerIdsReserved() | ClusterNamed() | FeatureFinalised() | BrokerDefaultsChanged():
                 return (self._take_single(event),)
 
-    def _take_single(self, event: ProducerIdsReserved | ClusterNamed | FeatureFinalised) -> str:
+    def _take_single(self, event: ProducerIdsReserved | ClusterNamed | FeatureFinalised | BrokerDefaultsChanged) -> str:
         """Change what the cluster has one of; returns its key."""
         match event:
             case ProducerIdsReserved(next_producer_id):
@@ -185,6 +190,9 @@ class Image:
                     raise Conflict(f"feature {name!r} is at level {self._features.get(name, 0)} and does not go back")
                 self._features[name] = level
                 return keys.feature_key(name)
+            case BrokerDefaultsChanged(defaults):
+                self.broker_defaults = MappingProxyType(dict(defaults))
+                return keys.BROKER_DEFAULTS
 
     def _create(self, topic: Topic, assignments: tuple[Assignment, ...]) -> None:
         if topic.name in self._by_name:

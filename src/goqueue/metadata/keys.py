@@ -16,6 +16,7 @@ DELETIONS = "/d/"
 FEATURES = "/f/"
 CLUSTER = "/cluster"
 PRODUCER_IDS = "/producer-ids"
+BROKER_DEFAULTS = "/broker-defaults"
 
 
 def topic_key(name: str) -> str:

@@ -16,6 +16,7 @@ from goqueue.errors import StorageError
 from goqueue.metadata.events import (
     Assignment,
     AssignmentsChanged,
+    BrokerDefaultsChanged,
     ClusterNamed,
     DeletionFinished,
     Event,
@@ -40,6 +41,7 @@ _DELETION = "deletion/"
 _FEATURE = "feature/"
 _PRODUCER_IDS = b"producer-ids"
 _CLUSTER = b"cluster"
+_BROKER_DEFAULTS = b"broker-defaults"
 
 
 # leader, leader epoch, replicas, in-sync replicas
@@ -80,6 +82,8 @@ def records_for(event: Event, image: Image) -> list[StateRecord]:
             return [(_CLUSTER, cluster_id.encode())]
         case FeatureFinalised(name, level):
             return [(f"{_FEATURE}{name}".encode(), str(level).encode())]
+        case BrokerDefaultsChanged(defaults):
+            return [(_BROKER_DEFAULTS, msgspec.json.encode(dict(defaults)))]
 
 
 def image_of(records: Iterable[StoredRecord]) -> Image:
@@ -114,6 +118,8 @@ def _restore(image: Image, key: bytes, value: bytes, revision: int) -> None:
         image.apply(ProducerIdsReserved(int(value)), revision)
     elif key == _CLUSTER:
         image.apply(ClusterNamed(value.decode()), revision)
+    elif key == _BROKER_DEFAULTS:
+        image.apply(BrokerDefaultsChanged(msgspec.json.decode(value, type=dict[str, str])), revision)
     elif name.startswith(_FEATURE):
         image.apply(FeatureFinalised(name.removeprefix(_FEATURE), int(value)), revision)
     else:

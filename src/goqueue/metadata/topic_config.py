@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from enum import IntEnum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -88,6 +89,7 @@ class ConfigSource(IntEnum):
     """Where a value comes from. Values are Kafka's."""
 
     TOPIC = 1
+    ALTERED_DEFAULT = 3
     BROKER_FILE = 4
     DEFAULT = 5
     GROUP = 8
@@ -157,10 +159,19 @@ def parse_topic_config(given: Mapping[str, str], log: LogConfig = _STANDARD) -> 
 
 
 def describe(
-    given: Mapping[str, str], log: LogConfig = _STANDARD, delivery: DeliveryConfig = _STANDARD_DELIVERY
+    given: Mapping[str, str],
+    log: LogConfig = _STANDARD,
+    delivery: DeliveryConfig = _STANDARD_DELIVERY,
+    altered: Mapping[str, str] = MappingProxyType({}),
 ) -> list[ConfigEntry]:
-    """Every setting with the value in force and where that came from, by name."""
-    return [_entry(row, given.get(row.name), log, delivery) for row in TOPIC_SETTINGS.values()]
+    """Every setting with the value in force and where that came from, by name.
+
+    `altered` holds the broker's defaults that were changed at run time, by the broker's names.
+    """
+    return [
+        _entry(row, given.get(row.name), log, delivery, altered.get(row.node_name or ""))
+        for row in TOPIC_SETTINGS.values()
+    ]
 
 
 def warnings_of(given: Mapping[str, str | None]) -> list[str]:
@@ -218,11 +229,15 @@ def _in_milliseconds(setting: TopicSetting, name: str, text: str) -> str:
     return str(number if number < 0 else number * ALIASES[name][1])
 
 
-def _entry(row: TopicSetting, own: str | None, log: LogConfig, delivery: DeliveryConfig) -> ConfigEntry:
+def _entry(
+    row: TopicSetting, own: str | None, log: LogConfig, delivery: DeliveryConfig, altered: str | None
+) -> ConfigEntry:
     node_text, standard_text = row.text_in_force(log, delivery), row.text_in_force(_STANDARD, _STANDARD_DELIVERY)
     synonyms = [ConfigSynonym(row.name, standard_text, ConfigSource.DEFAULT)]
     if node_text != standard_text:
         synonyms.insert(0, ConfigSynonym(row.node_name or row.name, node_text, ConfigSource.BROKER_FILE))
+    if altered is not None:
+        synonyms.insert(0, ConfigSynonym(row.node_name or row.name, altered, ConfigSource.ALTERED_DEFAULT))
     if own is not None and row.is_own(own):
         synonyms.insert(0, ConfigSynonym(row.name, own, ConfigSource.TOPIC))
     nearest = synonyms[0]

@@ -13,14 +13,14 @@ from functools import partial
 from random import SystemRandom
 
 from goqueue.broker.answer_budget import AnswerBudget
+from goqueue.broker.broker_defaults import BrokerDefaults
 from goqueue.broker.deduplication import Deduplication
+from goqueue.broker.disk_guard import DiskGuard
 from goqueue.broker.fetch import FetchService
 from goqueue.broker.partitions import Partitions
 from goqueue.broker.producer_ids import ProducerIds
-from goqueue.broker.publish import PublishService
 from goqueue.broker.queries import PartitionQueries
 from goqueue.broker.record_reads import RecordReader
-from goqueue.broker.stages import DiskGuard
 from goqueue.broker.topics import TopicService
 from goqueue.build_info import build_info
 from goqueue.clock import Clock, Rng
@@ -54,8 +54,9 @@ from goqueue.node.health import HealthChecks
 from goqueue.node.listening import CannotListen
 from goqueue.node.metrics.metrics_page import MetricsPage, Storage
 from goqueue.node.node import Node, Running
-from goqueue.node.reports import report_dead_letters, report_delay, report_marker, report_shard
+from goqueue.node.reports import report_dead_letters, report_delay, report_marker, report_shard, report_topic_change
 from goqueue.node.system_clock import SystemClock
+from goqueue.node.ways_in import WayIn
 from goqueue.node.world import World, given_world, real_world
 from goqueue.ports import Files, Offload
 from goqueue.servers.http.server import HttpServer
@@ -143,23 +144,21 @@ async def _wire(
         delivery=config.delivery,
         clock=clock,
         rng=rng,
+        on_change=[report_topic_change],
     )
     deduplication = Deduplication(ids_max=config.limits.deduplication_ids_max)
     await deduplication.load(metadata.image, partitions, work_offload, clock.now_ms())
     metadata.subscribe(deduplication.on_delta)
     open_transactions = OpenTransactions()
-    publish = PublishService(
+    way_in = WayIn(
         partitions,
-        clock=clock,
-        # The one ordered list of what may refuse a batch.
-        stages=[
-            DiskGuard(files, free_bytes_min=config.durability.disk_free_bytes_min, observer=write_failures),
-            open_transactions,
-        ],
-        after_append=[],
-        transactions=True,
-        deduplication=deduplication,
+        clock,
+        DiskGuard(files, free_bytes_min=config.durability.disk_free_bytes_min, observer=write_failures),
+        open_transactions,
+        deduplication,
+        hooks=[],
     )
+    own_batches = way_in.through()
     answers = AnswerBudget(
         config.limits.answer_bytes_max,
         unread_ms_max=config.limits.unread_answer_ms_max,
@@ -192,7 +191,7 @@ async def _wire(
         config=config.delivery,
         topics=topics,
         partitions=partitions,
-        publish=publish,
+        publish=own_batches,
         producer_ids=producer_ids,
         group_settings=group_settings,
         subscribe=metadata.subscribe,
@@ -210,7 +209,7 @@ async def _wire(
         config=config.delay,
         topics=topics,
         partitions=partitions,
-        publish=publish,
+        publish=own_batches,
         producer_ids=producer_ids,
         files=files,
         index_root=world.index_root,
@@ -220,7 +219,9 @@ async def _wire(
     )
     stack.push_async_callback(delay.close)
     staging = Staging(delay, open_transactions.check_of(DELAYED))
-    publish.hold_back = HeaderDelay(delay, staging)
+    publish = way_in.through(
+        HeaderDelay(delay, staging),
+    )
     transactions = await transaction_feature(
         config=config.transactions,
         open_transactions=open_transactions,
@@ -280,6 +281,7 @@ async def _wire(
         config=config,
         clock=clock,
         topics=topics,
+        defaults=BrokerDefaults(metadata),
         publish=publish,
         fetch=fetch,
         answers=answers,

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import logging
 
+from goqueue.caller import INTERNAL, Caller
 from goqueue.delivery.records import QueueId
+from goqueue.metadata.events import Event, PartitionsAdded, TopicConfigChanged, TopicCreated, TopicDeleted
 from goqueue.records import TopicPartition
 
 _log = logging.getLogger("goqueue.node")
@@ -31,6 +33,22 @@ def report_dead_letters(queue_id: QueueId, reason: BaseException) -> None:
         queue_id.partition,
         reason,
     )
+
+
+def report_topic_change(caller: Caller, event: Event) -> None:
+    """A topic was created, changed or deleted; what the broker does for itself is not told."""
+    what = _TOPIC_CHANGES.get(type(event))
+    if what is not None and caller.principal != INTERNAL.principal:
+        name = event.topic.name if isinstance(event, TopicCreated) else getattr(event, "name", "")
+        _log.info("topic %r was %s by %s at %s", name, what, caller.principal, caller.address or "an unknown address")
+
+
+_TOPIC_CHANGES = {
+    TopicCreated: "created",
+    TopicDeleted: "deleted",
+    PartitionsAdded: "given more partitions",
+    TopicConfigChanged: "altered",
+}
 
 
 def report_delay(what: str, reason: BaseException) -> None:

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from goqueue.caller import ANONYMOUS, Caller
+from goqueue.servers.callers import BindCaller, Doorkeeper
 from goqueue.servers.request_times import RequestTimes
 
 if TYPE_CHECKING:
     from goqueue.broker.answer_budget import AnswerBudget
+    from goqueue.broker.broker_defaults import BrokerDefaults
     from goqueue.broker.fetch import FetchService
     from goqueue.broker.producer_ids import ProducerIds
     from goqueue.broker.publish import PublishService
@@ -64,6 +67,7 @@ class Services(msgspec.Struct, frozen=True):
     config: Config
     clock: Clock
     topics: TopicService
+    defaults: BrokerDefaults
     publish: PublishService
     fetch: FetchService
     answers: AnswerBudget
@@ -86,3 +90,10 @@ class Services(msgspec.Struct, frozen=True):
     # The metrics page, made anew each time.
     metrics: Callable[[], Awaitable[bytes]] | None = None
     request_times: RequestTimes = msgspec.field(default_factory=RequestTimes)
+    # In whose name these services work.
+    caller: Caller = ANONYMOUS
+    doorkeeper: Doorkeeper = msgspec.field(default_factory=BindCaller)
+
+    def for_caller(self, caller: Caller) -> Services:
+        """The same services, as this caller may use them."""
+        return self.doorkeeper.admit(self, caller)

@@ -12,17 +12,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from goqueue.codec.batch import TRANSACTIONAL
-from goqueue.errors import InvalidTransactionState, ProducerFenced
+from goqueue.errors import InvalidRecord, InvalidTransactionState, ProducerFenced
 from goqueue.records import TopicPartition
 from goqueue.transactions.names import Name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
+    from goqueue.broker.arrival import Arrival, Facts
     from goqueue.broker.partitions import Partition
-    from goqueue.codec.batch import BatchHeader
     from goqueue.coordinator.shard import Transaction
-    from goqueue.ports import Buffer
 
 
 class Known(NamedTuple):
@@ -66,7 +65,7 @@ class ShardProducers:
 
 
 class OpenTransactions:
-    """Every transactional producer of this node. A publish stage."""
+    """Every transactional producer of this node. A step on the way in."""
 
     def __init__(self) -> None:
         self._producers: dict[int, Known] = {}
@@ -107,10 +106,17 @@ class OpenTransactions:
         if known is None or known.number != number:
             raise InvalidTransactionState("that transaction has ended")
 
-    def check(self, partition: Partition, header: BatchHeader, batch: Buffer, now_ms: int) -> None:  # noqa: ARG002
+    def applies(self, _partition: Partition, _facts: Facts) -> bool:
+        """To all."""
+        return True
+
+    def __call__(self, arrival: Arrival) -> None:
         """Refuse transactional batches without a transaction, and a transactional producer's other batches."""
+        header = arrival.header
         if header.attributes & TRANSACTIONAL:
-            self.check_member(header.producer_id, header.producer_epoch, partition.key)
+            if header.base_sequence < 0:
+                raise InvalidRecord("a batch with a producer id needs an epoch and a sequence")
+            self.check_member(header.producer_id, header.producer_epoch, arrival.partition.key)
         elif header.producer_id >= 0 and header.producer_id in self._producers:
             raise InvalidTransactionState(
                 f"producer {header.producer_id} belongs to a transactional id and writes in transactions only"

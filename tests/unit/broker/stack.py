@@ -8,13 +8,15 @@ from random import Random
 from typing import TypeVar
 
 from goqueue.broker.answer_budget import AnswerBudget
-from goqueue.broker.deduplication import Deduplication
+from goqueue.broker.arrival import AfterAppend, Step
+from goqueue.broker.deduplication import Deduplication, RemoveRepeats
+from goqueue.broker.disk_guard import DiskGuard
 from goqueue.broker.fetch import FetchedPartition, FetchQuery, FetchService, PartitionRead
 from goqueue.broker.partitions import Partitions
 from goqueue.broker.producer_ids import ProducerIds
 from goqueue.broker.publish import PublishService
 from goqueue.broker.queries import PartitionQueries
-from goqueue.broker.stages import AfterAppend, DiskGuard
+from goqueue.broker.steps import FindLane, Limits, RefuseInternal, RequireKeys, StampRecords, TellHooks, Write
 from goqueue.broker.topics import NewTopic, TopicService
 from goqueue.clock import Clock
 from goqueue.codec.batch_decode import decode_records
@@ -27,6 +29,7 @@ from goqueue.ports import Files, Offload
 from goqueue.records import Acks, Isolation, NewRecord, Record
 from goqueue.testing.clock import ManualClock
 from goqueue.testing.memory_files import MemoryFiles
+from goqueue.transactions.open_transactions import OpenTransactions
 
 T = TypeVar("T")
 
@@ -47,6 +50,7 @@ class Stack:
         *,
         config: Config | None = None,
         offload: Offload = at_once,
+        asked_of_clients: Sequence[Step] = (),
         after_append: Sequence[AfterAppend] = (),
         transactions: bool = False,
         seed: int = 0,
@@ -78,14 +82,21 @@ class Stack:
         )
         guard = DiskGuard(self.files, free_bytes_min=self.config.durability.disk_free_bytes_min)
         self.deduplication = Deduplication(ids_max=self.config.limits.deduplication_ids_max)
-        self.publish = PublishService(
-            self.partitions,
-            clock=self.clock,
-            stages=[guard],
-            after_append=after_append,
-            transactions=transactions,
-            deduplication=self.deduplication,
-        )
+        steps: list[Step] = [
+            RefuseInternal(),
+            Limits(),
+            guard,
+            # With transactions, tests make batches of them without a coordinator.
+            *([] if transactions else [OpenTransactions()]),
+            StampRecords(),
+            RequireKeys(),
+            *asked_of_clients,
+            RemoveRepeats(self.deduplication),
+            FindLane(),
+            Write(),
+            TellHooks(after_append),
+        ]
+        self.publish = PublishService(self.partitions, clock=self.clock, steps=steps, deduplication=self.deduplication)
         self.answers = AnswerBudget(
             self.config.limits.answer_bytes_max,
             unread_ms_max=self.config.limits.unread_answer_ms_max,

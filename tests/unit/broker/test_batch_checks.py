@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goqueue.broker.batch_checks import check_acks, check_keys, check_limits, header_of
+from goqueue.broker.arrival import Arrival
+from goqueue.broker.batch_checks import check_acks, header_of
+from goqueue.broker.partitions import Partition
+from goqueue.broker.steps import Limits, RequireKeys
+from goqueue.caller import ANONYMOUS
 from goqueue.codec.batch import HEADER_BYTES
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.codec.compression import Codec
@@ -23,7 +29,8 @@ from goqueue.errors import (
     UnsupportedFormat,
 )
 from goqueue.metadata.topic_config import TopicConfig, parse_topic_config
-from goqueue.records import NewRecord
+from goqueue.ports import Buffer
+from goqueue.records import Acks, NewRecord
 
 NOW_MS = 1_700_000_000_000
 HOUR_MS = 3_600_000
@@ -34,7 +41,16 @@ def batch_at(*timestamps_ms: int) -> bytes:
 
 
 def check_limits_of(config: TopicConfig, batch: bytes) -> None:
-    check_limits(config, header_of(batch), batch, NOW_MS)
+    Limits()(arrival_of(config, batch))
+
+
+def check_keys(batch: Buffer) -> None:
+    RequireKeys()(arrival_of(parse_topic_config({"cleanup.policy": "compact"}), batch))
+
+
+def arrival_of(config: TopicConfig, batch: Buffer) -> Arrival:
+    partition = cast("Partition", SimpleNamespace(config=config, in_sync_replicas=1))
+    return Arrival(partition, header_of(batch), batch, Acks.LEADER, ANONYMOUS, NOW_MS)
 
 
 def test_one_batch_of_the_current_format_passes() -> None:

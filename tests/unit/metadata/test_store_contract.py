@@ -16,6 +16,7 @@ from goqueue.metadata.deltas import HISTORY_MAX
 from goqueue.metadata.events import (
     Assignment,
     AssignmentsChanged,
+    BrokerDefaultsChanged,
     DeletionFinished,
     Delta,
     Event,
@@ -114,6 +115,17 @@ async def test_a_commit_returns_its_revision_and_the_image_has_it(store: Metadat
     assert [one.partition_epoch for one in store.image.assignments(A)] == [first, first]
     assert store.image.revision_of(topic_key("a")) == store.image.revision_of(settings_key(A)) == first
     assert store.image.revision_of(PRODUCER_IDS) == second
+
+
+async def test_altered_defaults_need_their_level_and_are_there_after_a_restart(engine: Engine) -> None:
+    store = await engine.open()
+    with pytest.raises(UnsupportedFeatureLevel):
+        await store.commit([BrokerDefaultsChanged({"log.retention_ms": "5"})])
+    await store.commit([FeatureFinalised(METADATA_VERSION, 2), BrokerDefaultsChanged({"log.retention_ms": "5"})])
+    await store.commit([BrokerDefaultsChanged({"log.retention_ms": "6", "log.segment_bytes": "2048"})])
+    expected = {"log.retention_ms": "6", "log.segment_bytes": "2048"}
+    assert store.image.broker_defaults == expected
+    assert (await engine.open()).image.broker_defaults == expected
 
 
 async def test_a_topic_and_its_assignments_change_apart(store: MetadataStore) -> None:

@@ -9,12 +9,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from goqueue.errors import DataDirectoryInUse
-from goqueue.node.disk import os_file
+from goqueue.node.disk import disk_room, os_file, os_files
 from goqueue.node.disk.os_files import OsFiles
+from goqueue.node.disk.system_calls import CALLS, choose, kernel_version
 from goqueue.ports import ColdRead
 
 
@@ -32,6 +35,12 @@ with OsFiles(sys.argv[1]).lock(".lock"):
     print("held", flush=True)
     sys.stdin.read()
 """
+
+
+def use(patch: pytest.MonkeyPatch, **calls: Any) -> None:
+    """Have files written with other calls of the system."""
+    for module in (os_file, os_files, disk_room):
+        patch.setattr(module, "CALLS", module.CALLS._replace(**calls))
 
 
 def mode(path: Path) -> int:
@@ -71,7 +80,7 @@ def test_a_missing_root_is_not_made_by_itself(tmp_path: Path) -> None:
 
 def test_short_writes_are_carried_on(files: OsFiles, monkeypatch: pytest.MonkeyPatch) -> None:
     real_pwritev, real_pwrite = os.pwritev, os.pwrite
-    monkeypatch.setattr(os, "pwritev", lambda fd, parts, at: real_pwritev(fd, [b"".join(parts)[:7]], at))
+    use(monkeypatch, write_at=lambda fd, parts, at: real_pwritev(fd, [b"".join(parts)[:7]], at))
     monkeypatch.setattr(os, "pwrite", lambda fd, data, at: real_pwrite(fd, data[:3], at))
     file = files.open("a.log", create=True)
     assert file.append([b"0123456", b"789", b"abcdef"]) == 0
@@ -87,7 +96,7 @@ def test_a_disk_that_fills_up_in_the_middle_leaves_nothing_of_the_append(
     file.append([b"kept"])
     with monkeypatch.context() as patch:
         real = os.pwritev
-        patch.setattr(os, "pwritev", lambda fd, parts, at: real(fd, [b"".join(parts)[:5]], at))
+        use(patch, write_at=lambda fd, parts, at: real(fd, [b"".join(parts)[:5]], at))
         patch.setattr(os, "pwrite", lambda *_: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full")))
         with pytest.raises(OSError) as caught:
             file.append([b"will not fit"])
@@ -105,7 +114,7 @@ def test_bytes_that_could_not_be_cut_back_are_cut_before_the_next_append(
     file.append([b"kept"])
     with monkeypatch.context() as patch:
         real = os.pwritev
-        patch.setattr(os, "pwritev", lambda fd, parts, at: real(fd, [b"".join(parts)[:5]], at))
+        use(patch, write_at=lambda fd, parts, at: real(fd, [b"".join(parts)[:5]], at))
         patch.setattr(os, "pwrite", lambda *_: (_ for _ in ()).throw(OSError(errno.EIO, "io")))
         patch.setattr(os, "ftruncate", lambda *_: (_ for _ in ()).throw(OSError(errno.EIO, "io")))
         with pytest.raises(OSError):
@@ -195,7 +204,7 @@ def test_a_failed_replace_keeps_the_old_file_and_removes_its_draft(
         raise OSError(errno.EIO, "io")
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", fail)
+        use(patch, sync_data=fail)
         with pytest.raises(OSError):
             files.replace("state", b"new")
     assert files.read("state") == b"old"
@@ -235,7 +244,7 @@ def test_parts_are_split_where_the_system_wants_it(files: OsFiles, monkeypatch: 
         sizes.append(len(parts))
         return real(descriptor, parts, at)
 
-    monkeypatch.setattr(os, "pwritev", count)
+    use(monkeypatch, write_at=count)
     file = files.open("a.log", create=True)
     file.append([b"x"] * 10)
     assert sizes == [4, 4, 2]
@@ -327,3 +336,39 @@ def test_a_file_can_be_cut_and_appended_to_where_room_was_kept(files: OsFiles, t
     file.close()
 
     assert (tmp_path / "data/a.log").read_bytes() == b"x" * 10 + b"y" * 100_000
+
+
+def test_without_the_calls_of_linux_files_are_written_and_synced_all_the_same(
+    files: OsFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on macOS, which lacks pwritev's relatives, fallocate, syncfs and reads that do not wait."""
+    synced: list[int] = []
+    bare = SimpleNamespace(pwrite=os.pwrite, fsync=os.fsync)
+    full_sync = SimpleNamespace(F_FULLFSYNC=51, fcntl=lambda descriptor, call: synced.append(call))
+    use(monkeypatch, **choose(bare, SimpleNamespace(), full_sync, (23, 1))._asdict())
+    file = files.open("a.log", create=True)
+    file.append([b"0123", bytearray(b"4567"), memoryview(b"89")])
+    file.append([b"x" * 100_000])
+    assert file.pread(10, 0, nowait=True) == b"0123456789"
+    file.sync()
+    files.replace("state", b"small")
+    files.sync_all()
+    # The file itself, the replaced one, and both again with all files.
+    assert synced == [51] * 4
+    file.finish()
+    assert file.size() == files.size("a.log") == 100_010
+    file.close()
+
+
+def test_the_calls_of_linux_are_used_where_they_are() -> None:
+    assert CALLS.write_at is os.pwritev
+    assert CALLS.sync_data is os.fdatasync
+    assert None not in (CALLS.nowait, CALLS.reserve, CALLS.sync_file_system)
+
+
+@pytest.mark.parametrize(
+    ("release", "reports"), [("4.18.0-80.el8", False), ("5.7.1", False), ("5.8.0", True), ("6.1.0-13-amd64", True)]
+)
+def test_an_old_kernel_is_not_trusted_to_report_failed_writes_of_closed_files(release: str, reports: bool) -> None:
+    library = SimpleNamespace(syncfs=lambda _: 0)
+    assert choose(os, library, SimpleNamespace(), kernel_version(release)).reports_closed_files is reports

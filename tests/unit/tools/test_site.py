@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -100,3 +101,21 @@ def test_a_good_page_has_no_problems(site: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "other.html").write_text('<h1 id="here">x</h1>')
 
     assert site.check(tmp_path) == []
+
+
+def test_sites_of_several_versions_stand_side_by_side_and_the_newest_comes_first(
+    site: ModuleType, tmp_path: Path
+) -> None:
+    built, sites = tmp_path / "site", tmp_path / "sites"
+    built.mkdir()
+    sites.mkdir()
+    for version in ("0.9.1", "v0.10.0", "0.2.0.dev3", "0.10.1"):
+        (built / "index.html").write_text(version)
+        versions = site.add_version(version, built, sites)
+    assert versions == ["0.10", "0.9", "0.2"]
+    assert (sites / "0.10" / "index.html").read_text() == "0.10.1"
+    rows = json.loads((sites / "versions.json").read_text())
+    assert [(row["version"], row["aliases"]) for row in rows] == [("0.10", ["latest"]), ("0.9", []), ("0.2", [])]
+    assert "url=0.10/index.html" in (sites / "index.html").read_text()
+    with pytest.raises(SystemExit, match="not a version"):
+        site.add_version("../up", built, sites)

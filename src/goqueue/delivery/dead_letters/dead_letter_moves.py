@@ -14,11 +14,13 @@ from functools import partial
 from typing import Protocol
 from uuid import UUID
 
+from goqueue.broker.arrival import Facts
 from goqueue.broker.batch_lanes import lane_of
 from goqueue.broker.partitions import Partition, Partitions
 from goqueue.broker.publish import PublishService
 from goqueue.broker.topics import NewTopic, TopicService
 from goqueue.broker.unreadable import Unreadable
+from goqueue.caller import INTERNAL
 from goqueue.clock import Clock
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.coordinator.runtime import Coordinator
@@ -159,7 +161,9 @@ class DeadLetters:
     async def _append(self, topic: Topic, queue_id: QueueId, move: Move) -> int:
         """Append the batch unless it is there; returns where its producer's sequence goes on."""
         target = await self._dead_letter_topic(topic, queue_id.partition)
-        place = await self._partitions.open_leader(target, queue_id.partition)
+        if (opening := self._publish.opening(target, queue_id.partition)) is not None:
+            await opening
+        place = self._partitions.leader(target, queue_id.partition)
         known = {one.producer_id: one.last_sequence for one in place.log.producers()}.get(move.producer_id, -1)
         if known >= move.sequence:
             # Appended before a crash. It may not be durable yet, and must be before it is forgotten elsewhere.
@@ -178,7 +182,8 @@ class DeadLetters:
             base_sequence=move.sequence,
             now_ms=self._clock.now_ms(),
         )
-        pending = self._publish.append(target, queue_id.partition, batch, acks=Acks.ALL, lane=lane_of(records))
+        facts = Facts(lane_of(records))
+        pending = self._publish.append(target, queue_id.partition, batch, acks=Acks.ALL, facts=facts, caller=INTERNAL)
         if pending.durable is not None:
             await pending.durable
         return move.sequence + len(records)
@@ -189,7 +194,7 @@ class DeadLetters:
         found = await self._topics.ensure_as(NewTopic(name, count))
         if found.partition_count <= partition:
             # The topic has grown since.
-            await self._topics.add_partitions(name, count)
+            await self._topics.add_partitions(name, count, caller=INTERNAL)
         if self._topics.get(name).partition_count <= partition:
             raise PartitionNotFound(name, partition)
         return name

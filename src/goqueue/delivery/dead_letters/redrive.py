@@ -19,6 +19,7 @@ from msgspec import structs
 from goqueue.broker.publish import PublishService
 from goqueue.broker.queries import PartitionQueries
 from goqueue.broker.topics import TopicService
+from goqueue.caller import INTERNAL
 from goqueue.clock import Clock
 from goqueue.delivery.dead_letters.letters import Edits, Letter, LetterFilter, letter_of
 from goqueue.delivery.dead_letters.return_routes import Destination, IsQueueGroup, ReturnRoutes
@@ -187,10 +188,12 @@ class Redrives:
                 _BATCH if request.per_second is None else _BATCH_AT_A_RATE,
                 visibility_ms=_VISIBILITY_MS,
             )
-            batch = await self._delivery.receive(receive)
+            batch = await self._delivery.receive(receive, caller=INTERNAL)
             if not batch and progress.scanned < progress.total:
                 # What was sent is settled a moment after its transaction, and counts as held until then.
-                batch = await self._delivery.receive(structs.replace(receive, wait_ms=_SETTLED_WAIT_MS))
+                batch = await self._delivery.receive(
+                    structs.replace(receive, wait_ms=_SETTLED_WAIT_MS), caller=INTERNAL
+                )
             if not batch:
                 await self._check_all_seen(progress, kept)
                 return
@@ -263,7 +266,7 @@ class Redrives:
         for first in range(0, len(kept), _BATCH):
             try:
                 await self._delivery.settle(
-                    [Settlement(one.receipt, Action.RELEASE) for one in kept[first : first + _BATCH]]
+                    [Settlement(one.receipt, Action.RELEASE) for one in kept[first : first + _BATCH]], caller=INTERNAL
                 )
             except GoQueueError:
                 # They come back by themselves when their time is up.

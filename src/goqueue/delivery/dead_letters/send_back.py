@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
 from goqueue.broker.publish import PublishService
+from goqueue.caller import INTERNAL
 from goqueue.coordinator.shard import Transaction
 from goqueue.delivery.commands import FreshShare
 from goqueue.delivery.dead_letters.originals import Original
@@ -136,6 +137,7 @@ class SendBack:
                 producer_epoch=self._producer.epoch,
                 sequence=sequence,
                 transactional=True,
+                caller=INTERNAL,
             )
         except (InvalidRequest, NotFound) as error:
             return error
@@ -153,4 +155,5 @@ class SendBack:
             return
         for place in self._delivery.shards_of(receipts):
             await self._transactions.add_shard(self._id, self._producer, place, number=number)
-        await self._delivery.promise(receipts, Transaction(self._producer.producer_id, self._producer.epoch))
+        transaction = Transaction(self._producer.producer_id, self._producer.epoch)
+        await self._delivery.promise(receipts, transaction, caller=INTERNAL)

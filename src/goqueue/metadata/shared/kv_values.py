@@ -14,6 +14,7 @@ from goqueue.metadata import keys
 from goqueue.metadata.events import (
     Assignment,
     AssignmentsChanged,
+    BrokerDefaultsChanged,
     ClusterNamed,
     DeletionFinished,
     Event,
@@ -67,6 +68,8 @@ def fences_of(event: Event) -> list[str]:
             return [keys.CLUSTER]
         case FeatureFinalised(name):
             return [keys.feature_key(name)]
+        case BrokerDefaultsChanged():
+            return [keys.BROKER_DEFAULTS]
         case DeletionFinished():
             return []
 
@@ -96,12 +99,21 @@ def writes_of(event: Event, image: Image) -> Iterator[Write]:
         case AssignmentsChanged(_, topic_id, changed):
             for partition, assignment in changed.items():
                 yield Put(keys.partition_key(topic_id, partition), _encode_assignment(assignment))
+        case ProducerIdsReserved() | ClusterNamed() | FeatureFinalised() | BrokerDefaultsChanged():
+            yield _single_write(event)
+
+
+def _single_write(event: ProducerIdsReserved | ClusterNamed | FeatureFinalised | BrokerDefaultsChanged) -> Write:
+    """The write of what the cluster has one of."""
+    match event:
         case ProducerIdsReserved(next_producer_id):
-            yield Put(keys.PRODUCER_IDS, str(next_producer_id).encode())
+            return Put(keys.PRODUCER_IDS, str(next_producer_id).encode())
         case ClusterNamed(cluster_id):
-            yield Put(keys.CLUSTER, cluster_id.encode())
+            return Put(keys.CLUSTER, cluster_id.encode())
         case FeatureFinalised(name, level):
-            yield Put(keys.feature_key(name), str(level).encode())
+            return Put(keys.feature_key(name), str(level).encode())
+        case BrokerDefaultsChanged(defaults):
+            return Put(keys.BROKER_DEFAULTS, msgspec.json.encode(dict(defaults)))
 
 
 def staged_writes(event: TopicCreated | PartitionsAdded) -> list[Write]:
@@ -124,6 +136,10 @@ def changes(image: Image, pairs: Pairs, touched: Iterable[str]) -> Iterator[Even
         yield ProducerIdsReserved(int(_value(pairs, keys.PRODUCER_IDS)))
     if keys.CLUSTER in touched and not image.cluster_id:
         yield ClusterNamed(_value(pairs, keys.CLUSTER).decode())
+    if keys.BROKER_DEFAULTS in touched:
+        defaults = msgspec.json.decode(_value(pairs, keys.BROKER_DEFAULTS), type=dict[str, str])
+        if defaults != image.broker_defaults:
+            yield BrokerDefaultsChanged(defaults)
     for name, numbers in sorted(_touched_topics(image, touched).items()):
         yield from _topic_changes(image, pairs, name, numbers)
     for key in touched:

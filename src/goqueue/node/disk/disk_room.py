@@ -6,21 +6,15 @@ bytes are copied. That made large appends 1.4 times as fast on ext4. The size th
 
 from __future__ import annotations
 
-import ctypes
 import os
 
-from goqueue.libc import LIBC
-
-_KEEP_SIZE = 1
-_fallocate = getattr(LIBC, "fallocate", None)
-if _fallocate is not None:
-    _fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_longlong, ctypes.c_longlong]
+from goqueue.node.disk.system_calls import CALLS
 
 
 def reserve(descriptor: int, start: int, size: int) -> None:
     """Keep `size` bytes of disk behind `start`. A wish: who cannot have it writes as before, and is told then."""
-    if _fallocate is not None:
-        _fallocate(descriptor, _KEEP_SIZE, start, size)
+    if CALLS.reserve is not None:
+        CALLS.reserve(descriptor, start, size)
 
 
 def give_back(descriptor: int, size: int) -> None:

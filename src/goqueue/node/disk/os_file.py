@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from goqueue.heap import unfilled
 from goqueue.node.disk.disk_room import give_back, reserve
+from goqueue.node.disk.system_calls import CALLS
 from goqueue.ports import Buffer, ColdRead
 
 FILE_MODE = 0o600
@@ -19,7 +20,6 @@ _LARGE_BYTES = 64 * 1024
 _ROOM_BYTES_MIN, _ROOM_BYTES_MAX = 4 * 1024 * 1024, 16 * 1024 * 1024
 # What `st_blocks` counts in, whatever the file system's blocks are.
 _BLOCK_BYTES = 512
-_RWF_NOWAIT: int | None = getattr(os, "RWF_NOWAIT", None)
 
 
 class OsFile:
@@ -32,7 +32,7 @@ class OsFile:
         self._size = os.fstat(descriptor).st_size
         self._cut_due = False
         self._room_end = 0
-        self._nowait = _RWF_NOWAIT
+        self._nowait = CALLS.nowait
 
     def size(self) -> int:
         """Bytes in the file, counting every append that returned."""
@@ -78,7 +78,7 @@ class OsFile:
 
     def sync(self) -> None:
         """Make every byte appended so far survive a power cut (fdatasync)."""
-        os.fdatasync(self._descriptor)
+        CALLS.sync_data(self._descriptor)
 
     def look_again(self) -> None:
         """Learn the size anew, and whether another handle has kept room for appends."""
@@ -144,7 +144,7 @@ def write_all(descriptor: int, parts: Sequence[Buffer], position: int) -> int:
         for part in chunk:
             # Inline, because this runs for every batch: a view of wider items counts them, not bytes.
             size += part.nbytes if type(part) is memoryview else len(part)
-        written = os.pwritev(descriptor, chunk, position)
+        written = CALLS.write_at(descriptor, chunk, position)
         if written < size:
             _write_rest(descriptor, chunk, position, written)
         position += size

@@ -8,10 +8,8 @@ position, appends go to the size we know of, so no seek pointer is shared by thr
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import fcntl
 import os
-import re
 import shutil
 import threading
 from collections.abc import Iterator, Sequence
@@ -19,15 +17,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from goqueue.errors import DataDirectoryInUse
-from goqueue.libc import LIBC
 from goqueue.node.disk.os_file import FILE_MODE, OsFile, write_all
+from goqueue.node.disk.system_calls import CALLS
 from goqueue.ports import Buffer
 
 DIRECTORY_MODE = 0o750
 _TEMPORARY = ".tmp"
-# From here on syncfs reports failed writes; before, it reported only that the descriptor is not open.
-_SYNCFS_REPORTS_SINCE = (5, 8)
-_KERNEL = tuple(int(part) for part in re.findall(r"\d+", os.uname().release)[:2])
 
 
 class OsFiles:
@@ -38,7 +33,7 @@ class OsFiles:
         if create:
             _make_dirs(self.root)
         self.sync_all_failures = 0
-        self.sync_all_reports_closed_files = _KERNEL >= _SYNCFS_REPORTS_SINCE and hasattr(LIBC, "syncfs")
+        self.sync_all_reports_closed_files = CALLS.reports_closed_files
         # Syncs of the whole disk run one at a time: whoever is told of no failure must see the count of the one before.
         self._sync_all_lock = threading.Lock()
         # Held open for good: syncfs reports the write errors that happened since its
@@ -106,12 +101,16 @@ class OsFiles:
         _sync_directory(self._below(path))
 
     def sync_all(self) -> None:
-        """Make every byte of every file survive a power cut (syncfs)."""
+        """Make every byte of every file survive a power cut: by syncfs, or one file after the other without it."""
         with self._sync_all_lock:
-            if LIBC.syncfs(self._root_descriptor) != 0:
-                code = ctypes.get_errno()
+            try:
+                if CALLS.sync_file_system is not None:
+                    CALLS.sync_file_system(self._root_descriptor)
+                else:
+                    _sync_tree(self.root)
+            except OSError as error:
                 self.sync_all_failures += 1
-                raise OSError(code, os.strerror(code), self.root)
+                raise OSError(error.errno, error.strerror, self.root) from error
 
     @contextmanager
     def lock(self, path: str) -> Iterator[None]:
@@ -156,7 +155,7 @@ def replace_file(path: str, parts: Sequence[Buffer]) -> None:
     try:
         try:
             write_all(descriptor, parts, 0)
-            os.fsync(descriptor)
+            CALLS.sync_data(descriptor)
         finally:
             os.close(descriptor)
         os.rename(temporary, path)  # noqa: PTH104
@@ -177,6 +176,21 @@ def _make_dirs(path: str) -> None:
     if not os.path.isdir(path):  # noqa: PTH112
         raise NotADirectoryError(path)
     _sync_directory(above)
+
+
+def _sync_tree(path: str) -> None:
+    for folder, _, names in os.walk(path):
+        for name in names:
+            try:
+                descriptor = os.open(f"{folder}/{name}", os.O_RDONLY)
+            except FileNotFoundError:
+                # Deleted since it was listed.
+                continue
+            try:
+                CALLS.sync_data(descriptor)
+            finally:
+                os.close(descriptor)
+        _sync_directory(folder)
 
 
 def _sync_directory(path: str) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from goqueue.caller import Caller
 from goqueue.errors import GoQueueError, InvalidRequest, wire_of
 from goqueue.servers.http.fields import field_in, names_of
 from goqueue.servers.http.large_answers import LargeAnswer, large_or_bytes, send_large
@@ -27,6 +28,9 @@ _access = logging.getLogger("goqueue.http.access")
 _encode = msgspec.json.Encoder().encode
 _REQUEST_ID = "X-Request-Id"
 _REQUEST_ID_CHARS_MAX = 128
+_CLIENT_ID = "X-Client-Id"
+_CLIENT_ID_CHARS_MAX = 256
+_TRACE_CHARS_MAX = 256
 
 AioHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -51,7 +55,7 @@ def adapt(
         call = None
         try:
             call = await decode(route, request, decoder, body_seconds_max)
-            answer = await route.handle(services, call)
+            answer = await route.handle(services.for_caller(caller_of(request, request_id)), call)
             response, large = respond(answer)
         except GoQueueError as error:
             # What is wrong with the form of a request is named as it was sent, be there such a field or not.
@@ -93,6 +97,18 @@ def adapt(
         return response
 
     return handle
+
+
+def caller_of(request: web.Request, request_id: str) -> Caller:
+    """Who asks, as far as the connection and the headers say."""
+    headers = request.headers
+    return Caller(
+        client_id=(headers.get(_CLIENT_ID) or headers.get("User-Agent") or "")[:_CLIENT_ID_CHARS_MAX],
+        address=request.remote or "",
+        protocol="http",
+        trace=headers.get("traceparent", "")[:_TRACE_CHARS_MAX],
+        request_id=request_id,
+    )
 
 
 def respond(answer: Any) -> tuple[web.StreamResponse, LargeAnswer | None]:

@@ -25,6 +25,7 @@ from goqueue.errors import GoQueueError, StorageError, wire_of
 
 if TYPE_CHECKING:
     from goqueue.servers.kafka.fetch_sessions import FetchSessions
+    from goqueue.servers.kafka.peer import Peer
     from goqueue.servers.kafka.share_sessions import ShareSessions
     from goqueue.servers.services import Services
 
@@ -82,8 +83,6 @@ class Api:
     advertised_from: int | None = None
     # Waiting for the answer is all that it does: when the client has gone, so may the work.
     ends_with_client: bool = False
-    # It keeps something for as long as the connection lasts.
-    knows_connection: bool = False
     order: Order = Order.READ
 
 
@@ -91,14 +90,19 @@ class Api:
 class Context:
     """Who asks, in which version, and what the handler may use to answer."""
 
+    # Bound to the caller: what is done with them is done in its name.
     services: Services
     api_version: int
     client_id: str
-    client_host: str
     share_sessions: ShareSessions
     fetch_sessions: FetchSessions
-    # For an API that knows its connection, which one it is; only to be compared.
-    connection: object = None
+    # Whose connection it is.
+    peer: Peer
+
+    @property
+    def client_host(self) -> str:
+        """Where the client is."""
+        return self.peer.address
 
 
 class Handler(Protocol):

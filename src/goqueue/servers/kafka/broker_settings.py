@@ -1,19 +1,20 @@
 """The node's own settings, as Kafka's administration tools ask for them.
 
 Settings that mean what a Kafka setting means carry Kafka's name; the others carry ours.
-They come from the node's file, variables and flags, so here they are read-only.
+Those that are defaults of topic settings can be altered while the broker runs. The others
+come from the broker's file, variables and flags, and are read-only here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 
 from goqueue.config import Config, documented_settings
 from goqueue.errors import InvalidRequest
+from goqueue.metadata.broker_defaults import ALTERABLE, checked
 from goqueue.metadata.setting_rules import ConfigType
 from goqueue.metadata.topic_config import ConfigEntry, ConfigSource, ConfigSynonym
-from goqueue.metadata.topic_settings import TOPIC_SETTINGS
 
 KAFKA_NAMES: Mapping[str, str] = MappingProxyType(
     {
@@ -54,50 +55,54 @@ _TYPES: Mapping[type, ConfigType] = MappingProxyType(
 )
 
 
-def broker_entries(config: Config) -> list[ConfigEntry]:
+def broker_entries(config: Config, altered: Mapping[str, str] = MappingProxyType({})) -> list[ConfigEntry]:
     """Every setting of the node, by the name that an administrator knows."""
     entries = [
-        _entry(f"{section}.{name}", getattr(getattr(config, section), name), default, doc)
+        _entry(path := f"{section}.{name}", getattr(getattr(config, section), name), default, doc, altered.get(path))
         for section, name, default, _, doc in documented_settings()
     ]
     return sorted(entries, key=lambda entry: entry.name)
 
 
-def refusal_of_change(names: Iterable[str]) -> InvalidRequest:
-    """Why these settings of the node are not changed while it runs, and how to change the first of them."""
-    listed = sorted(names)
-    name = listed[0] if listed else "a setting"
+def alterable(changes: Mapping[str, str | None]) -> dict[str, str | None]:
+    """Changes of broker settings under the broker's own names; raises for those that need a restart."""
     ours = {kafka: path for path, kafka in KAFKA_NAMES.items()}
     ours |= {path: path for path in (f"{section}.{one}" for section, one, *_ in documented_settings())}
-    path = ours.get(name)
-    if listed and path is None:
-        return InvalidRequest(
-            f"the node has no setting {name[:100]!r}", field=name, hint="describe the node to see all"
-        )
-    of_topic = next((row.name for row in TOPIC_SETTINGS.values() if path is not None and row.node_name == path), None)
-    hint = f"set {path or 'it'} in the node's file and restart it"
-    return InvalidRequest(
-        f"{name} cannot be changed while the node runs",
-        field=name if listed else "configs",
-        hint=hint if of_topic is None else f"{hint}, or set {of_topic} for single topics, which needs no restart",
-    )
+    named: dict[str, str | None] = {}
+    for name, text in changes.items():
+        path = ours.get(name)
+        if path is None:
+            raise InvalidRequest(
+                f"the broker has no setting {name[:100]!r}", field=name[:100], hint="describe the broker to see all"
+            )
+        if path not in ALTERABLE:
+            raise InvalidRequest(
+                f"{name} cannot be altered while the broker runs",
+                field=name,
+                hint=f"set {path} in the broker's file and restart it",
+            )
+        named[path] = None if text is None else checked(path, text, field=name)
+    return named
 
 
-def _entry(path: str, value: object, default: object, doc: str) -> ConfigEntry:
+def _entry(path: str, value: object, default: object, doc: str, altered: str | None) -> ConfigEntry:
     name = KAFKA_NAMES.get(path, path)
     source = ConfigSource.DEFAULT if value == default else ConfigSource.BROKER_FILE
     synonyms = [ConfigSynonym(name, _text(default), ConfigSource.DEFAULT)]
     if value != default:
         synonyms.insert(0, ConfigSynonym(path, _text(value), source))
+    if altered is not None:
+        source = ConfigSource.ALTERED_DEFAULT
+        synonyms.insert(0, ConfigSynonym(name, altered, source))
     return ConfigEntry(
         name=name,
-        value=_text(value),
+        value=synonyms[0].value,
         type=_TYPES.get(type(value), ConfigType.STRING),
         source=source,
         doc=doc,
         allowed="",
         default=_text(default),
-        read_only=True,
+        read_only=path not in ALTERABLE,
         synonyms=tuple(synonyms),
     )
 

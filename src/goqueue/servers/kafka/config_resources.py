@@ -9,7 +9,7 @@ from goqueue.errors import GoQueueError, InvalidConfig, InvalidRequest
 from goqueue.metadata.setting_rules import ConfigType
 from goqueue.metadata.topic_config import ConfigEntry, canonical_name
 from goqueue.servers.kafka.api import Context, Message, failed
-from goqueue.servers.kafka.broker_settings import broker_entries, refusal_of_change
+from goqueue.servers.kafka.broker_settings import alterable, broker_entries
 from goqueue.servers.kafka.group_configs import alter_group_config, group_config
 
 
@@ -40,7 +40,7 @@ async def entries_of(context: Context, kind: int, name: str) -> list[ConfigEntry
         return services.topics.describe_config(name)
     if kind == ResourceType.BROKER:
         _check_broker(context, name)
-        return broker_entries(services.config)
+        return broker_entries(services.config, services.defaults.altered())
     if kind == ResourceType.GROUP:
         return await group_config(context, name)
     raise InvalidRequest(f"resources of type {kind} have no settings here", field="resource_type")
@@ -57,7 +57,9 @@ async def change(
     """Apply settings to a resource; None puts one back to its default."""
     if resource.resource_type == ResourceType.BROKER:
         _check_broker(context, resource.resource_name)
-        raise refusal_of_change(one.name for one in resource.configs)
+        named = alterable(changes)
+        await context.services.defaults.alter(named, replace=replace, validate_only=validate_only)
+        return
     if resource.resource_type == ResourceType.GROUP and not replace:
         await alter_group_config(context, resource.resource_name, changes, validate_only=validate_only)
         return

@@ -18,6 +18,7 @@ from goqueue.ports import Buffer
 from goqueue.servers.kafka.api import Order
 from goqueue.servers.kafka.dispatch import Frame, Later
 from goqueue.servers.kafka.framing import Framing
+from goqueue.servers.kafka.peer import Peer
 from goqueue.servers.kafka.request_order import UnansweredRequests
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class Connection(asyncio.BufferedProtocol):
         self._is_stopping = False
         self.active_at = server.loop.time()
         self.descriptor = -1
-        self.peer = "?"
+        self.peer = Peer("?")
 
     # --- the transport calls ----------------------------------------------------------
 
@@ -102,7 +103,7 @@ class Connection(asyncio.BufferedProtocol):
             # Without this, an answer waits for the client to acknowledge the one before it.
             handle.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         address = transport.get_extra_info("peername")
-        self.peer = str(address[0]) if address else "?"
+        self.peer = Peer(str(address[0]) if address else "?")
         self._transport.set_write_buffer_limits(high=UNSENT_NOTICE_BYTES, low=0)
         self._server.opened(self)
 
@@ -145,6 +146,7 @@ class Connection(asyncio.BufferedProtocol):
         self._budget.forget(self)
         self._answers.forget(self)
         self._server.closed(self)
+        self.peer.forget()
 
     # --- the server and the budget call -----------------------------------------------
 
@@ -157,7 +159,7 @@ class Connection(asyncio.BufferedProtocol):
         """Close, because of something the client did, and say why in the log."""
         if not self._is_closing:
             self._is_closing = True
-            self._server.log_refusal(self.peer, reason)
+            self._server.log_refusal(self.peer.address, reason)
             self._transport.abort()
 
     def close(self) -> None:
@@ -222,7 +224,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _answer(self, request: Buffer) -> None:
         try:
-            answered = self._server.dispatcher.take(request, self.peer, self)
+            answered = self._server.dispatcher.take(request, self.peer)
         except MalformedRequest as error:
             self.refuse(str(error))
             return

@@ -36,6 +36,7 @@ from goqueue.servers.kafka.share_sessions import ShareSessions
 from goqueue.servers.request_times import Histogram, RequestTimes
 
 if TYPE_CHECKING:
+    from goqueue.servers.kafka.peer import Peer
     from goqueue.servers.services import Services
 
 logger = logging.getLogger(__name__)
@@ -85,7 +86,6 @@ class Dispatcher:
         self._orders = {key: handler.API.order for key, handler in handlers.items()}
         # By number and version, so that a request finds its own with one look.
         self._routes: dict[tuple[int, int], _Route] = {}
-        self._contexts: dict[tuple[int, str, str], Context] = {}
         self.share_sessions = ShareSessions() if share_sessions is None else share_sessions
         self._fetch_sessions = FetchSessions() if fetch_sessions is None else fetch_sessions
 
@@ -93,7 +93,7 @@ class Dispatcher:
         """When this request may start; what is no request of ours may, since it is refused at once."""
         return self._orders.get(int.from_bytes(frame[:2], "big"), Order.READ)
 
-    def take(self, frame: Buffer, client_host: str, connection: object = None) -> Answered:
+    def take(self, frame: Buffer, peer: Peer) -> Answered:
         """Answer one request: buffers to send, None for silence, or later."""
         started = self._timer()
         data = memoryview(frame)
@@ -104,10 +104,7 @@ class Dispatcher:
         api, histogram = route.api, route.histogram
         request = route.decode(data, skip_tags(data, header.end) if route.is_flexible else header.end)
         try:
-            if api.knows_connection:
-                context = self._new_context(header, client_host, connection)
-            else:
-                context = self._context(header, client_host)
+            context = peer.context(header.api_version, header.client_id) or self._new_context(header, peer)
             answer = route.handler.handle(context, request)
         except Exception as error:  # noqa: BLE001 - a failing handler costs its request, never the broker
             framed: Frame | None = _failure(api, header, error)
@@ -146,39 +143,27 @@ class Dispatcher:
         self._routes[key, version] = route
         return route
 
-    async def connection_lost(self, connection: object) -> None:
+    async def connection_lost(self, peer: Peer) -> None:
         """What consumers of that connection hold is given to others at once."""
-        for member in self.share_sessions.connection_lost(connection):
+        for member in self.share_sessions.connection_lost(peer):
             try:
                 await self._services.delivery.release_consumer(*member)
             except GoQueueError:
                 # The locks run out by themselves, only later.
                 continue
 
-    def _context(self, header: RequestHeader, client_host: str) -> Context:
-        key = (header.api_version, header.client_id, client_host)
-        context = self._contexts.get(key)
-        if context is None:
-            context = self._new_context(header, client_host)
-            # Client ids are the clients' choice: remember a few, not all that were ever sent.
-            if len(self._contexts) >= _CONTEXTS_MAX:
-                self._contexts.clear()
-            self._contexts[key] = context
-        return context
-
-    def _new_context(self, header: RequestHeader, client_host: str, connection: object = None) -> Context:
-        return Context(
-            self._services,
+    def _new_context(self, header: RequestHeader, peer: Peer) -> Context:
+        caller = peer.named(header.client_id)
+        context = Context(
+            self._services.for_caller(caller),
             header.api_version,
             header.client_id,
-            client_host,
             self.share_sessions,
             self._fetch_sessions,
-            connection,
+            peer,
         )
-
-
-_CONTEXTS_MAX = 1000
+        peer.remember(context)
+        return context
 
 
 def _encoded(api: Api, header: RequestHeader, reply: Reply) -> Frame:

@@ -105,7 +105,7 @@ class KafkaServer:
             self._none_left.set()
 
     async def _lost(self, connection: Connection) -> None:
-        await self.dispatcher.connection_lost(connection)
+        await self.dispatcher.connection_lost(connection.peer)
 
     def spawn(self, answer: Coroutine[Any, Any, Frame | None]) -> asyncio.Task[Frame | None]:
         """Work on an answer that takes time."""
@@ -127,7 +127,7 @@ class KafkaServer:
     def _close_idle(self) -> None:
         oldest = self.loop.time() - self.limits.idle_connection_ms / 1000
         for connection in [one for one in self._connections if one.active_at < oldest and not one.is_busy]:
-            logger.info("closing connection from %s: idle", connection.peer)
+            logger.info("closing connection from %s: idle", connection.peer.address)
             connection.abort()
         self._schedule_sweep()
 

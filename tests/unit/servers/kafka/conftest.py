@@ -12,6 +12,7 @@ from tests.unit.codec.kafka.kio_values import read_response, request_frame
 from goqueue.config import Config
 from goqueue.node.assemble import assemble
 from goqueue.servers.kafka.dispatch import Dispatcher, Later
+from goqueue.servers.kafka.peer import Peer
 from goqueue.servers.services import Services
 from goqueue.testing.clock import ManualClock, seeded_rng
 from goqueue.testing.memory_files import MemoryFiles
@@ -42,10 +43,10 @@ async def services(config: Config, clock: ManualClock) -> AsyncIterator[Services
 @pytest.fixture
 def call(services: Services) -> Call:
     """call(api key, version, **fields of the request) -> the response as kio reads it."""
-    dispatcher = Dispatcher(services)
+    dispatcher, peer = Dispatcher(services), Peer("127.0.0.1")
 
     async def ask(key: int, version: int, **fields: Any) -> dict[str, Any]:
-        answered = dispatcher.take(request_frame(key, version, fields), "127.0.0.1")
+        answered = dispatcher.take(request_frame(key, version, fields), peer)
         if isinstance(answered, Later):
             answered = await answered.frame
         assert answered is not None, "no answer was sent"

@@ -225,7 +225,10 @@ async def test_settings_of_the_node_are_described_by_kafkas_names(call: Call, na
     assert len(result["configs"]) == len(documented_settings())
     assert result["configs"]["num.partitions"]["value"] == "3"
     assert result["configs"]["auto.create.topics.enable"]["value"] == "true"
-    assert all(one["read_only"] and one["documentation"] for one in result["configs"].values())
+    assert all(one["documentation"] for one in result["configs"].values())
+    alterable = {name for name, one in result["configs"].items() if not one["read_only"]}
+    assert {"log.retention.ms", "log.retention.bytes", "log.segment.bytes", "message.max.bytes"} <= alterable
+    assert not alterable & {"num.partitions", "node.id", "log.dirs", "listeners", "max.connections"}
 
 
 def test_the_table_of_kafkas_names_names_settings_that_are_there() -> None:
@@ -307,9 +310,6 @@ async def test_only_topics_can_be_changed_on_the_wire(call: Call, resource: dict
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("log.retention.ms", ["log.retention_ms", "restart", "retention.ms for single topics"]),
-        ("log.retention_ms", ["log.retention_ms", "restart", "retention.ms for single topics"]),
-        ("message.max.bytes", ["log.max_message_bytes", "restart", "max.message.bytes for single topics"]),
         ("num.partitions", ["broker.default_partitions", "restart"]),
         ("num.network.threads", ["no setting 'num.network.threads'"]),
     ],
@@ -325,10 +325,30 @@ async def test_a_change_of_the_node_is_refused_with_the_way_to_make_it(call: Cal
         assert [one for one in told if one not in row["error_message"]] == []
 
 
-async def test_the_node_is_refused_a_replacement_by_nothing(call: Call) -> None:
-    resources = [{"resource_type": BROKER, "resource_name": "1", "configs": []}]
-    (row,) = (await call(ALTER_CONFIGS, 1, resources=resources))["responses"]
-    assert row["error_code"] == 42
+@pytest.mark.parametrize("name", ["log.retention.ms", "log.retention_ms"])
+@pytest.mark.parametrize("broker", ["1", ""])
+async def test_a_default_of_topics_is_altered_under_either_name(
+    call: Call, services: Services, name: str, broker: str
+) -> None:
+    await create(call, "t")
+    node = {"resource_type": BROKER, "resource_name": broker}
+    assert (await alter(call, (name, SET, "77"), resource=node, validate_only=True))["error_code"] == 0
+    assert services.topics.config("t").retention_ms != 77
+    assert (await alter(call, (name, SET, "77"), resource=node))["error_code"] == 0
+    assert services.topics.config("t").retention_ms == 77
+    assert (await alter(call, (name, SET, "never"), resource=node))["error_code"] == 40
+    assert (await alter(call, (name, UNSET, None), resource=node))["error_code"] == 0
+    assert services.topics.config("t").retention_ms != 77
+
+
+async def test_a_replacement_by_nothing_puts_all_altered_defaults_back(call: Call, services: Services) -> None:
+    await create(call, "t")
+    node = {"resource_type": BROKER, "resource_name": "1"}
+    await alter(call, ("log.retention.ms", SET, "77"), resource=node)
+    (row,) = (await call(ALTER_CONFIGS, 1, resources=[{**node, "configs": []}]))["responses"]
+    assert row["error_code"] == 0
+    assert services.topics.config("t").retention_ms != 77
+    assert services.defaults.altered() == {}
 
 
 @pytest.mark.parametrize("version", range(3))

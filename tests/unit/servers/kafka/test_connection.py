@@ -72,7 +72,10 @@ class World:
             unread_ms_max=limits.unread_answer_ms_max,
             wait_ms_max=limits.answer_wait_ms_max,
         )
-        services = cast("Services", SimpleNamespace(config=replace(Config(), limits=limits), answers=answers))
+        services = cast(
+            "Services",
+            SimpleNamespace(config=replace(Config(), limits=limits), answers=answers, for_caller=lambda _caller: None),
+        )
         listener = socket.create_server(("127.0.0.1", 0))
         self.server = KafkaServer(services, listener, dispatcher=Dispatcher(services, handlers))
         await self.server.start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -14,12 +15,14 @@ from goqueue.codec.kafka.schema import message_shape
 from goqueue.errors import CoordinatorUnavailable, MalformedRequest, TopicNotFound
 from goqueue.servers.kafka import registry
 from goqueue.servers.kafka.dispatch import Dispatcher, Later
+from goqueue.servers.kafka.peer import Peer
 from goqueue.servers.request_times import BUCKETS_SECONDS, RequestTimes
 from goqueue.servers.services import Services
 
 from .stub_handlers import API_VERSIONS, HEARTBEAT, METADATA, stub
 
-NO_SERVICES = cast("Services", None)
+# Of the services, only that they are bound to whoever calls.
+NO_SERVICES = cast("Services", SimpleNamespace(for_caller=lambda _caller: None))
 
 
 def dispatcher(key: int, versions: tuple[int, int], handle: Any, **more: Any) -> Dispatcher:
@@ -27,7 +30,7 @@ def dispatcher(key: int, versions: tuple[int, int], handle: Any, **more: Any) ->
 
 
 def answer_of(one: Dispatcher, key: int, version: int, **fields: Any) -> dict[str, Any]:
-    answered = one.take(request_frame(key, version, fields, correlation_id=9), "10.0.0.7")
+    answered = one.take(request_frame(key, version, fields, correlation_id=9), Peer("10.0.0.7"))
     assert isinstance(answered, list)
     return read_response(key, version, b"".join(answered)[4:], correlation_id=9)
 
@@ -50,7 +53,7 @@ async def test_a_handler_that_must_wait_is_answered_later() -> None:
     async def handle(context: Any, request: Any) -> dict[str, Any]:
         return {"error_code": 1}
 
-    later = dispatcher(HEARTBEAT, (0, 4), handle).take(request_frame(HEARTBEAT, 0, {}), "h")
+    later = dispatcher(HEARTBEAT, (0, 4), handle).take(request_frame(HEARTBEAT, 0, {}), Peer("h"))
     assert isinstance(later, Later)
     frame = await later.frame
     assert frame is not None
@@ -58,7 +61,7 @@ async def test_a_handler_that_must_wait_is_answered_later() -> None:
 
 
 def test_a_handler_may_keep_silent() -> None:
-    assert dispatcher(HEARTBEAT, (0, 4), lambda *_: None).take(request_frame(HEARTBEAT, 0, {}), "h") is None
+    assert dispatcher(HEARTBEAT, (0, 4), lambda *_: None).take(request_frame(HEARTBEAT, 0, {}), Peer("h")) is None
 
 
 def test_an_error_of_ours_is_told_by_its_number() -> None:
@@ -81,7 +84,7 @@ async def test_an_error_after_a_wait_is_told_in_the_same_way() -> None:
     async def handle(context: Any, request: Any) -> dict[str, Any]:
         raise CoordinatorUnavailable("gone")
 
-    later = dispatcher(HEARTBEAT, (0, 4), handle).take(request_frame(HEARTBEAT, 0, {}), "h")
+    later = dispatcher(HEARTBEAT, (0, 4), handle).take(request_frame(HEARTBEAT, 0, {}), Peer("h"))
     assert isinstance(later, Later)
     assert read_response(HEARTBEAT, 0, b"".join(await later.frame or ())[4:])["error_code"] == 15
 
@@ -91,7 +94,7 @@ def test_an_error_for_which_the_response_has_no_room_closes_the_connection() -> 
         raise TopicNotFound("x")
 
     with pytest.raises(MalformedRequest, match="cannot be answered"):
-        dispatcher(METADATA, (0, 12), handle).take(request_frame(METADATA, 1, {}), "h")
+        dispatcher(METADATA, (0, 12), handle).take(request_frame(METADATA, 1, {}), Peer("h"))
 
 
 def test_an_answer_that_cannot_be_written_closes_the_connection_and_is_logged(
@@ -99,7 +102,7 @@ def test_an_answer_that_cannot_be_written_closes_the_connection_and_is_logged(
 ) -> None:
     one = dispatcher(HEARTBEAT, (0, 4), lambda *_: {"error_kode": 1})
     with caplog.at_level(logging.ERROR), pytest.raises(MalformedRequest, match="cannot be answered"):
-        one.take(request_frame(HEARTBEAT, 0, {}), "h")
+        one.take(request_frame(HEARTBEAT, 0, {}), Peer("h"))
     assert "error_kode" in caplog.text
 
 
@@ -107,12 +110,12 @@ def test_an_answer_that_cannot_be_written_closes_the_connection_and_is_logged(
 def test_what_was_never_advertised_closes_the_connection(key: int, version: int) -> None:
     frame = key.to_bytes(2, "big", signed=True) + version.to_bytes(2, "big", signed=True) + bytes(6)
     with pytest.raises(MalformedRequest, match="not one of ours"):
-        dispatcher(HEARTBEAT, (0, 4), lambda *_: {}).take(frame, "h")
+        dispatcher(HEARTBEAT, (0, 4), lambda *_: {}).take(frame, Peer("h"))
 
 
 def test_an_unknown_version_of_api_versions_is_answered_in_version_0() -> None:
     frame = API_VERSIONS.to_bytes(2, "big") + (99).to_bytes(2, "big") + bytes(3) + b"\x07" + b"\xff\xff" + b"garbage"
-    answered = Dispatcher(NO_SERVICES).take(frame, "h")
+    answered = Dispatcher(NO_SERVICES).take(frame, Peer("h"))
     assert isinstance(answered, list)
     assert read_response(API_VERSIONS, 0, b"".join(answered)[4:], correlation_id=7) == {
         "error_code": 35,
@@ -128,7 +131,7 @@ def test_random_bodies_are_answered_or_close_the_connection(blob: bytes, key: in
         handlers |= stub(one, module.API.versions, lambda *_: {})
     frame = key.to_bytes(2, "big") + version.to_bytes(2, "big") + bytes(4) + b"\xff\xff" + blob
     try:
-        answered = Dispatcher(NO_SERVICES, handlers).take(frame, "h")
+        answered = Dispatcher(NO_SERVICES, handlers).take(frame, Peer("h"))
     except MalformedRequest:
         return
     assert isinstance(answered, list)
@@ -186,7 +189,7 @@ async def test_an_answer_that_takes_time_is_counted_with_all_of_it() -> None:
         return {}
 
     one = Dispatcher(NO_SERVICES, stub(HEARTBEAT, (0, 4), handle), times=times, timer=watch)
-    later = one.take(request_frame(HEARTBEAT, 0, {}), "h")
+    later = one.take(request_frame(HEARTBEAT, 0, {}), Peer("h"))
     assert isinstance(later, Later)
     assert times.items() == []
     await later.frame

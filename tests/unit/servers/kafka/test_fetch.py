@@ -10,6 +10,7 @@ import pytest
 from tests.unit.codec.kafka.kio_values import read_response, request_frame
 
 from goqueue.servers.kafka.dispatch import Dispatcher, Later
+from goqueue.servers.kafka.peer import Peer
 from goqueue.servers.services import Services
 
 from .batches import batch, records_of
@@ -117,7 +118,7 @@ async def test_at_most_max_bytes_come_but_always_one_batch(call: Call) -> None:
 async def test_a_long_poll_ends_when_enough_has_come(call: Call, services: Services) -> None:
     dispatcher = Dispatcher(services)
     frame = request_frame(FETCH, 12, fetch_fields(0, max_wait=60_000, min_bytes=200))
-    answered = dispatcher.take(frame, "h")
+    answered = dispatcher.take(frame, Peer("h"))
     assert isinstance(answered, Later)
     waiting = asyncio.create_task(answered.frame)
     await produce(call, batch(b"x" * 20))
@@ -129,7 +130,7 @@ async def test_a_long_poll_ends_when_enough_has_come(call: Call, services: Servi
 
 
 async def test_a_long_poll_may_end_with_its_client(call: Call, services: Services) -> None:
-    answered = Dispatcher(services).take(request_frame(FETCH, 12, fetch_fields(0, max_wait=60_000)), "h")
+    answered = Dispatcher(services).take(request_frame(FETCH, 12, fetch_fields(0, max_wait=60_000)), Peer("h"))
     assert isinstance(answered, Later)
     assert answered.ends_with_client
     waiting = asyncio.create_task(answered.frame)

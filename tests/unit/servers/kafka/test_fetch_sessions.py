@@ -19,6 +19,7 @@ from goqueue.servers.kafka.fetch_sessions import (
     FetchSessions,
     SessionKey,
 )
+from goqueue.servers.kafka.peer import Peer
 from goqueue.servers.services import Services
 
 from .batches import batch, records_of
@@ -170,7 +171,7 @@ async def test_a_waiting_session_is_answered_when_records_come(services: Service
     dispatcher = Dispatcher(services)
 
     async def ask(**fields: Any) -> Any:
-        answered = dispatcher.take(request_frame(FETCH, 12, fields), "127.0.0.1")
+        answered = dispatcher.take(request_frame(FETCH, 12, fields), Peer("127.0.0.1"))
         answered = await answered.frame if isinstance(answered, Later) else answered
         return read_response(FETCH, 12, b"".join(answered or [])[4:])
 

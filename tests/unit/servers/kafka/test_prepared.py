@@ -16,6 +16,7 @@ from goqueue.coordinator.runtime import Coordinator
 from goqueue.errors import CoordinatorUnavailable
 from goqueue.records import Isolation, NewRecord, TopicPartition
 from goqueue.servers.kafka.dispatch import Dispatcher, Later
+from goqueue.servers.kafka.peer import Peer
 from goqueue.servers.services import Services
 
 from .conftest import Call
@@ -37,7 +38,7 @@ def ask(services: Services) -> Ask:
     dispatcher = Dispatcher(services)
 
     async def send(frame: bytes) -> bytes:
-        answered = dispatcher.take(frame, "127.0.0.1")
+        answered = dispatcher.take(frame, Peer("127.0.0.1"))
         if isinstance(answered, Later):
             answered = await answered.frame
         assert answered is not None

@@ -11,6 +11,7 @@ from tests.unit.codec.kafka.kio_values import request_frame
 from goqueue.broker.publish import Pending
 from goqueue.errors import LogPoisoned, MalformedRequest
 from goqueue.servers.kafka.dispatch import Dispatcher, Later
+from goqueue.servers.kafka.peer import Peer
 from goqueue.servers.services import Services
 
 from .batches import batch, records_of
@@ -79,18 +80,18 @@ async def test_without_acks_nothing_is_answered_and_everything_is_stored(
 ) -> None:
     dispatcher = Dispatcher(services)
     # The first batch waits until the partition has its first segment; the batches behind it are written at once.
-    first = dispatcher.take(request_frame(PRODUCE, 9, produce_fields(batch(b"a"), acks=0)), "h")
+    first = dispatcher.take(request_frame(PRODUCE, 9, produce_fields(batch(b"a"), acks=0)), Peer("h"))
     assert isinstance(first, Later)
     assert await first.frame is None
     frame = request_frame(PRODUCE, 9, produce_fields(batch(b"b"), acks=0))
-    assert dispatcher.take(frame, "h") is None
+    assert dispatcher.take(frame, Peer("h")) is None
     assert [record.value for record in await read_back(call)] == [b"a", b"b"]
 
 
 async def test_without_acks_an_error_closes_the_connection(call: Call, topic: str, services: Services) -> None:
     frame = request_frame(PRODUCE, 9, produce_fields(batch(b"a"), acks=0, partition=9))
     with pytest.raises(MalformedRequest, match="no partition 9"):
-        Dispatcher(services).take(frame, "h")
+        Dispatcher(services).take(frame, Peer("h"))
 
 
 async def test_batches_are_written_before_the_next_request_is_looked_at(
@@ -98,7 +99,8 @@ async def test_batches_are_written_before_the_next_request_is_looked_at(
 ) -> None:
     dispatcher = Dispatcher(services)
     waiting = [
-        dispatcher.take(request_frame(PRODUCE, 9, produce_fields(batch(value), acks=-1)), "h") for value in (b"1", b"2")
+        dispatcher.take(request_frame(PRODUCE, 9, produce_fields(batch(value), acks=-1)), Peer("h"))
+        for value in (b"1", b"2")
     ]
     assert [record.value for record in await read_back(call)] == [b"1", b"2"]
     for one in waiting:

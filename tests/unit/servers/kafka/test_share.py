@@ -33,6 +33,7 @@ from goqueue.groups.service import NewOffset
 from goqueue.records import Acks, NewRecord, TopicPartition
 from goqueue.servers.kafka.dispatch import Dispatcher, Later
 from goqueue.servers.kafka.group_configs import ATTEMPTS, LOCK, START
+from goqueue.servers.kafka.peer import Peer
 from goqueue.servers.kafka.share_sessions import ShareSessions
 from goqueue.servers.services import Services
 from goqueue.testing.sim_node import SimNode
@@ -73,11 +74,13 @@ def simulated(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     return run
 
 
-def caller(dispatcher: Dispatcher, connection: object = None) -> Call:
+def caller(dispatcher: Dispatcher, peer: Peer | None = None) -> Call:
     """call(api key, version, **fields of the request) -> the response as kio reads it."""
 
+    connected = peer or Peer("127.0.0.1")
+
     async def call(key: int, version: int, **fields: Any) -> dict[str, Any]:
-        answered = dispatcher.take(request_frame(key, version, fields), "127.0.0.1", connection)
+        answered = dispatcher.take(request_frame(key, version, fields), connected)
         frame = await answered.frame if isinstance(answered, Later) else answered
         assert frame is not None
         return read_response(key, version, b"".join(frame)[4:])
@@ -694,7 +697,7 @@ async def test_there_are_only_so_many_sessions(services: Services, topic_id: UUI
 
 @simulated
 async def test_a_connection_that_is_lost_takes_its_sessions_with_it(services: Services, topic_id: UUID) -> None:
-    dispatcher, lost, kept = Dispatcher(services), object(), object()
+    dispatcher, lost, kept = Dispatcher(services), Peer("a"), Peer("b")
     first = ShareClient(caller(dispatcher, lost), topic_id)
     second = ShareClient(caller(dispatcher, kept), topic_id, member_id="second")
     await publish(services, 1, 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from goqueue.broker.arrival import Facts
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.coordinator.shard import Transaction
 from goqueue.errors import InvalidRequest, InvalidTransactionState
@@ -76,6 +77,8 @@ async def publish(services: Services, call: Call) -> PublishedInTransaction:
     if due_ms is not None:
         await services.staging.load(body.topic)
         await _add(services, name, producer, services.staging.place_of(body.topic), number, is_shard=True)
+    if (opening := services.publish.opening(body.topic, partition)) is not None:
+        await opening
     batch = encode_batch(
         [record],
         producer_id=body.producer_id,
@@ -86,8 +89,8 @@ async def publish(services: Services, call: Call) -> PublishedInTransaction:
     )
     if number is not None:
         transactions.check_number(producer, number)
-    dues = None if due_ms is None else [due_ms]
-    pending = services.publish.append(body.topic, partition, batch, acks=Acks.ALL, dues=dues)
+    facts = Facts(dues=None if due_ms is None else [due_ms])
+    pending = services.publish.append(body.topic, partition, batch, acks=Acks.ALL, facts=facts)
     if pending.durable is not None:
         await pending.durable
     appended = pending.appended

@@ -10,7 +10,7 @@ API = Api(
     key=33,
     name="AlterConfigs",
     versions=(0, 2),
-    gaps=("Topics only: the node's own settings come from its file, variables and flags.",),
+    gaps=("Topics and brokers. Of the broker's settings, the defaults of topic settings can be altered.",),
     order=Order.CHANGE,
 )
 

@@ -11,7 +11,7 @@ API = Api(
     name="IncrementalAlterConfigs",
     versions=(0, 1),
     gaps=(
-        "Topics and groups: the node's own settings come from its file, variables and flags.",
+        "Of the broker's settings, the defaults of topic settings can be altered; the others need a restart.",
         "A group's `share.isolation.level` is stored and shown; `read_uncommitted` has no effect.",
     ),
     order=Order.CHANGE,
@@ -27,7 +27,7 @@ async def _change(context: Context, request: Message, resource: Message) -> dict
     try:
         if is_repeated(resource, request.resources):
             raise InvalidRequest(f"{resource.resource_name!r} is named more than once", field="resource_name")
-        has_settings = resource.resource_type in {ResourceType.TOPIC, ResourceType.GROUP}
+        has_settings = resource.resource_type in {ResourceType.TOPIC, ResourceType.GROUP, ResourceType.BROKER}
         changes = changes_of(context, resource) if has_settings else {}
         await change(context, resource, changes, replace=False, validate_only=request.validate_only)
     except GoQueueError as error:

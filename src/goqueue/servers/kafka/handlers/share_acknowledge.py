@@ -12,7 +12,7 @@ from goqueue.servers.kafka.handlers.share_fetch import acknowledge_part, lock_ms
 from goqueue.servers.kafka.share_reading import SharePart
 from goqueue.servers.kafka.share_sessions import CLOSE_EPOCH, OPEN_EPOCH, share_member
 
-API = Api(key=79, name="ShareAcknowledge", versions=(1, 2), knows_connection=True, order=Order.CHANGE)
+API = Api(key=79, name="ShareAcknowledge", versions=(1, 2), order=Order.CHANGE)
 
 _NO_LEADER = {"leader_id": -1, "leader_epoch": -1}
 

@@ -33,7 +33,6 @@ API = Api(
         "a consumer sorts what one answer holds by offset, so priorities decide what it gets, not in which order",
     ),
     ends_with_client=True,
-    knows_connection=True,
     order=Order.POLL,
 )
 
@@ -91,7 +90,7 @@ async def _session(context: Context, request: Message, member: ShareMember) -> S
         if any(part.acknowledgement_batches for one in request.topics for part in one.partitions):
             raise InvalidRequest("a session that begins has nothing to acknowledge", field="acknowledgement_batches")
         await context.services.groups.ensure_queue(member[0], sharing=Sharing.SHARED)
-        session = sessions.open(member, named, context.connection)
+        session = sessions.open(member, named, context.peer)
         # What the consumer held in an earlier session it does not know of any more.
         await context.services.delivery.release_consumer(*member)
         return session

@@ -1,0 +1,48 @@
+"""The ways in: the one ordered list of steps that every batch passes, and what is asked of clients besides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from goqueue.broker.arrival import AfterAppend, Step
+from goqueue.broker.deduplication import Deduplication, RemoveRepeats
+from goqueue.broker.disk_guard import DiskGuard
+from goqueue.broker.partitions import Partitions
+from goqueue.broker.publish import PublishService
+from goqueue.broker.steps import FindLane, Limits, RefuseInternal, RequireKeys, StampRecords, TellHooks, Write
+from goqueue.clock import Clock
+from goqueue.transactions.open_transactions import OpenTransactions
+
+
+class WayIn(NamedTuple):
+    """What the list is made of."""
+
+    partitions: Partitions
+    clock: Clock
+    disk_guard: DiskGuard
+    open_transactions: OpenTransactions
+    deduplication: Deduplication
+    # Told of every batch that is stored, whoever sent it.
+    hooks: Sequence[AfterAppend] = ()
+
+    def through(self, *asked_of_clients: Step) -> PublishService:
+        """The service whose batches pass these steps, in this order.
+
+        What is `asked_of_clients` is not asked of the broker's own batches (dead letters, delayed messages that
+        are due): those were taken in before, and must not be refused or held back now.
+        """
+        steps: list[Step] = [
+            RefuseInternal(),
+            Limits(),
+            self.disk_guard,
+            self.open_transactions,
+            StampRecords(),
+            RequireKeys(),
+            *asked_of_clients,
+            RemoveRepeats(self.deduplication),
+            FindLane(),
+            Write(),
+            TellHooks(self.hooks),
+        ]
+        return PublishService(self.partitions, clock=self.clock, steps=steps, deduplication=self.deduplication)
