@@ -53,6 +53,11 @@ class LocalWriter:
         # Why nothing is written any more: the term is over.
         self._ended: NotLeader | None = None
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the term has ended."""
+        return self._ended is not None
+
     def end(self, reason: NotLeader) -> None:
         """The term is over: refuse what comes, and fail all who wait for what was written in it."""
         if self._ended is None:

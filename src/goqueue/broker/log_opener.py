@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
+from threading import Lock
 
 from goqueue.broker.local_writer import Syncer
 from goqueue.broker.partition_files import PartitionFiles
@@ -82,6 +83,7 @@ class LogOpener:
             now_ms=now_ms,
             cache=self.open_segments,
             observer=self._observer,
+            lock=Lock(),
         )
 
     def _flush_soon(self) -> None:

@@ -18,15 +18,22 @@ from goqueue.broker.opening import Opening
 from goqueue.broker.partition import Partition
 from goqueue.broker.partition_files import PartitionFiles
 from goqueue.broker.removals import Removals
-from goqueue.broker.roles import Leading, Role, RoleListener, not_leader, role_of
+from goqueue.broker.roles import Leading, RoleListener, not_leader, role_of
 from goqueue.broker.traffic import Traffic
 from goqueue.clock import Clock
 from goqueue.codec.batch_decode import RECORDS_BYTES_MAX
 from goqueue.config import LogConfig
-from goqueue.errors import GoQueueError, NotLeader, PartitionNotFound, ShuttingDown, StorageError, TopicNotFound
+from goqueue.errors import (
+    GoQueueError,
+    NotFound,
+    NotLeader,
+    PartitionNotFound,
+    ShuttingDown,
+    StorageError,
+    TopicNotFound,
+)
 from goqueue.log.durability.write_failures import WriteObserver
 from goqueue.log.partition_log import PartitionLog
-from goqueue.log.segment.handle_cache import SegmentCache
 from goqueue.metadata.broker_defaults import with_defaults
 from goqueue.metadata.events import (
     Assignment,
@@ -87,6 +94,7 @@ class Partitions:
         self._removals = Removals(self._files, metadata, offload)
         self.traffic = Traffic()
         self._opener = LogOpener(self._files, syncer, clock, log_config, observer)
+        self.open_segments = self._opener.open_segments
         self._closed = False
         metadata.subscribe(self._on_delta)
 
@@ -135,25 +143,16 @@ class Partitions:
             await opening
         return self.leader(topic, partition)
 
-    async def open_replica(self, topic: str, partition: int) -> Partition:
-        """As `replica`; the partition is opened in a thread if need be."""
-        opening = self.opening(topic, partition)
-        if opening is not None:
-            await opening
-        return self.replica(topic, partition)
-
     def is_led(self, topic: str, partition: int) -> bool:
         """Whether the metadata says that this node leads the partition. Opens nothing."""
-        return (topic, partition) in self._leading or self._role(topic, partition) is Leading
+        try:
+            return self._assigned(topic, partition)[1].leader == self._node_id
+        except NotFound:
+            return False
 
     def on_role(self, listener: RoleListener) -> None:
-        """Call `listener` whenever the metadata gives this node another role in a partition."""
+        """Call `listener` whenever the metadata gives this node another role in a partition, or a new term in one."""
         self._role_listeners.append(listener)
-
-    @property
-    def open_segments(self) -> SegmentCache:
-        """The open files of all logs together."""
-        return self._opener.open_segments
 
     def all_open(self) -> list[Partition]:
         """The partitions that were used since the start."""
@@ -243,13 +242,6 @@ class Partitions:
         if not 0 <= partition < topic.partition_count:
             raise PartitionNotFound(name, partition)
         return topic, self._metadata.image.assignments(topic.topic_id)[partition]
-
-    def _role(self, name: str, partition: int) -> type[Role] | None:
-        try:
-            role = role_of(self._assigned(name, partition)[1], self._node_id)
-        except GoQueueError:
-            return None
-        return None if role is None else type(role)
 
     def _find_leader(self, name: str, partition: int) -> Partition:
         topic, assignment = self._assigned(name, partition)
@@ -375,11 +367,15 @@ class Partitions:
                 self._leading.pop(place, None)
                 found.abandon(not_leader(place, assignment))
             else:
+                former = found.role
                 found.become(role)
                 if found.is_led_here:
                     self._leading[place] = found
                 else:
                     self._leading.pop(place, None)
+                if former is not None and type(former) is type(role) and former.epoch == role.epoch:
+                    # Only other replicas have come or gone.
+                    return
         for listener in self._role_listeners:
             listener(place, role)
 

@@ -28,9 +28,12 @@ from goqueue.errors import (
     DuplicateSequence,
     GoQueueError,
     InvalidRequest,
+    LogPoisoned,
     NotFound,
+    NotLeader,
     OutOfOrderSequence,
     ProducerFenced,
+    ShuttingDown,
     TopicNotFound,
 )
 from goqueue.records import Acks
@@ -195,20 +198,36 @@ class Deliveries:
         """Once the batches are safe in their topics, their slots are done with."""
         done: list[Fire] = []
         for one, pending in appended:
-            try:
-                if pending is not None and pending.durable is not None:
-                    await pending.durable
-            except GoQueueError as error:
-                # Nothing more can be promised about that topic; the next life sends it again.
-                self._report(f"a delayed message in {one.fire.topic} is not safe yet", error)
-                continue
-            done.append(one.fire)
+            if pending is None or await self._is_safe(one.fire, pending):
+                done.append(one.fire)
         await self._write_all([pair for fire in done for pair in done_pairs(fire)])
         # Not before it is written: whoever loads what is due meanwhile would take them for slots that wait.
         for fire in done:
             for slot in fire.slots:
                 if self._store.near.firing.pop(slot, None) is not None:
                     self._store.pending[fire.topic] -= 1
+
+    async def _is_safe(self, fire: Fire, pending: Pending) -> bool:
+        """Wait until a batch is safe in its topic. A failure that passes is waited out, as long as the term lasts."""
+        wait = pending.durable
+        while wait is not None:
+            try:
+                await wait
+                break
+            except (NotLeader, LogPoisoned, ShuttingDown) as error:
+                # Nothing more can be promised about it here; the next term, or the next life, sends it again.
+                self._report(f"a delayed message in {fire.topic} is not safe yet", error)
+                return False
+            except GoQueueError as error:
+                self._report(f"a delayed message in {fire.topic} is not safe yet", error)
+                await asyncio.sleep(RETRY_MS / 1000)
+            try:
+                place = await self._partitions.open_leader(fire.topic, fire.partition)
+                wait = place.writer.reached(pending.appended.last_offset + 1, Acks.ALL)
+            except GoQueueError as error:
+                self._report(f"a delayed message in {fire.topic} is not safe", error)
+                return False
+        return True
 
     async def _write_all(self, pairs: Sequence[Pair]) -> None:
         for first in range(0, len(pairs), _SETTLE_PAIRS_MAX):
@@ -217,6 +236,9 @@ class Deliveries:
                 try:
                     self._store.write(part)
                     break
+                except NotLeader:
+                    # The next leader of the shard sends them again, and their topics recognise them.
+                    raise
                 except (GoQueueError, OSError) as error:
                     self._report("delivered messages could not be settled", error)
                     await asyncio.sleep(RETRY_MS / 1000)

@@ -84,7 +84,9 @@ def feature(
         offload=offload,
         clock=clock,
         on_failure=shard_dropped,
+        refusal=topic.refusal,
     )
+    topic.follow_roles(coordinator)
     agreement = Agreement(coordinator, queues)
     dead_letters.serve(coordinator, agreement)
     settler = Settler(
@@ -125,5 +127,5 @@ def feature(
                 positions.topic_deleted(event.topic_id)
 
     subscribe(on_delta)
-    shards.start(partitions.led_with_data(DELIVERY_STATE))
+    shards.start(topic.led())
     return service

@@ -71,6 +71,14 @@ class CoordinatorUnavailable(GoQueueError):
     """The coordinator lost its log or its leadership; ask again."""
 
 
+class NotCoordinator(CoordinatorUnavailable):
+    """Another node coordinates what was asked about. Says which, where that is known."""
+
+    def __init__(self, message: str, *, leader: int = -1) -> None:
+        super().__init__(message)
+        self.leader = leader
+
+
 class GuardFailed(Conflict):
     """Metadata changed since the change was worked out: work it out anew."""
 
@@ -99,14 +107,6 @@ class NotLeader(GoQueueError):
         super().__init__(message)
         self.leader = leader
         self.leader_epoch = leader_epoch
-
-
-class NotCoordinator(GoQueueError):
-    """Another node coordinates what was asked about. Says which, where that is known."""
-
-    def __init__(self, message: str, *, leader: int = -1) -> None:
-        super().__init__(message)
-        self.leader = leader
 
 
 class FencedLeaderEpoch(GoQueueError):

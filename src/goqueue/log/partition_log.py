@@ -6,6 +6,7 @@ on others meanwhile. What the operations do is in the modules named in the impor
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from uuid import UUID
 
 from goqueue.codec.batch import BatchHeader
@@ -60,13 +61,19 @@ class PartitionLog:
         now_ms: int,
         cache: SegmentCache | None = None,
         observer: WriteObserver | None = None,
+        lock: AbstractContextManager[object] | None = None,
     ) -> PartitionLog:
-        """Open what is there, recovered if need be. A log without a directory is empty, and none is made."""
+        """Open what is there, recovered if need be. A log without a directory is empty, and none is made.
+
+        With a `lock`, `make_first_segment` may run on another thread than the appends.
+        """
         # Not `or`: an empty cache is a cache.
         cache = cache if cache is not None else SegmentCache(_OWN_OPEN_SEGMENTS)
         state, report = recover(files, directory, settings=settings, topic_id=topic_id, cache=cache)
         state.opened_ms = now_ms
         state.observer = observer
+        if lock is not None:
+            state.first_segment_lock = lock
         if state.segments.active is not None:
             state.segments.active.rest()
             if state.segments.active.held is not None:

@@ -29,7 +29,7 @@ from goqueue.config import Config
 from goqueue.delay.feature import feature as delay_feature
 from goqueue.delay.headers import HeaderDelay
 from goqueue.delay.schedules import ScheduleService
-from goqueue.delay.service import DELAYED
+from goqueue.delay.shards import DELAYED
 from goqueue.delay.staging import Staging
 from goqueue.delivery.dead_letters.redrive import Redrives
 from goqueue.delivery.feature import feature as delivery_feature
@@ -223,6 +223,7 @@ async def _wire(
         HeaderDelay(delay, staging),
     )
     transactions = await transaction_feature(
+        catch_up=metadata.catch_up,
         config=config.transactions,
         open_transactions=open_transactions,
         topics=topics,

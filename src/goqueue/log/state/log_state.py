@@ -5,9 +5,8 @@ The operations (append, remove, recover) are in modules of their own and share t
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
-from threading import Lock
 from uuid import UUID
 
 from goqueue.codec.batch_decode import decode_records
@@ -62,8 +61,8 @@ class LogState:
     is_checkpoint_stale: bool = False
     # Whether the checkpoint on the disk says "closed in order" of exactly this state.
     is_closed_clean: bool = False
-    # Held by whoever makes the first segment, which may be done by a thread before the first append.
-    first_segment_lock: Lock = field(default_factory=Lock)
+    # Held by whoever makes the first segment; handed in where a thread may do that before the first append.
+    first_segment_lock: AbstractContextManager[object] = field(default_factory=nullcontext)
     _compacted_to: int | None = None
 
     def note_damage(self, found: CorruptFrame) -> None:

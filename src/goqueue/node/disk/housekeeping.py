@@ -146,7 +146,10 @@ class Housekeeping:
 
     async def _guarded(self, place: TopicPartition, work: Callable[[Partition], Awaitable[None]]) -> None:
         try:
-            await work(await self._partitions.open_replica(*place))
+            opening = self._partitions.opening(*place)
+            if opening is not None:
+                await opening
+            await work(self._partitions.replica(*place))
         except (NotFound, NotLeader, ShuttingDown):
             # Deleted or given away since the list was made, or the node is stopping.
             return
