@@ -116,7 +116,7 @@ async def test_java_and_the_producer_agree_on_a_murmur2_topic(broker, client):
 
 
 async def test_a_producer_learns_of_changes_to_a_topic(client, monkeypatch):
-    monkeypatch.setattr("goqueue.client.producer.TOPIC_AGE_S_MAX", 0)
+    monkeypatch.setattr("goqueue.client.producing.producer.TOPIC_AGE_S_MAX", 0)
     await client.create_topic("changing", partitions=1)
     keys = [f"key-{n}" for n in range(20)]
     async with client.producer() as producer:

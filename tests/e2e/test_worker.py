@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from goqueue.cli.worker_table import table_of
+from goqueue.cli.running.worker_table import table_of
 from goqueue.client import sync
 from goqueue.worker.progress import Progress, TaskCounts
 

@@ -9,7 +9,7 @@ from aiokafka.partitioner import murmur2 as other
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goqueue.client.partitioning import Partitioner
+from goqueue.client.producing.partitioning import Partitioner
 from goqueue.partitioner import RoundRobin, murmur2, partition_for_key
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from threading import Lock
 
 from goqueue.broker.local_writer import Syncer
 from goqueue.broker.partition_files import PartitionFiles
@@ -18,6 +17,7 @@ from goqueue.log.segment.handle_cache import SegmentCache
 from goqueue.log.settings import LogSettings
 from goqueue.metadata.events import Topic
 from goqueue.metadata.topic_config import TopicConfig, log_settings
+from goqueue.ports import MakeLock
 
 # Files of segments that a node keeps open which was not told how many handles its process has.
 OPEN_FILES_DEFAULT = 512
@@ -36,12 +36,14 @@ class LogOpener:
         clock: Clock,
         log_config: LogConfig,
         observer: WriteObserver | None,
+        make_lock: MakeLock,
     ) -> None:
         self._files = files
         self._syncer = syncer
         self._clock = clock
         self._log_config = log_config
         self._observer = observer
+        self.make_lock = make_lock
         self._loop: asyncio.AbstractEventLoop | None = None
         # One bound on open segments for all partitions together.
         open_files_max = log_config.open_files_max or OPEN_FILES_DEFAULT
@@ -83,7 +85,7 @@ class LogOpener:
             now_ms=now_ms,
             cache=self.open_segments,
             observer=self._observer,
-            lock=Lock(),
+            lock=self.make_lock(),
         )
 
     def _flush_soon(self) -> None:

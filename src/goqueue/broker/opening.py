@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Generator
-from threading import Lock
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ class Opening:
 
     __slots__ = ("_done", "_lock", "_log", "_then", "is_void", "makes_segment", "task")
 
-    def __init__(self, log: PartitionLog | None, *, makes_segment: bool) -> None:
+    def __init__(self, log: PartitionLog | None, lock: AbstractContextManager[object], *, makes_segment: bool) -> None:
         self._log = log
-        self._lock = Lock()
+        self._lock = lock
         self._then: list[Then] = []
         self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         # What opens it; the node waits for it when it stops.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -46,7 +47,7 @@ from goqueue.metadata.events import (
 )
 from goqueue.metadata.topic_config import TopicConfig, parse_topic_config
 from goqueue.partitioner import RoundRobin
-from goqueue.ports import ColdRead, Files, Offload
+from goqueue.ports import ColdRead, Files, MakeLock, Offload
 from goqueue.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ class Partitions:
         log_config: LogConfig,
         unpacked_bytes_max: int = RECORDS_BYTES_MAX,
         observer: WriteObserver | None = None,
+        make_lock: MakeLock = nullcontext,
     ) -> None:
         self._node_id = node_id
         self._files = PartitionFiles(files)
@@ -93,7 +95,7 @@ class Partitions:
         self._turns: dict[UUID, RoundRobin] = {}
         self._removals = Removals(self._files, metadata, offload)
         self.traffic = Traffic()
-        self._opener = LogOpener(self._files, syncer, clock, log_config, observer)
+        self._opener = LogOpener(self._files, syncer, clock, log_config, observer, make_lock)
         self.open_segments = self._opener.open_segments
         self._closed = False
         metadata.subscribe(self._on_delta)
@@ -279,7 +281,7 @@ class Partitions:
         makes_segment = to_write and isinstance(role, Leading)
         if role is None or self._closed or (found is not None and (not makes_segment or found.log.has_segments)):
             return None
-        opening = Opening(found.log if found is not None else None, makes_segment=makes_segment)
+        opening = Opening(None if found is None else found.log, self._opener.make_lock(), makes_segment=makes_segment)
         self._openings[key] = opening
         opening.task = asyncio.get_running_loop().create_task(self._open_in_thread(topic, partition, opening))
         return opening

@@ -7,23 +7,24 @@ batches, which go the way of all batches.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from goqueue.broker.arrival import Facts
+from goqueue.broker.arrival import ChecksValues, Facts
 from goqueue.broker.batch_checks import check_acks, check_timestamp, keyless
 from goqueue.broker.batch_lanes import lane_of
 from goqueue.broker.deduplication import Deduplication, Remembered, Sifted
 from goqueue.broker.opening import Opening
 from goqueue.broker.partitions import Partition, Partitions
 from goqueue.broker.placement import Share, place_records, split_share
+from goqueue.broker.refused_records import refused_values
 from goqueue.caller import ANONYMOUS, Caller
 from goqueue.clock import Clock
 from goqueue.codec.batch_encode import encode_batch
-from goqueue.errors import GoQueueError, InternalTopic, InvalidRequest
+from goqueue.errors import GoQueueError, InternalTopic, InvalidRequest, InvalidValue
 from goqueue.ports import Buffer
-from goqueue.records import Acks, NewRecord
+from goqueue.records import TRACEPARENT, Acks, NewRecord
 
 if TYPE_CHECKING:
     from goqueue.broker.publish import Pending
@@ -75,7 +76,15 @@ class Sender:
 class RecordPublishing:
     """Makes batches of records, and answers for each record."""
 
-    def __init__(self, partitions: Partitions, clock: Clock, deduplication: Deduplication, append: AppendBatch) -> None:
+    def __init__(
+        self,
+        partitions: Partitions,
+        clock: Clock,
+        deduplication: Deduplication,
+        append: AppendBatch,
+        values: ChecksValues | None = None,
+    ) -> None:
+        self._values = values
         self._partitions = partitions
         self._clock = clock
         self._deduplication = deduplication
@@ -106,26 +115,14 @@ class RecordPublishing:
             raise InternalTopic(topic)
         check_acks(acks, first.in_sync_replicas, first.config.min_insync_replicas)
         sender = Sender(producer_id, producer_epoch, sequence, transactional)
-        turns = self._partitions.turns(self._partitions.topic(topic))
-        openings_left = _OPENINGS_MAX
-        while True:
-            now_ms, turn = self._clock.now_ms(), turns.position
-            results: dict[int, Published] = {}
-            taken = self._check_records(first, records, sender, now_ms, results)
-            sifted = self._sift(first, records, taken, sender, now_ms)
-            if sifted is not None:
-                taken = sifted.fresh
-            shares = self._shares(first, records, taken, partition, sender)
-            openings = self._openings(topic, shares) if openings_left else ()
-            if not openings:
-                break
-            # Nothing is written, and by the time they are open what was worked out may not be true any more.
-            turns.go_back(turn)
-            openings_left = openings_left - 1 if await _are_open(openings) else 0
+        bad: Mapping[int, str] | None = None
+        if self._values is not None and self._values.is_needed(first):
+            bad = await self._values.check(first, records)
+        now_ms, results, sifted, shares = await self._plan(first, records, partition, sender, bad)
         waits: list[tuple[Share, Awaitable[None]]] = []
         for share in shares:
             try:
-                pending = self._append_share(topic, share, records, sender, acks, now_ms, results, dues, caller)
+                pending = self._append_share(topic, share, records, sender, acks, now_ms, results, dues, bad, caller)
             except GoQueueError as error:
                 _fail(share, error, results)
                 continue
@@ -141,6 +138,35 @@ class RecordPublishing:
         for position, twin in sifted.twins.items() if sifted is not None else ():
             results[position] = results[twin]._replace(duplicate=results[twin].error is None)
         return [results[position] for position in range(len(records))]
+
+    async def _plan(
+        self,
+        first: Partition,
+        records: Sequence[NewRecord],
+        partition: int | None,
+        sender: Sender,
+        bad: Mapping[int, str] | None,
+    ) -> tuple[int, dict[int, Published], Sifted | None, Sequence[Share]]:
+        """When, what is refused, which are repeats, what goes where: worked out in one step, with all of it open."""
+        topic = first.topic_name
+        turns = self._partitions.turns(self._partitions.topic(topic))
+        openings_left = _OPENINGS_MAX
+        while True:
+            now_ms, turn = self._clock.now_ms(), turns.position
+            results: dict[int, Published] = {}
+            taken = self._check_records(first, records, sender, now_ms, results)
+            if bad and self._values is not None and self._values.is_refusing(first):
+                taken = _refuse_bad(taken, bad, sender, results)
+            sifted = self._sift(first, records, taken, sender, now_ms)
+            if sifted is not None:
+                taken = sifted.fresh
+            shares = self._shares(first, records, taken, partition, sender)
+            openings = self._openings(topic, shares) if openings_left else ()
+            if not openings:
+                return now_ms, results, sifted, shares
+            # Nothing is written, and by the time they are open what was worked out may not be true any more.
+            turns.go_back(turn)
+            openings_left = openings_left - 1 if await _are_open(openings) else 0
 
     def _openings(self, topic: str, shares: Sequence[Share]) -> list[Opening]:
         """What to wait for, so that no file is opened on the event loop."""
@@ -239,6 +265,7 @@ class RecordPublishing:
         now_ms: int,
         results: dict[int, Published],
         dues: Sequence[int | None] | None,
+        bad: Mapping[int, str] | None,
         caller: Caller,
     ) -> Pending:
         chosen = [records[position] for position in share.positions]
@@ -252,7 +279,9 @@ class RecordPublishing:
         )
         has_no_repeats = not sender.is_idempotent
         said = None if dues is None else [dues[position] for position in share.positions]
-        facts = Facts(lane_of(chosen), said, has_no_repeats)
+        has_traces = any(name == TRACEPARENT for one in chosen for name, _ in one.headers)
+        named = None if bad is None else {at: bad[one] for at, one in enumerate(share.positions) if one in bad}
+        facts = Facts(lane_of(chosen), said, has_no_repeats, has_traces=has_traces, bad_records=named)
         pending = self._append(topic, share.partition, batch, acks=acks, facts=facts, caller=caller)
         appended = pending.appended
         place = self._partitions.leader(topic, share.partition)
@@ -269,6 +298,18 @@ class RecordPublishing:
                 held.partition, held.offset, -1, duplicate=appended.duplicate, due_ms=held.due_ms
             )
         return pending
+
+
+def _refuse_bad(
+    taken: Sequence[int], bad: Mapping[int, str], sender: Sender, results: dict[int, Published]
+) -> list[int]:
+    """Answer for the records that their schema does not allow; returns the others."""
+    if sender.is_idempotent:
+        raise refused_values(bad)
+    for position in taken:
+        if position in bad:
+            results[position] = Published(-1, -1, -1, InvalidValue(bad[position]))
+    return [position for position in taken if position not in bad]
 
 
 def _fail(share: Share, error: GoQueueError, results: dict[int, Published]) -> None:

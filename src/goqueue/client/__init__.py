@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from goqueue.client.connection import Client, connect
-    from goqueue.client.consumer import Consumer
+    from goqueue.client.consuming.consumer import Consumer
     from goqueue.client.errors import (
         BrokerBusy,
         BrokerUnavailable,
@@ -53,10 +53,10 @@ if TYPE_CHECKING:
         WorkerProcessDied,
     )
     from goqueue.client.options import ConsumerOptions, ProducerOptions, QueueOptions
-    from goqueue.client.producer import Producer
-    from goqueue.client.queue_consumer import QueueConsumer
+    from goqueue.client.producing.producer import Producer
+    from goqueue.client.queues.queue_consumer import QueueConsumer
+    from goqueue.client.queues.runner import Hooks, Retry
     from goqueue.client.retry import RetryPolicy
-    from goqueue.client.runner import Hooks, Retry
     from goqueue.client.types import Delivered, Message, QueueMessage, SendFailure, Settled, TopicPartition
 
 __all__ = [
@@ -110,7 +110,7 @@ _HOMES = {
         "Client",
         "connect",
     ),
-    "consumer": ("Consumer",),
+    "consuming.consumer": ("Consumer",),
     "errors": (
         "BrokerBusy",
         "BrokerUnavailable",
@@ -144,10 +144,10 @@ _HOMES = {
         "ProducerOptions",
         "QueueOptions",
     ),
-    "producer": ("Producer",),
-    "queue_consumer": ("QueueConsumer",),
+    "producing.producer": ("Producer",),
+    "queues.queue_consumer": ("QueueConsumer",),
     "retry": ("RetryPolicy",),
-    "runner": (
+    "queues.runner": (
         "Hooks",
         "Retry",
     ),

@@ -16,6 +16,7 @@ from goqueue.coordinator.topic import CoordinatorTopic
 from goqueue.delay.driver import Driver
 from goqueue.delay.index import DueIndex
 from goqueue.delay.indexing import OnTrouble, OpenIndex
+from goqueue.delay.observer import DelayObserver
 from goqueue.delay.service import DelayService, OnHold
 from goqueue.delay.shards import DELAYED, DelayShard, DelayShards
 from goqueue.delay.store import Store
@@ -46,6 +47,7 @@ def feature(
     offload: Offload,
     clock: Clock,
     on_trouble: OnTrouble,
+    observer: DelayObserver | None = None,
     on_hold: Sequence[OnHold] = (),
 ) -> DelayService:
     """The delay service over `__delayed`; what is due from before fires as soon as its shard is loaded.
@@ -78,6 +80,7 @@ def feature(
             config=config,
             clock=clock,
             on_trouble=on_trouble,
+            observer=observer,
         )
         driver.start()
         return DelayShard(store, driver)
@@ -89,6 +92,7 @@ def feature(
         shards=shards,
         config=config,
         clock=clock,
+        observer=observer,
         on_hold=on_hold,
     )
     topic.follow_roles(shards)

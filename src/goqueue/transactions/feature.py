@@ -17,7 +17,7 @@ from goqueue.coordinator.topic import CoordinatorTopic
 from goqueue.errors import NotLeader
 from goqueue.ports import Files, Offload
 from goqueue.transactions.machine import TransactionMachine
-from goqueue.transactions.markers import CatchUp, EndInShard, Markers, OnRetry
+from goqueue.transactions.markers import CatchUp, EndInShard, Markers, OnEnded, OnRetry
 from goqueue.transactions.open_transactions import OpenTransactions, ShardProducers
 from goqueue.transactions.service import TRANSACTION_STATE, CompanionOf, GroupPlace, TransactionService
 from goqueue.transactions.statistics import TransactionStatistics
@@ -44,6 +44,7 @@ async def feature(
     on_failure: OnFailure | None = None,
     on_retry: OnRetry | None = None,
     catch_up: CatchUp | None = None,
+    on_ended: OnEnded | None = None,
 ) -> TransactionService:
     """The transaction service over `__transaction_state`, with all that its log says in memory."""
     topic = CoordinatorTopic(
@@ -83,6 +84,7 @@ async def feature(
         statistics=statistics,
         on_retry=on_retry,
         catch_up=catch_up,
+        on_ended=on_ended,
     )
     topic.follow_roles(coordinator)
     service = TransactionService(

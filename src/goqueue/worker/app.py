@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, Unpack
 
 from goqueue.client import InvalidArgument, sync
 from goqueue.client.durations import Duration, ms_of, seconds_of
-from goqueue.client.outgoing import PriorityName
+from goqueue.client.producing.outgoing import PriorityName
 from goqueue.worker.backoff import parse_backoff
 from goqueue.worker.task import Sender, Sent, Task, TaskSettings, new_task_id
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from goqueue.client import Client, ClientError, InvalidArgument, QueueConsumer, connect
 from goqueue.client.durations import Duration, seconds_of
-from goqueue.client.pools import Handler, PoolKind
+from goqueue.client.queues.pools import Handler, PoolKind
 from goqueue.worker import handling
 from goqueue.worker.progress import Progress
 from goqueue.worker.schedules import upsert_schedules

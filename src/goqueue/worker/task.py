@@ -13,7 +13,7 @@ import msgspec
 
 from goqueue.client import Delivered
 from goqueue.client.durations import Duration
-from goqueue.client.outgoing import PriorityName
+from goqueue.client.producing.outgoing import PriorityName
 from goqueue.worker.arguments import Arguments
 from goqueue.worker.backoff import Backoff
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from goqueue.client import QueueMessage, connect, sync
 
 
@@ -38,6 +40,11 @@ def blocking() -> None:
             queue.run(handle, concurrency=3, pool="threads", time_limit="30s")
         client.consumer("g", ["x"], auto_comit=False)  # mistake
         client.alter_policy("g", visibilty_ms=3)  # mistake
+        client.alter_policy("g", visibility="3s", backoff_max=timedelta(minutes=5))
+        client.alter_policy("g", visibility=object())  # mistake
+        print(client.schedules.list()[0].cron, client.schedules.list()[0].corn)  # mistake
+        print(client.delayed.cancel("x", slto="0/1"))  # mistake
+        print(client.read("x", 0, ofset=3))  # mistake
         client.redrive("x", reson="")  # mistake
         print(client.redrive("x").wait().redriven)
         client.dead_letters("x", gruop="g")  # mistake
@@ -52,3 +59,9 @@ async def awaited() -> None:
             await queue.run(handle, concurency=3)  # mistake
         print((await client.group("g")).members[0].client_id)
         print((await client.group("g")).members[0].clientid)  # mistake
+        print((await client.delayed.list("x"))[0].slot, (await client.delayed.stats()).total_pending)
+        print((await client.delayed.list("x"))[0].slto)  # mistake
+        await client.delayed.reschedule("x", "0/1", dealy="2s")  # mistake
+        print((await client.schedules.get("s")).next_runs, (await client.transactions())[0].state)
+        print((await client.reliability_stats()).dlq.dead_lettered_totl)  # mistake
+        print((await client.transactions())[0].stat)  # mistake

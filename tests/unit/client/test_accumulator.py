@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goqueue.client.accumulator import Accumulator
+from goqueue.client.producing.accumulator import Accumulator
 from goqueue.records import TopicPartition
 
 ORDERS_0 = TopicPartition("orders", 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from goqueue.client.held_messages import HeldMessages
+from goqueue.client.queues.held_messages import HeldMessages
 from goqueue.client.types import QueueMessage
 
 

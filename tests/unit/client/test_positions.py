@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from goqueue.client.positions import Positions
+from goqueue.client.consuming.positions import Positions
 from goqueue.client.types import Message
 from goqueue.records import TopicPartition
 

@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goqueue.client.outgoing import encode_message
+from goqueue.client.producing.outgoing import encode_message
 from goqueue.client.types import WireMessage, decode_message
 
 optional_bytes = st.none() | st.binary(max_size=40)

@@ -4,10 +4,11 @@ Versions 3-13, by name and (13) by topic id; 0-2 carried the old message formats
 refused, although they are advertised: librdkafka before 2.10 turns compression off
 unless version 0 is listed (KAFKA-18659), so Kafka lists it too.
 Every batch is written in the order of arrival, before this handler returns; only the
-answer waits for the disk. There are two exceptions. A batch that makes its partition part of a
+answer waits for the disk. There are three exceptions. A batch that makes its partition part of a
 transaction waits until that is on the disk, and its producer's batches behind it wait too. A
-batch for a partition that is not open yet, or has no segment yet, waits until a thread has done
-that, and all batches for that partition behind it wait too.
+batch whose records are checked against their schemas waits for that, and one for a partition that is
+not open yet, or has no segment yet, waits until a thread has done that; all batches for that
+partition behind it wait too.
 A batch refused because of some of its records names them from version 8 on (KIP-467).
 """
 
@@ -17,7 +18,9 @@ import asyncio
 from collections.abc import Awaitable
 from typing import NamedTuple
 
+from goqueue.broker.arrival import NeedsCheck
 from goqueue.broker.opening import Opening
+from goqueue.broker.publish import Pending
 from goqueue.errors import (
     CoordinatorUnavailable,
     GoQueueError,
@@ -25,7 +28,6 @@ from goqueue.errors import (
     InvalidRequiredAcks,
     RecordRefusal,
     RequestTimedOut,
-    StorageError,
 )
 from goqueue.records import Acks, Appended
 from goqueue.servers.kafka.admitted import waits_for
@@ -43,9 +45,6 @@ API = Api(
 _ACKS = {acks.value: acks for acks in Acks}
 
 
-_NOT_WRITTEN = StorageError("the batch is not written yet")
-
-
 class _Written(NamedTuple):
     """What became of one partition's batch; `wait` is there while it is not durable enough.
 
@@ -53,9 +52,9 @@ class _Written(NamedTuple):
     """
 
     partition: int
-    outcome: Appended | BaseException
+    outcome: Appended | BaseException | None
     wait: Awaitable[None] | None
-    later: asyncio.Future[_Written] | None = None
+    later: Awaitable[Pending] | None = None
 
 
 Topics = list[tuple[Message, list[_Written]]]
@@ -80,7 +79,11 @@ def handle(context: Context, request: Message) -> Answer:
 
 
 async def _when_written(topics: Topics) -> None:
-    _raise_failures([(topic, [await one.later if one.later else one for one in written]) for topic, written in topics])
+    _raise_failures(topics)
+    for _, written in topics:
+        for one in written:
+            if one.later is not None:
+                await asyncio.shield(one.later)
 
 
 def _when_admitted(
@@ -130,32 +133,50 @@ def _write(context: Context, topic: Message, partition: Message, acks: Acks | No
             raise InvalidRecord("there is no batch for this partition", field="records")
         opening = services.publish.opening(name, partition.index)
         if opening is not None:
-            return _when_open(context, name, partition, acks, opening)
-        pending = services.publish.append(name, partition.index, partition.records, acks=acks)
+            return _Written(partition.index, None, None, _when_open(context, name, partition, acks, opening))
+        try:
+            pending = services.publish.append(name, partition.index, partition.records, acks=acks)
+        except NeedsCheck:
+            later = services.publish.take(name, partition.index, partition.records, acks=acks)
+            return _Written(partition.index, None, None, later)
     except (GoQueueError, OSError) as error:
         return _Written(partition.index, error, None)
     return _Written(partition.index, pending.appended, pending.durable)
 
 
-def _when_open(context: Context, topic: str, partition: Message, acks: Acks, opening: Opening) -> _Written:
+def _when_open(
+    context: Context, topic: str, partition: Message, acks: Acks, opening: Opening
+) -> asyncio.Future[Pending]:
     """Write when the partition is open. Openings call in the order of arrival; tasks would not keep it."""
-    later: asyncio.Future[_Written] = asyncio.get_running_loop().create_future()
+    publish = context.services.publish
+    later: asyncio.Future[Pending] = asyncio.get_running_loop().create_future()
+
+    def settle(outcome: Pending | BaseException) -> None:
+        if later.done():
+            return
+        if isinstance(outcome, BaseException):
+            later.set_exception(outcome)
+            # With acks=0, or after a time-out, nobody may ask for it.
+            later.exception()
+        else:
+            later.set_result(outcome)
+
+    def checked(task: asyncio.Future[Pending]) -> None:
+        if task.cancelled():
+            settle(CoordinatorUnavailable("the node is stopping"))
+        else:
+            settle(task.exception() or task.result())
 
     def write(error: GoQueueError | None) -> None:
-        if error is not None:
-            written = _Written(partition.index, error, None)
-        else:
-            try:
-                pending = context.services.publish.append(topic, partition.index, partition.records, acks=acks)
-            except (GoQueueError, OSError) as refusal:
-                written = _Written(partition.index, refusal, None)
-            else:
-                written = _Written(partition.index, pending.appended, pending.durable)
-        if not later.cancelled():
-            later.set_result(written)
+        try:
+            settle(error or publish.append(topic, partition.index, partition.records, acks=acks))
+        except NeedsCheck:
+            publish.take(topic, partition.index, partition.records, acks=acks).add_done_callback(checked)
+        except (GoQueueError, OSError) as refusal:
+            settle(refusal)
 
     opening.then(write)
-    return _Written(partition.index, _NOT_WRITTEN, None, later)
+    return later
 
 
 def _raise_failures(topics: Topics) -> None:
@@ -173,13 +194,16 @@ async def _when_durable(topics: Topics, timeout_ms: int) -> Reply:
 
 
 async def _settled(written: _Written, deadline: float) -> _Written:
-    if written.later is not None:
-        written = await written.later
-    if written.wait is None:
+    if written.wait is None and written.later is None:
         return written
     try:
         async with asyncio.timeout_at(deadline):
-            await written.wait
+            if written.later is not None:
+                # Whoever gives up waiting does not stop it: it is written in its turn, or refused.
+                pending = await asyncio.shield(written.later)
+                written = _Written(written.partition, pending.appended, pending.durable)
+            if written.wait is not None:
+                await written.wait
     except TimeoutError:
         # It is written and may become durable yet: the client will ask again.
         return _Written(written.partition, RequestTimedOut("the batch is not on the disk yet"), None)
@@ -210,7 +234,7 @@ def _row(written: _Written) -> dict[str, object]:
             "log_append_time": outcome.stamped_ms,
             "log_start_offset": outcome.log_start_offset,
         }
-    row = {"index": written.partition, "base_offset": -1, **failed(outcome)}
+    row = {"index": written.partition, "base_offset": -1, **failed(outcome or RequestTimedOut("not checked yet"))}
     if isinstance(outcome, RecordRefusal) and outcome.bad_records:
         row["record_errors"] = [
             {"batch_index": position, "batch_index_error_message": message}

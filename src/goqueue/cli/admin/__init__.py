@@ -1,0 +1,4 @@
+"""Commands that show and change what a running broker holds: topics, groups, transactions, nodes, contexts.
+
+Begin with `topic`: the others follow its form.
+"""

@@ -1,0 +1,251 @@
+"""The commands `goqueue pipeline init|validate|graph|schema|test|run|status|stop`."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from goqueue.cli.output import Format, show
+from goqueue.cli.session import REFUSED, USAGE, Output, fail, refuse
+from goqueue.cli.times import duration
+from goqueue.errors import ConfigError, GoQueueError
+
+if TYPE_CHECKING:
+    from goqueue.pipeline.declared.spec import Pipeline
+
+app = typer.Typer(help="Declare, check, test and run pipelines on Spark.", no_args_is_help=True)
+
+File = Annotated[Path, typer.Argument(help="The pipeline's YAML file.", show_default=False)]
+Master = Annotated[str, typer.Option("--master", help="Where Spark runs: local[*], spark://..., yarn, k8s://...")]
+
+_POLL_S = 0.5
+
+
+@app.command()
+def init(
+    file: Annotated[Path, typer.Argument(help="File to write.")] = Path("pipeline.yaml"),
+    example: Annotated[str, typer.Option("--example", help="orders, clicks or lake.")] = "orders",
+    force: Annotated[bool, typer.Option("--force", "-f", help="Overwrite the file.")] = False,
+) -> None:
+    """Write an example pipeline."""
+    from goqueue.pipeline.examples import EXAMPLES, example_text
+
+    if example not in EXAMPLES:
+        raise fail(f"there is no example {example!r}: there are {', '.join(EXAMPLES)}", USAGE)
+    if file.exists() and not force:
+        raise fail(f"{file} exists already. Use --force to overwrite it.", USAGE)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(example_text(example), encoding="utf-8")
+    typer.echo(f"wrote {file}\nnext: goqueue pipeline validate {file}; goqueue pipeline test {file}")
+
+
+@app.command()
+def generate(
+    example: Annotated[str, typer.Argument(help="orders, clicks or lake.")],
+    count: Annotated[int, typer.Option("--count", "-n", min=1, help="How many messages.")] = 1000,
+    bad: Annotated[float, typer.Option("--bad", min=0, max=1, help="Share of messages that cannot be read.")] = 0.02,
+    seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same messages.")] = 1,
+) -> None:
+    """Print messages for an example, as `goqueue produce TOPIC -f -` takes them."""
+    from goqueue.pipeline.examples import EXAMPLES
+    from goqueue.pipeline.examples.generate import generate as rows
+
+    if example not in EXAMPLES:
+        raise fail(f"there is no example {example!r}: there are {', '.join(EXAMPLES)}", USAGE)
+    for row in rows(example, count, bad_share=bad, seed=seed):
+        typer.echo(json.dumps(row))
+
+
+@app.command()
+def validate(file: File, output: Output = Format.table) -> None:
+    """Check a pipeline file, without Spark and without a broker."""
+    from goqueue.pipeline.declared.load import load_file
+    from goqueue.pipeline.declared.problems import PipelineInvalid
+
+    try:
+        pipeline = load_file(file)
+    except PipelineInvalid as invalid:
+        if output is Format.table:
+            raise _refused(invalid) from None
+        problems = [
+            {"path": one.path, "line": one.line, "message": one.message, "hint": one.hint} for one in invalid.found
+        ]
+        show({"valid": False, "problems": problems}, output)
+        raise typer.Exit(USAGE) from None
+    counts = {"sources": len(pipeline.sources), "steps": len(pipeline.steps), "sinks": len(pipeline.sinks)}
+    show({"valid": True, "name": pipeline.name, **counts, "tests": len(pipeline.tests)}, output)
+
+
+@app.command()
+def graph(
+    file: File,
+    to: Annotated[Path | None, typer.Option("--to", help="SVG file to write. [default: standard output]")] = None,
+) -> None:
+    """Draw a pipeline as SVG."""
+    from goqueue.pipeline.declared.graph import draw
+    from goqueue.pipeline.places import local_path
+
+    svg = draw(_loaded(file))
+    try:
+        to = None if to is None else local_path(to, "--to")
+    except GoQueueError as refused:
+        raise refuse(refused) from None
+    if to is None:
+        typer.echo(svg)
+        return
+    to.write_text(svg, encoding="utf-8")
+    typer.echo(f"wrote {to}")
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of pipeline files, for editors."""
+    from goqueue.pipeline.declared.schema import file_schema
+
+    typer.echo(json.dumps(file_schema(), indent=2))
+
+
+@app.command("test")
+def run_tests(file: File, output: Output = Format.table) -> None:
+    """Run the pipeline's own tests: given rows in, expected rows out."""
+    pipeline = _loaded(file)
+    if not pipeline.tests:
+        raise fail(f"{file} has no tests: add a list `tests:` with name, given and expect", USAGE)
+    from goqueue.pipeline import session
+    from goqueue.pipeline.declared.cases import run_cases
+    from goqueue.pipeline.errors import spark_in_one_line
+
+    try:
+        with spark_in_one_line(), session(f"{pipeline.name} test", config=pipeline.settings) as spark:
+            outcomes = run_cases(pipeline, spark, folder=file.resolve().parent)
+    except GoQueueError as failed:
+        raise refuse(failed) from None
+    rows = [{"test": one.case, "passed": one.passed, "differences": list(one.differences)} for one in outcomes]
+    show(rows, output, ["test", "passed", "differences"])
+    if not all(one.passed for one in outcomes):
+        raise typer.Exit(REFUSED)
+
+
+@app.command()
+def run(
+    file: File,
+    master: Master = "local[*]",
+    print_submit: Annotated[bool, typer.Option("--print-submit", help="Print the spark-submit command.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No live table.")] = False,
+) -> None:
+    """Run a pipeline until it is stopped (ctrl-C, `goqueue pipeline stop`), or has read all with available-now."""
+    pipeline = _loaded(file)
+    if print_submit:
+        typer.echo(_submit_line(pipeline, file, master))
+        return
+    from goqueue.cli.spark.pipeline_table import Watch
+    from goqueue.pipeline import session
+    from goqueue.pipeline.declared.main import run_until_stopped
+    from goqueue.pipeline.declared.run_files import RunFiles
+    from goqueue.pipeline.errors import spark_in_one_line
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        RunFiles(pipeline).refuse_second()
+        _check_topics(pipeline)
+        with (
+            spark_in_one_line(),
+            session(pipeline.name, master=master, config=pipeline.settings) as spark,
+            Watch(quiet=quiet) as watch,
+        ):
+            run_until_stopped(pipeline, spark, folder=file.resolve().parent, watch=watch.show)
+    except ConfigError as invalid:
+        raise _refused(invalid) from None
+    except GoQueueError as failed:
+        raise refuse(failed) from None
+
+
+@app.command()
+def status(file: File, output: Output = Format.table) -> None:
+    """Show the status of a pipeline that runs, or last ran, in this directory."""
+    from goqueue.pipeline.declared.run_files import RunFiles
+
+    found = RunFiles(_loaded(file)).read()
+    if found is None:
+        raise fail("the pipeline has not run in this directory yet", REFUSED)
+    if output is not Format.table:
+        show(found, output)
+        return
+    sinks = found.pop("sinks", [])
+    show(found, output)
+    if found["state"] == "crashed":
+        typer.echo("The run was killed. Run it again: it continues from its checkpoint.", err=True)
+    show(sinks, output, ["sink", "active", "batch", "rows_written", "rows_per_second", "batch_ms", "lag", "restarts"])
+
+
+@app.command()
+def stop(
+    file: File,
+    wait: Annotated[
+        str, typer.Option("--wait", help="How long to wait until it has ended.", callback=duration)
+    ] = "60s",
+) -> None:
+    """Ask a running pipeline to stop after the current batch."""
+    from goqueue.pipeline.declared.run_files import RunFiles
+
+    files = RunFiles(_loaded(file))
+    found = files.read()
+    if found is None or not found["running"]:
+        raise fail("the pipeline is not running in this directory", REFUSED)
+    files.ask_to_stop()
+    wait_s = int(wait.removesuffix("ms")) / 1000
+    deadline = time.monotonic() + wait_s
+    while time.monotonic() < deadline:
+        now = files.read()
+        if now is not None and not now["running"]:
+            typer.echo("stopped")
+            return
+        time.sleep(_POLL_S)
+    raise fail(f"it is still running after {wait_s:g} s, as process {found['pid']}", REFUSED)
+
+
+def _loaded(file: Path) -> Pipeline:
+    from goqueue.pipeline.declared.load import load_file
+
+    try:
+        return load_file(file)
+    except ConfigError as invalid:
+        raise _refused(invalid) from None
+
+
+def _check_topics(pipeline: Pipeline) -> None:
+    """Raise unless a broker is there with every topic that is read or written."""
+    from goqueue.pipeline.declared.check import topics_of
+    from goqueue.pipeline.declared.problems import PipelineInvalid, Problem
+    from goqueue.pipeline.preflight import missing_topics
+
+    named = topics_of(pipeline)
+    missing = missing_topics(pipeline.broker, named.values())
+    found = [
+        Problem(place, f"there is no topic {topic!r} at {pipeline.broker}", f"goqueue topic create {topic}")
+        for place, topic in named.items()
+        if topic in missing
+    ]
+    if found:
+        raise PipelineInvalid(found)
+
+
+def _refused(invalid: ConfigError) -> typer.Exit:
+    problems: list[Any] = invalid.problems
+    for problem in problems:
+        typer.secho(f"  - {problem}", err=True)
+    return fail(f"{len(problems)} problem{'s' if len(problems) > 1 else ''} in the pipeline", USAGE)
+
+
+def _submit_line(pipeline: Pipeline, file: Path, master: str) -> str:
+    from goqueue.pipeline.declared import main
+    from goqueue.pipeline.spark.session import SETTINGS
+
+    settings = {**SETTINGS, **pipeline.settings}
+    options = " \\\n  ".join(f"--conf '{name}={value}'" for name, value in settings.items())
+    return f"spark-submit --master '{master}' --name '{pipeline.name}' \\\n  {options} \\\n  {main.__file__} {file}"

@@ -1,0 +1,39 @@
+"""Transactions of a broker, and any route that has no method of its own."""
+
+from __future__ import annotations
+
+from goqueue.client.admin.transaction_replies import EpochOutcome, TransactionState, Writer
+from goqueue.client.calls import Calls, Row
+from goqueue.client.transport import quoted
+
+
+class TransactionAdmin(Calls):
+    """The part of a client that administers transactions."""
+
+    async def transactions(self) -> list[TransactionState]:
+        """Transactions that are open or being ended."""
+        return [TransactionState(one) for one in (await self._call("GET", "/transactions"))["transactions"]]
+
+    async def transaction(self, transactional_id: str) -> TransactionState:
+        """The state of a transactional id."""
+        return TransactionState(await self._call("GET", f"/transactions/{quoted(transactional_id)}"))
+
+    async def abort_transaction(self, transactional_id: str) -> None:
+        """Abort the open transaction of an id; its producer is fenced."""
+        await self._call("POST", f"/transactions/{quoted(transactional_id)}/abort")
+
+    async def writers(self) -> list[Writer]:
+        """Writers of prepared transactions: what they have committed, and who stages records."""
+        return [Writer(one) for one in (await self._call("GET", "/prepared"))["writers"]]
+
+    async def writer(self, writer: str) -> Writer:
+        """One writer of prepared transactions."""
+        return Writer(await self._call("GET", f"/prepared/{quoted(writer)}"))
+
+    async def abort_epoch(self, writer: str, epoch: int) -> EpochOutcome:
+        """Abort all that is staged for an epoch of a writer."""
+        return EpochOutcome(await self._call("POST", f"/prepared/{quoted(writer)}/{epoch}/abort"))
+
+    async def get(self, path: str, /, **params: str) -> Row:
+        """Any read-only route that has no method of its own, such as `/version`."""
+        return await self._call("GET", path, params=params)

@@ -1,0 +1,205 @@
+"""Settlements on their way: acks and the like, gathered while a request is under way.
+
+The first goes at once; those that come while it travels wait for its answer and then go
+together. So a program that settles one message at a time waits for nobody, and one that
+works on many at once sends few requests, without a timer. While the broker is away a settlement
+is tried again for as long as its message's lease lasts: afterwards it would be refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from goqueue.client.errors import ClientError, InvalidArgument, SettleFailed
+from goqueue.client.reconnect import PASSING, Reconnect
+from goqueue.client.types import QueueMessage, Settled
+
+# As many as one request takes.
+_BATCH_MAX = 1000
+
+# A route and the fields that all receipts of one request share.
+Kind = tuple[str, tuple[tuple[str, Any], ...]]
+
+
+def one_name(error: str | None, reason: str | None) -> str | None:
+    """The text of a failure, by whichever of its two names it was given."""
+    if error is not None and reason is not None:
+        raise InvalidArgument("error and reason are two names for one text", "give error alone")
+    return error if reason is None else reason
+
+
+# The status of a receipt that is no longer good.
+_GONE = 410
+# What a settlement has done, by the last word of its path; an extension that failed has not been one.
+_DONE = {"ack": "acked", "nack": "requeued", "reject": "rejected", "release": "released"}
+
+
+class SettleWire(Protocol):
+    """What brings receipts to the broker."""
+
+    async def settle(
+        self,
+        path: str,
+        receipts: Sequence[str],
+        fields: Mapping[str, Any],
+        *,
+        durable: bool,
+        on_lost: Callable[[], None],
+    ) -> list[Settled]:
+        """What became of each receipt."""
+        ...
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A receipt, the future of whoever settles it, and when its lease ends by the loop's clock."""
+
+    receipt: str
+    future: asyncio.Future[Settled]
+    until_s: float
+
+
+@dataclass(slots=True)
+class _Lane:
+    """One kind of settlement, and the receipts that wait for it."""
+
+    waiting: list[_Waiting] = field(default_factory=list)
+    sender: asyncio.Task[None] | None = None
+
+
+class Settler:
+    """Sends receipts in batches and resolves each one's future. `what` names their consumer in the log."""
+
+    def __init__(self, wire: SettleWire, *, durable: bool, what: str = "a consumer") -> None:
+        self._wire = wire
+        self._durable = durable
+        self._lanes: dict[Kind, _Lane] = {}
+        self._reconnect = Reconnect(f"{what}, settling,")
+        self._closing = False
+        # Receipts that were sent and whose answer was lost with the connection.
+        self._unanswered: set[str] = set()
+
+    def put(self, path: str, receipt: str, *, until_s: float = 0.0, **fields: Any) -> asyncio.Future[Settled]:
+        """Settle a receipt at the next opportunity; while the broker is away, until `until_s` of the loop's clock."""
+        kind = (path, tuple(sorted(fields.items())))
+        lane = self._lanes.get(kind)
+        if lane is None:
+            lane = self._lanes[kind] = _Lane()
+        future: asyncio.Future[Settled] = asyncio.get_running_loop().create_future()
+        lane.waiting.append(_Waiting(receipt, future, until_s))
+        if lane.sender is None:
+            lane.sender = asyncio.create_task(self._drain(kind, lane))
+        return future
+
+    async def send(
+        self, path: str, messages: Sequence[QueueMessage], *, until_s: float = 0.0, **fields: Any
+    ) -> list[Settled]:
+        """Settle messages now, in one request per thousand; raises `SettleFailed` if some were refused."""
+        results: list[Settled] = []
+        for first in range(0, len(messages), _BATCH_MAX):
+            receipts = [one.receipt for one in messages[first : first + _BATCH_MAX]]
+            results += await self._request_until(path, receipts, fields, until_s)
+        if any(not one.success for one in results):
+            raise SettleFailed(results)
+        return results
+
+    async def flush(self) -> None:
+        """Wait until everything put so far has its answer."""
+        while senders := [lane.sender for lane in self._lanes.values() if lane.sender is not None]:
+            await asyncio.gather(*senders)
+
+    def close(self) -> None:
+        """Wait for a broker that is away no longer."""
+        self._closing = True
+
+    async def _request_until(
+        self, path: str, receipts: list[str], fields: dict[str, Any], until_s: float
+    ) -> list[Settled]:
+        while True:
+            try:
+                results = await self._request(path, receipts, fields, until_s)
+            except PASSING as problem:
+                if self._closing or asyncio.get_running_loop().time() >= until_s:
+                    raise
+                await self._reconnect.lost(problem)
+            else:
+                self._reconnect.works()
+                return results
+
+    async def _drain(self, kind: Kind, lane: _Lane) -> None:
+        path, fields = kind
+        try:
+            # Whatever this turn of the loop still brings goes along.
+            await asyncio.sleep(0)
+            while lane.waiting:
+                batch, lane.waiting = lane.waiting[:_BATCH_MAX], lane.waiting[_BATCH_MAX:]
+                try:
+                    until_s = min(one.until_s for one in batch)
+                    results = await self._request(path, [one.receipt for one in batch], dict(fields), until_s)
+                except PASSING as problem:
+                    lane.waiting = self._still_leased(batch, problem) + lane.waiting
+                    if lane.waiting:
+                        await self._reconnect.lost(problem)
+                except ClientError as problem:
+                    _fail(batch, problem)
+                except asyncio.CancelledError:
+                    _fail(batch, ClientError("the consumer was cancelled while a settlement was under way"))
+                    raise
+                else:
+                    self._reconnect.works()
+                    for waiting, result in zip(batch, results, strict=True):
+                        _tell(waiting.future, result)
+        finally:
+            lane.sender = None
+            _fail(lane.waiting, ClientError("the consumer was cancelled before a settlement could be sent"))
+            # Reasons and delays make kinds of their own: those that are done are not kept.
+            self._lanes.pop(kind, None)
+
+    def _still_leased(self, batch: Sequence[_Waiting], problem: ClientError) -> list[_Waiting]:
+        """Those that are worth another try; the others fail."""
+        now_s = asyncio.get_running_loop().time()
+        left = [] if self._closing else [one for one in batch if one.until_s > now_s]
+        _fail([one for one in batch if one not in left], problem)
+        return left
+
+    async def _request(self, path: str, receipts: list[str], fields: dict[str, Any], until_s: float) -> list[Settled]:
+        def lost() -> None:
+            self._unanswered.update(receipts)
+
+        results = await self._wire.settle(path, receipts, fields, durable=self._durable, on_lost=lost)
+        if not self._unanswered:
+            return results
+        is_leased = asyncio.get_running_loop().time() < until_s
+        results = [self._known(path, one, is_leased=is_leased) for one in results]
+        self._unanswered.difference_update(receipts)
+        return results
+
+    def _known(self, path: str, result: Settled, *, is_leased: bool) -> Settled:
+        """What became of a receipt, given that an earlier answer about it may have been lost.
+
+        Within its lease nobody else can settle a message: a receipt that is no longer good was settled by the
+        attempt whose answer was lost.
+        """
+        action = _DONE.get(path.rpartition("/")[2])
+        if result.success or result.status != _GONE or not is_leased or action is None:
+            return result
+        return Settled(True, result.receipt, action) if result.receipt in self._unanswered else result
+
+
+def _tell(future: asyncio.Future[Settled], result: Settled) -> None:
+    # A future that fails and that nobody looks at is logged by the event loop.
+    if future.done():
+        return
+    if result.success:
+        future.set_result(result)
+    else:
+        future.set_exception(SettleFailed([result]))
+
+
+def _fail(batch: Sequence[_Waiting], problem: ClientError) -> None:
+    for one in batch:
+        if not one.future.done():
+            one.future.set_exception(problem)
