@@ -204,6 +204,9 @@ bench-clients: $(READY) ## what settings of confluent-kafka are worth
 bench-partitions: $(READY) ## 10,000 partitions with 1 GB and 1,024 file handles: start, idle cost, all read and written
 	$(BIN)/python -m tests.bench.bench_partitions
 
+bench-before: $(READY) ## this tree against an earlier commit, in turns, on an idle machine; BASE=<commit>
+	$(BIN)/python -m tests.bench.bench_before --base $(BASE)
+
 bench-http: $(READY) ## the HTTP API and the Python client
 	$(BIN)/python -m tests.bench.bench_http
 

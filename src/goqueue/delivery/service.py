@@ -276,7 +276,7 @@ class DeliveryService:
         now_ms = self._clock.now_ms()
         for name, queue in await self._named(topic):
             if name is not None:
-                partition = self._partitions.get(name, queue.id.partition)
+                partition = await self._partitions.open_leader(name, queue.id.partition)
                 await self._taker.look(queue, partition, self._config.receive_max)
                 reports.append(LaneReport(name, queue, self.known_offers(queue), partition.enqueued))
         return priority_stats(reports, now_ms)

@@ -128,6 +128,7 @@ _TABLE: Mapping[type[tree.GoQueueError], Wire] = MappingProxyType(
         tree.NoAssociations: Wire("no_associations", 404, -1, "NOT_FOUND", registry=404),
         tree.InvalidValue: Wire("invalid_value", 400, 87, "INVALID_ARGUMENT"),
         tree.CoordinatorUnavailable: Wire("coordinator_unavailable", 503, 15, "UNAVAILABLE", retriable=True),
+        tree.NotCoordinator: Wire("not_coordinator", 503, 16, "UNAVAILABLE", retriable=True),
         tree.StorageError: Wire("storage_error", 500, 56, "INTERNAL", retriable=True),
         tree.CorruptFrame: Wire("corrupt_frame", 500, 2, "DATA_LOSS"),
         tree.LogPoisoned: Wire("storage_failed", 503, 56, "UNAVAILABLE", retriable=True),

@@ -123,7 +123,7 @@ def _append_lines(path: str, lines: Sequence[bytes]) -> None:
 def _append_records(partitions: Partitions, clock: Clock, lines: Sequence[bytes]) -> None:
     now_ms = clock.now_ms()
     batch = encode_batch([NewRecord(None, line) for line in lines], now_ms=now_ms)
-    partitions.get(AUDIT_TOPIC, 0).writer.append(batch, now_ms=now_ms)
+    partitions.leader(AUDIT_TOPIC, 0).writer.append(batch, now_ms=now_ms)
 
 
 async def _tell_offline_changes(metadata: MetadataStore, store: SecurityStore, audit: AuditLog) -> None:

@@ -231,7 +231,7 @@ class Settler:
         committed, in_flight, dlq = -1, 0, None
         queue = None if outcome.queue is None else self._queues.find(outcome.queue)
         if queue is not None:
-            committed = self.lowest(queue, self._partitions.get(topic, number))
+            committed = self.lowest(queue, self._partitions.leader(topic, number))
             in_flight = queue.in_flight_count
             self._queues.wake(queue.id)
             if outcome.dies:

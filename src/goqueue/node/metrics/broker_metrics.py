@@ -17,7 +17,7 @@ from goqueue.broker.partitions import Partitions
 from goqueue.broker.topics import TopicService
 from goqueue.delay.service import DelayService
 from goqueue.delivery.service import DeliveryService
-from goqueue.errors import GroupNotFound, PartitionNotFound, TopicNotFound
+from goqueue.errors import GroupNotFound, NotLeader, PartitionNotFound, TopicNotFound
 from goqueue.groups.descriptions import ClassicDescription
 from goqueue.groups.service import GroupService
 from goqueue.groups.statistics import DURATION_BUCKETS_MS
@@ -172,8 +172,8 @@ class Metrics:
                 labels = (at.topic, str(at.partition), listed.group)
                 committed.append((labels, one.offset))
                 try:
-                    end = self._partitions.get(at.topic, at.partition).log.last_stable_offset
-                except (TopicNotFound, PartitionNotFound):
+                    end = (await self._partitions.open_leader(at.topic, at.partition)).log.last_stable_offset
+                except (TopicNotFound, PartitionNotFound, NotLeader):
                     continue
                 lags.append((labels, max(0, end - one.offset)))
         rebalances = self._groups.rebalance_statistics()

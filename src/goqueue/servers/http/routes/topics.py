@@ -63,12 +63,12 @@ async def list_all(services: Services, call: Call) -> TopicList:
 
 async def show(services: Services, call: Call) -> TopicDetails:
     """Describe a topic."""
-    return _details(services, services.topics.get(call.path["topic"]))
+    return await _details(services, services.topics.get(call.path["topic"]))
 
 
 async def ensure(services: Services, call: Call) -> TopicDetails:
     """Make sure that a topic exists, as a first publish would."""
-    return _details(services, await services.topics.ensure(call.path["topic"]))
+    return await _details(services, await services.topics.ensure(call.path["topic"]))
 
 
 async def alter(services: Services, call: Call) -> TopicDetails:
@@ -83,7 +83,7 @@ async def alter(services: Services, call: Call) -> TopicDetails:
         await services.topics.add_partitions(name, wanted.num_partitions)
     if changes:
         await services.topics.alter_config(name, changes)
-    return _details(services, services.topics.get(name))
+    return await _details(services, services.topics.get(name))
 
 
 async def delete(services: Services, call: Call) -> DeletedTopic:
@@ -97,6 +97,7 @@ async def partitions(services: Services, call: Call) -> PartitionList:
     """List a topic's partitions."""
     topic = services.topics.get(call.path["topic"])
     rows = []
+    await services.queries.opened((topic.name, index) for index in range(topic.partition_count))
     for index, assignment in enumerate(services.topics.assignments(topic)):
         span = _range(services, topic.name, index)
         rows.append(
@@ -129,7 +130,8 @@ def partition_index(call: Call) -> int:
     return int(text)
 
 
-def _details(services: Services, topic: Topic) -> TopicDetails:
+async def _details(services: Services, topic: Topic) -> TopicDetails:
+    await services.queries.opened((topic.name, index) for index in range(topic.partition_count))
     spans = {str(index): _range(services, topic.name, index) for index in range(topic.partition_count)}
     entries = services.topics.describe_config(topic.name)
     return TopicDetails(
