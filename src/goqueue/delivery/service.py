@@ -37,7 +37,7 @@ from goqueue.delivery.queue import Queue
 from goqueue.delivery.reading.acquired_batches import Stretches
 from goqueue.delivery.records import QueueId
 from goqueue.delivery.settlement.promises import Promises
-from goqueue.delivery.settlement.settler import LeasedOffsets, LeaseSettled, Settler, check_visibility
+from goqueue.delivery.settlement.settler import LeasedOffsets, LeaseSettled, Settler, check_visibility, one_by_one
 from goqueue.delivery.shards import DELIVERY_STATE, QueueShards
 from goqueue.delivery.stats import LaneReport, PriorityStats, ReliabilityStats, priority_stats, reliability_stats
 from goqueue.delivery.table import Queues
@@ -211,11 +211,18 @@ class DeliveryService:
         reason: str = "",
         visibility_ms: int | None = None,
         durable: bool = False,
+        caller: Caller = ANONYMOUS,
     ) -> list[LeaseSettled]:
         """Do the same with messages of several leases; one outcome each, in their order."""
-        return await self._settler.settle_leases(
+        results = await self._settler.settle_leases(
             leases, action, delay_ms=delay_ms, reason=reason, visibility_ms=visibility_ms, durable=durable
         )
+        if self._observers:
+            kind = Settlement("", action, delay_ms, reason, visibility_ms)
+            asked, settled = one_by_one(leases, results, kind)
+            for observer in self._observers:
+                observer.settled(caller, asked, settled)
+        return results
 
     # --- receipts in a transaction -------------------------------------------------------
 
