@@ -157,7 +157,7 @@ def test_the_page_on_the_queue_connection_works(broker):
 
     (shown,) = [run(language, code, broker) for language, code in BLOCK.findall(page)]
 
-    assert shown.splitlines() == ["received b'a letter'", "['settled', 2, [['acked', None, None, [], None, 200]]]"]
+    assert shown.splitlines() == ["received b'a postcard'", "['settled', 2, [['acked', None, None, [], None, 200]]]"]
 
 
 def test_pages_can_be_followed_one_after_another_on_one_broker():
