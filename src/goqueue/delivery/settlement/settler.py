@@ -262,10 +262,10 @@ class _Share(NamedTuple):
 
 def one_by_one(
     leases: Sequence[LeasedOffsets], results: Sequence[LeaseSettled], kind: Settlement
-) -> tuple[list[Settlement], list[Settled]]:
+) -> tuple[list[Settlement], list[SettleResult]]:
     """Settlements of leases, and their outcomes, receipt by receipt."""
     asked: list[Settlement] = []
-    settled: list[Settled] = []
+    settled: list[SettleResult] = []
     for (place, count, nonce, offsets), result in zip(leases, results, strict=True):
         topic, _, partition = place.rpartition(":")
         for offset in offsets:
@@ -273,9 +273,9 @@ def one_by_one(
             error = result.error if offset not in result.refused else ReceiptExpired(receipt)
             asked.append(kind._replace(receipt=receipt))
             settled.append(
-                Settled(receipt, error=error)
+                SettleResult(receipt, error=error)
                 if error is not None
-                else Settled(
+                else SettleResult(
                     receipt,
                     topic,
                     int(partition),
