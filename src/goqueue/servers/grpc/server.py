@@ -25,10 +25,10 @@ from goqueue.protos import (
     topics_pb2,
     transactions_pb2,
 )
+from goqueue.rpc.table import ROWS
 from goqueue.servers.grpc import consume, publish, settling, subscribe, work
 from goqueue.servers.grpc.methods import Method, Methods
 from goqueue.servers.grpc.plain import plain_method
-from goqueue.servers.grpc.table import ROWS
 from goqueue.servers.operations import Route
 from goqueue.servers.services import Services
 
