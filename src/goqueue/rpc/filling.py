@@ -21,6 +21,7 @@ from msgspec import UNSET
 
 DURATION, TIMESTAMP, VALUE = "google.protobuf.Duration", "google.protobuf.Timestamp", "google.protobuf.Value"
 HEADER = "goqueue.v1.Header"
+_OFFSETS = "goqueue.v1.TopicPartitionOffsets"
 _PART = re.compile(r"([0-9.]+)(ms|s|m|h|d)")
 _UNITS_MS: Mapping[str, int] = MappingProxyType({"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000})
 
@@ -44,8 +45,15 @@ def fill(message: Any, reply: Any, renamed: Mapping[str, str] = MappingProxyType
         elif descriptor.enum_type is not None:
             setattr(message, descriptor.name, _enum_number(descriptor.enum_type, value))
         else:
-            setattr(message, descriptor.name, value)
+            setattr(message, descriptor.name, _scalar(descriptor, value))
     return message
+
+
+def _scalar(descriptor: Any, value: Any) -> Any:
+    """Parameters of a query are text, whatever they mean."""
+    if isinstance(value, str) and descriptor.type != FieldDescriptor.TYPE_STRING:
+        return value == "true" if descriptor.type == FieldDescriptor.TYPE_BOOL else int(value)
+    return value
 
 
 def _attribute(reply: Any, name: str) -> Any:
@@ -64,7 +72,9 @@ def _put_message(target: Any, value: Any) -> None:
         target.FromMilliseconds(_text_ms(value))
     elif kind == VALUE:
         json_format.ParseDict(msgspec.to_builtins(value), target)
-    elif isinstance(value, list | tuple) and len(target.DESCRIPTOR.fields) == 1:
+    elif kind == _OFFSETS or (isinstance(value, list | tuple) and len(target.DESCRIPTOR.fields) == 1):
+        # A list that may be absent.
+        target.SetInParent()
         (inner,) = target.DESCRIPTOR.fields
         _put_list(getattr(target, inner.name), inner, value)
     elif isinstance(value, tuple):
