@@ -226,9 +226,7 @@ def _reply(method: Method, answer: Any, kind: Any) -> Any:
     if method.row.wrap is not None:
         answer = getattr(answer, method.row.wrap)
     # A mapping has all that may be there, as attributes; a struct has its own defaults.
-    plain = plain_of(
-        answer, nulls=kind is not PublishReply and not issubclass(get_origin(kind) or kind, msgspec.Struct)
-    )
+    plain = plain_of(answer, nulls=not issubclass(get_origin(kind) or kind, msgspec.Struct))
     for ours, theirs in method.row.renamed.items():
         plain[theirs] = plain.pop(ours)
     if kind is PublishReply:
