@@ -14,11 +14,11 @@ from goqueue.config import DeliveryConfig
 from goqueue.coordinator.runtime import Coordinator, OnFailure
 from goqueue.coordinator.topic import CoordinatorTopic
 from goqueue.delivery.agreement import Agreement
-from goqueue.delivery.dead_letters.dead_letter_moves import DeadLetters
+from goqueue.delivery.dead_letters.dead_letter_moves import DeadLetters, OnMoved
 from goqueue.delivery.dead_letters.dead_letter_moves import OnFailure as OnDeadLetterFailure
 from goqueue.delivery.dead_letters.originals import Originals
 from goqueue.delivery.leases.receive import Taker
-from goqueue.delivery.machine import DeliveryMachine
+from goqueue.delivery.machine import DeliveryMachine, QueueObserver
 from goqueue.delivery.observer import DeliveryObserver
 from goqueue.delivery.positions import QueuePositions
 from goqueue.delivery.reading.acquired_batches import Stretches
@@ -53,6 +53,8 @@ def feature(
     on_failure: OnFailure | None = None,
     check_transaction: CheckTransaction | None = None,
     on_dead_letter_failure: OnDeadLetterFailure | None = None,
+    on_moved: OnMoved | None = None,
+    queue_observer: QueueObserver | None = None,
     observers: Sequence[DeliveryObserver] = (),
 ) -> DeliveryService:
     """The delivery service over `__delivery_state`; what its log says is loaded in the background."""
@@ -64,6 +66,7 @@ def feature(
         offload=offload,
         clock=clock,
         on_failure=on_dead_letter_failure,
+        on_moved=on_moved,
     )
     queues = Queues(dead_letters.notice)
     topic = CoordinatorTopic(
@@ -78,7 +81,7 @@ def feature(
     coordinator = Coordinator(
         DELIVERY_STATE,
         topic.partition_count,
-        lambda: DeliveryMachine(queues),
+        lambda: DeliveryMachine(queues, queue_observer),
         open_partition=topic,
         files=files,
         offload=offload,

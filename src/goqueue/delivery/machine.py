@@ -8,7 +8,7 @@ written, unless the command asks for more.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Protocol
 
 import msgspec
@@ -39,7 +39,7 @@ from goqueue.delivery.commands import (
 from goqueue.delivery.dead_letters.reopenings import reopened
 from goqueue.delivery.lanes.lane_scheduler import LANES
 from goqueue.delivery.leases.granting import Granting
-from goqueue.delivery.leases.outstanding import State, Timers
+from goqueue.delivery.leases.outstanding import Hold, State, Timers
 from goqueue.delivery.queue import Queue
 from goqueue.delivery.records import (
     KEYS,
@@ -93,11 +93,24 @@ class QueueTable(Protocol):
         ...
 
 
+class QueueObserver(Protocol):
+    """Told of what happens to messages, in ranges, as it is decided. It must not raise and must not take long."""
+
+    def changed(self, queue: Queue, changes: Sequence[Change], command: object, now_ms: int, /) -> None:
+        """These changes follow; the queue is still as it was before. `command` is None for what time alone did."""
+        ...
+
+    def expired(self, queue: Queue, hold: Hold, /) -> None:
+        """The visibility of what belongs to the hold has ended, perhaps before the node was started."""
+        ...
+
+
 class DeliveryMachine:
     """A `coordinator.shard.Machine` for queues."""
 
-    def __init__(self, table: QueueTable) -> None:
+    def __init__(self, table: QueueTable, observer: QueueObserver | None = None) -> None:
         self._table = table
+        self._observer = observer
         self._queues: dict[QueueId, Queue] = {}
         self._timers = Timers()
         # Lease id -> [queue, offsets that still belong to it].
@@ -114,6 +127,9 @@ class DeliveryMachine:
         self.advance(now_ms)
         changes: Changes = {}
         reply, held = self._HANDLERS[type(command)](self, command, now_ms, changes)
+        if self._observer is not None:
+            for queue, found in changes.items():
+                self._observer.changed(queue, found, command, now_ms)
         if isinstance(command, ForgetQueue):
             return Decision(self._tombstones(command.queue), ((ticket, reply),))
         return Decision(self._records(changes), ((ticket, reply),), held=held)
@@ -123,6 +139,9 @@ class DeliveryMachine:
         self.advance(now_ms)
         exhausted, self._exhausted = self._exhausted, {}
         changes = {queue: settling.exhaust(queue, now_ms) for queue in exhausted}
+        if self._observer is not None:
+            for queue, found in changes.items():
+                self._observer.changed(queue, found, None, now_ms)
         return Decision(self._records({queue: found for queue, found in changes.items() if found}), held=False)
 
     def advance(self, now_ms: int) -> None:
@@ -131,6 +150,8 @@ class DeliveryMachine:
             self._since_ms = now_ms
         while (due := self._timers.pop_due(now_ms)) is not None:
             queue, hold = due
+            if self._observer is not None and hold.state is State.LEASED:
+                self._observer.expired(queue, hold)
             if queue.expire(hold, self._since_ms):
                 self._table.on_ready(queue)
             elif queue.exhausted:

@@ -37,7 +37,7 @@ from goqueue.delivery.queue import Queue
 from goqueue.delivery.reading.acquired_batches import Stretches
 from goqueue.delivery.records import QueueId
 from goqueue.delivery.settlement.promises import Promises
-from goqueue.delivery.settlement.settler import Settler, check_visibility
+from goqueue.delivery.settlement.settler import LeasedOffsets, LeaseSettled, Settler, check_visibility
 from goqueue.delivery.shards import DELIVERY_STATE, QueueShards
 from goqueue.delivery.stats import LaneReport, PriorityStats, ReliabilityStats, priority_stats, reliability_stats
 from goqueue.delivery.table import Queues
@@ -202,6 +202,21 @@ class DeliveryService:
             observer.settled(caller, settlements, results)
         return results
 
+    async def settle_leases(
+        self,
+        leases: Sequence[LeasedOffsets],
+        action: Action,
+        *,
+        delay_ms: int | None = None,
+        reason: str = "",
+        visibility_ms: int | None = None,
+        durable: bool = False,
+    ) -> list[LeaseSettled]:
+        """Do the same with messages of several leases; one outcome each, in their order."""
+        return await self._settler.settle_leases(
+            leases, action, delay_ms=delay_ms, reason=reason, visibility_ms=visibility_ms, durable=durable
+        )
+
     # --- receipts in a transaction -------------------------------------------------------
 
     def shards_of(self, receipts: Sequence[str]) -> list[TopicPartition]:
@@ -341,6 +356,10 @@ class DeliveryService:
         return [
             (self._shards.topic_of(queue), queue) for queue in self._queues if topic_id in {None, queue.id.topic_id}
         ]
+
+    def topic_of(self, queue_id: QueueId) -> str:
+        """The name of a queue's topic."""
+        return self._topics.by_id(queue_id.topic_id).name
 
     def queues(self) -> list[tuple[str, Queue]]:
         """The queues in memory by topic, for the metrics."""

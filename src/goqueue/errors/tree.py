@@ -12,4 +12,5 @@ from goqueue.errors.groups import *
 from goqueue.errors.messages import *
 from goqueue.errors.node import *
 from goqueue.errors.producers import *
+from goqueue.errors.schemas import *
 from goqueue.errors.topics import *

@@ -23,6 +23,8 @@ class Wire:
     kafka: int
     grpc: str
     retriable: bool = False
+    # Its number in the API of the schema registry; errors without one have their HTTP status there.
+    registry: int | None = None
 
 
 _TABLE: Mapping[type[tree.GoQueueError], Wire] = MappingProxyType(
@@ -50,6 +52,7 @@ _TABLE: Mapping[type[tree.GoQueueError], Wire] = MappingProxyType(
         tree.PartitionNotFound: Wire("partition_not_found", 404, 3, "NOT_FOUND", retriable=True),
         tree.GroupNotFound: Wire("group_not_found", 404, 69, "NOT_FOUND"),
         tree.DelayedMessageNotFound: Wire("delayed_message_not_found", 404, -1, "NOT_FOUND"),
+        tree.TraceNotFound: Wire("trace_not_found", 404, -1, "NOT_FOUND"),
         tree.ScheduleNotFound: Wire("schedule_not_found", 404, -1, "NOT_FOUND"),
         tree.DelayedMessageFiring: Wire("delayed_message_firing", 409, 42, "FAILED_PRECONDITION"),
         tree.ScheduleExists: Wire("schedule_exists", 409, 42, "ALREADY_EXISTS"),
@@ -60,7 +63,6 @@ _TABLE: Mapping[type[tree.GoQueueError], Wire] = MappingProxyType(
         tree.OutOfOrderSequence: Wire("out_of_order_sequence", 409, 45, "FAILED_PRECONDITION"),
         tree.DuplicateSequence: Wire("duplicate_sequence", 409, 46, "ALREADY_EXISTS"),
         tree.ProducerFenced: Wire("producer_fenced", 409, 47, "FAILED_PRECONDITION"),
-        tree.UnknownProducerId: Wire("unknown_producer_id", 409, 59, "FAILED_PRECONDITION"),
         # Clients give up at once on this code, and retry for ever on those that would say more.
         tree.TransactionsUnsupported: Wire("transactions_unsupported", 501, 53, "UNIMPLEMENTED"),
         tree.InvalidTransactionState: Wire("invalid_transaction_state", 409, 48, "FAILED_PRECONDITION"),
@@ -102,7 +104,29 @@ _TABLE: Mapping[type[tree.GoQueueError], Wire] = MappingProxyType(
         tree.ReceiptNotFound: Wire("receipt_not_found", 404, 121, "NOT_FOUND"),
         tree.ReceiptExpired: Wire("receipt_expired", 410, 121, "FAILED_PRECONDITION"),
         tree.NotHeld: Wire("not_held", 409, 121, "FAILED_PRECONDITION"),
-        tree.CoordinatorLoading: Wire("coordinator_loading", 503, 14, "UNAVAILABLE", retriable=True),
+        tree.SchemasNotInstalled: Wire("schemas_not_installed", 501, -1, "UNIMPLEMENTED"),
+        tree.InvalidSchema: Wire("invalid_schema", 422, 42, "INVALID_ARGUMENT", registry=42201),
+        tree.SchemaTooLarge: Wire("schema_too_large", 422, 42, "INVALID_ARGUMENT", registry=42209),
+        tree.InvalidSubject: Wire("invalid_subject", 422, 42, "INVALID_ARGUMENT", registry=42208),
+        tree.InvalidVersion: Wire("invalid_version", 422, 42, "INVALID_ARGUMENT", registry=42202),
+        tree.InvalidCompatibility: Wire("invalid_compatibility", 422, 42, "INVALID_ARGUMENT", registry=42203),
+        tree.InvalidMode: Wire("invalid_mode", 422, 42, "INVALID_ARGUMENT", registry=42204),
+        tree.OperationNotPermitted: Wire("operation_not_permitted", 422, 42, "FAILED_PRECONDITION", registry=42205),
+        tree.ReferenceExists: Wire("reference_exists", 422, 42, "FAILED_PRECONDITION", registry=42206),
+        tree.IdDoesNotMatch: Wire("id_does_not_match", 422, 42, "FAILED_PRECONDITION", registry=42207),
+        tree.TooManySchemas: Wire("too_many_schemas", 422, 42, "RESOURCE_EXHAUSTED", registry=42209),
+        tree.IncompatibleSchema: Wire("incompatible_schema", 409, 42, "FAILED_PRECONDITION", registry=409),
+        tree.SubjectNotFound: Wire("subject_not_found", 404, -1, "NOT_FOUND", registry=40401),
+        tree.VersionNotFound: Wire("version_not_found", 404, -1, "NOT_FOUND", registry=40402),
+        tree.SchemaNotFound: Wire("schema_not_found", 404, -1, "NOT_FOUND", registry=40403),
+        tree.SubjectSoftDeleted: Wire("subject_soft_deleted", 404, -1, "NOT_FOUND", registry=40404),
+        tree.SubjectNotSoftDeleted: Wire("subject_not_soft_deleted", 404, -1, "NOT_FOUND", registry=40405),
+        tree.VersionSoftDeleted: Wire("version_soft_deleted", 404, -1, "NOT_FOUND", registry=40406),
+        tree.VersionNotSoftDeleted: Wire("version_not_soft_deleted", 404, -1, "NOT_FOUND", registry=40407),
+        tree.NoSubjectConfig: Wire("no_subject_config", 404, -1, "NOT_FOUND", registry=40408),
+        tree.NoSubjectMode: Wire("no_subject_mode", 404, -1, "NOT_FOUND", registry=40409),
+        tree.NoAssociations: Wire("no_associations", 404, -1, "NOT_FOUND", registry=404),
+        tree.InvalidValue: Wire("invalid_value", 400, 87, "INVALID_ARGUMENT"),
         tree.CoordinatorUnavailable: Wire("coordinator_unavailable", 503, 15, "UNAVAILABLE", retriable=True),
         tree.StorageError: Wire("storage_error", 500, 56, "INTERNAL", retriable=True),
         tree.CorruptFrame: Wire("corrupt_frame", 500, 2, "DATA_LOSS"),

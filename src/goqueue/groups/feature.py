@@ -12,9 +12,9 @@ from goqueue.config import GroupsConfig
 from goqueue.coordinator.runtime import Coordinator, OnFailure
 from goqueue.coordinator.topic import CoordinatorTopic
 from goqueue.groups.commands import CheckTransaction
-from goqueue.groups.machine import GroupMachine, refuse_transactions
+from goqueue.groups.machine import GroupMachine, OnMoved, refuse_transactions
 from goqueue.groups.offsets.commits import Commits
-from goqueue.groups.queue.delivery_port import Releases
+from goqueue.groups.queue.delivery_port import QueueDelivery, QueuePositions, Releases
 from goqueue.groups.service import CONSUMER_OFFSETS, GroupService, OnCommit
 from goqueue.groups.statistics import Rebalances
 from goqueue.groups.subscription.topic_catalog import NodeTopics
@@ -31,6 +31,8 @@ _TOPIC_CONFIG: Mapping[str, str] = MappingProxyType(
 def feature(
     *,
     config: GroupsConfig,
+    delivery: QueueDelivery,
+    positions: QueuePositions,
     topics: TopicService,
     partitions: Partitions,
     files: Files,
@@ -41,11 +43,15 @@ def feature(
     check_transaction: CheckTransaction = refuse_transactions,
     on_failure: OnFailure | None = None,
     on_commit: Sequence[OnCommit] = (),
+    on_moved: OnMoved | None = None,
 ) -> GroupService:
-    """The group service over `__consumer_offsets`. `subscribe` is the metadata store's."""
+    """The group service over `__consumer_offsets`. `subscribe` is the metadata store's.
+
+    Queue groups stand where `positions` says; `delivery` is told of members that are gone.
+    """
     catalog = NodeTopics(topics)
     subscribe(catalog.on_delta)
-    rebalances, releases = Rebalances(), Releases()
+    rebalances, releases = Rebalances(), Releases(delivery)
     topic = CoordinatorTopic(
         topics,
         partitions,
@@ -56,7 +62,7 @@ def feature(
     coordinator = Coordinator(
         CONSUMER_OFFSETS,
         topic.partition_count,
-        lambda: GroupMachine(config, catalog, rebalances, check_transaction, releases.departed),
+        lambda: GroupMachine(config, catalog, rebalances, check_transaction, releases.departed, on_moved),
         open_partition=topic,
         files=files,
         offload=offload,
@@ -73,6 +79,7 @@ def feature(
         topics,
         rebalances,
         releases=releases,
+        positions=positions,
         commits=Commits(topics, synced),
         rng=rng,
         on_commit=on_commit,

@@ -66,3 +66,7 @@ class Route(msgspec.Struct, frozen=True):
     body_optional: bool = False
     errors: tuple[int, ...] = (400,)
     body_hint: str | None = None
+    # Where else the path is served, besides the root.
+    bases: tuple[str, ...] = ()
+    # Whether errors are answered as the schema registry's API has them.
+    is_registry: bool = False

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from goqueue.groups.offsets.progress import GroupProgress
     from goqueue.groups.polls import GroupPolls
     from goqueue.groups.service import GroupService
+    from goqueue.schemas.service import SchemaService
+    from goqueue.tracing.feature import TracingService
     from goqueue.transactions.service import TransactionService
 
 
@@ -85,6 +87,8 @@ class Services(msgspec.Struct, frozen=True):
     eager_groups: EagerGroups
     group_polls: GroupPolls
     group_progress: GroupProgress
+    tracing: TracingService
+    schemas: SchemaService
     # Whether the node can serve, asked anew each time.
     checks: Callable[[], Sequence[Check]] = tuple
     # The metrics page, made anew each time.

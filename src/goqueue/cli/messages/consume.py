@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from goqueue.cli.schemas.encoding import Decoder
 from goqueue.cli.session import REFUSED, USAGE, ContextName, Server, TopicName, fail, with_client
 from goqueue.cli.times import time_ms
 from goqueue.client import Client, Message
@@ -38,19 +39,19 @@ class Order(StrEnum):
 
 def consume(
     topic: TopicName,
-    partition: Annotated[int | None, typer.Option("--partition", "-p", help="One partition; all without it.")] = None,
-    offset: Annotated[int | None, typer.Option("--offset", help="Begin at this offset of --partition.")] = None,
-    limit: Annotated[int | None, typer.Option("--limit", "-n", help="Stop after so many messages.")] = None,
+    partition: Annotated[int | None, typer.Option("--partition", "-p", help="One partition. [default: all]")] = None,
+    offset: Annotated[int | None, typer.Option("--offset", help="Start at this offset of --partition.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", "-n", help="Stop after this many messages.")] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more at the end.")] = False,
     from_beginning: Annotated[
-        bool, typer.Option("--from-beginning", help="Begin with the oldest message (the default).")
+        bool, typer.Option("--from-beginning", help="Start with the oldest message (the default).")
     ] = False,
     from_latest: Annotated[
         bool,
-        typer.Option("--from-latest", help="Begin with what comes next (a group: if it is new); follows."),
+        typer.Option("--from-latest", help="Start with new messages (a group: on its first use); implies --follow."),
     ] = False,
     from_time: Annotated[
-        str | None, typer.Option("--from-time", help="Begin at a time: ISO 8601 or milliseconds.")
+        str | None, typer.Option("--from-time", help="Start at a time: ISO 8601 or milliseconds.")
     ] = None,
     to_time: Annotated[str | None, typer.Option("--to-time", help="End at a time: ISO 8601 or milliseconds.")] = None,
     group: Annotated[
@@ -59,6 +60,9 @@ def consume(
     order: Annotated[
         Order, typer.Option("--order", help="Of --partition: by offset, by priority, or fair (rounds by lane weights).")
     ] = Order.offset,
+    decode: Annotated[
+        bool, typer.Option("--decode/--raw", help="Show values of registered schemas as JSON, or as they are.")
+    ] = True,
     shape: Annotated[Shape, typer.Option("--format", help="value, json (one object a line) or full.")] = Shape.value,
     server: Server = None,
     context: ContextName = None,
@@ -70,7 +74,7 @@ def consume(
     if offset is not None and partition is None:
         raise fail("--offset counts within one partition: give --partition too", USAGE)
     if group is not None and (partition is not None or offset is not None or from_time or to_time):
-        raise fail("a group has positions of its own: use 'goqueue group reset-offsets' to move them", USAGE)
+        raise fail("a group reads from its committed offsets: change them with 'goqueue group reset-offsets'", USAGE)
     if order is not Order.offset and (partition is None or group is not None or follow or from_latest or to_time):
         raise fail(
             f"--order {order} reads what one partition holds now: give --partition, and no --group, "
@@ -89,8 +93,9 @@ def consume(
             messages = _by_lane(client, topic, partition, order, offset, start_ms, limit)
         else:
             messages = _once(client, topic, partition, offset, start_ms, end_ms, limit)
+        decoder = Decoder(client) if decode else None
         async for message in messages:
-            _print(message, shape)
+            _print(message if decoder is None else await decoder(message), shape)
 
     with_client(work, server, context)
 

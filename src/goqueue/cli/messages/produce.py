@@ -17,9 +17,12 @@ import msgspec
 import typer
 
 from goqueue.cli.output import Format, show, tell
+from goqueue.cli.schemas.encoding import Encode, encoder
 from goqueue.cli.session import REFUSED, USAGE, ContextName, Output, Server, TopicName, fail, with_client
+from goqueue.cli.times import duration
 from goqueue.client import Client, ClientError, Delivered, InvalidArgument, TopicNotFound
 from goqueue.client.options import AcksName
+from goqueue.errors import InvalidValue
 
 _FIELDS = frozenset(
     {"key", "value", "headers", "partition", "timestamp", "priority", "deduplication_id", "delay", "deliverAt"}
@@ -90,14 +93,23 @@ def produce(
         typer.Option("--dedup-id", help="A repeat with this id is not stored again.", show_default=False),
     ] = None,
     delay: Annotated[
-        str | None, typer.Option("--delay", "-d", help="Hold back for this long, such as 30s, 1h30m or 8760h.")
+        str | None,
+        typer.Option("--delay", "-d", help="Deliver after this, such as 30s, 1h30m or 365d.", callback=duration),
     ] = None,
     deliver_at: Annotated[
-        str | None, typer.Option("--deliver-at", help="Hold back until this RFC 3339 time.", show_default=False)
+        str | None, typer.Option("--deliver-at", help="Deliver at this RFC 3339 time.", show_default=False)
+    ] = None,
+    schema: Annotated[
+        str | None,
+        typer.Option(
+            "--schema",
+            help="Encode values, given as JSON, by this schema: subject, subject:version or an id.",
+            show_default=False,
+        ),
     ] = None,
     acks: Annotated[AcksName, typer.Option("--acks", help="none, leader or all.")] = "leader",
     create: Annotated[bool, typer.Option("--create", help="Create the topic if it does not exist.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing when all went well.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing on success.")] = False,
     output: Output = Format.table,
     server: Server = None,
     context: ContextName = None,
@@ -124,9 +136,13 @@ def produce(
 
     async def work(client: Client) -> int:
         await _check_topic(client, topic, create=create, may_ask=message is not None or file is not None)
+        encode = None if schema is None else await encoder(client, schema)
         if message is not None:
-            return await _send_one(client, topic, Line(0, content, **extra), acks, output, quiet=quiet)
-        return await _send_lines(client, topic, file, extra, acks, output, quiet=quiet)
+            line = Line(0, content, **extra)
+            if encode is not None:
+                line.value = await encode(line.value)
+            return await _send_one(client, topic, line, acks, output, quiet=quiet)
+        return await _send_lines(client, topic, file, extra, acks, output, encode, quiet=quiet)
 
     failures = with_client(work, server, context)
     if failures:
@@ -151,7 +167,7 @@ async def _send_one(client: Client, topic: str, line: Line, acks: AcksName, outp
     async with client.producer(acks=acks, linger=0) as producer:
         sent = await producer.send_and_wait(topic, line.value, **_fields(line))
     if sent.delayed:
-        text = f"{sent.topic} slot {sent.slot} comes at {sent.deliver_at}"
+        text = f"{sent.topic} slot {sent.slot} is due at {sent.deliver_at}"
     else:
         repeat = " (stored before)" if sent.duplicate else ""
         text = f"{sent.topic} partition {sent.partition} offset {sent.offset}{repeat}"
@@ -167,6 +183,7 @@ async def _send_lines(
     extra: dict[str, Any],
     acks: AcksName,
     output: Format,
+    encode: Encode | None,
     *,
     quiet: bool,
 ) -> int:
@@ -205,8 +222,10 @@ async def _send_lines(
                         blame(line.number, line.problem)
                         continue
                     try:
+                        if encode is not None:
+                            line.value = await encode(line.value)
                         waiting.append((line.number, await producer.send(topic, line.value, **_fields(line))))
-                    except (InvalidArgument, TypeError) as problem:
+                    except (InvalidArgument, InvalidValue, TypeError) as problem:
                         blame(line.number, problem)
                     if len(waiting) >= _UNCHECKED_MAX:
                         await producer.drain()

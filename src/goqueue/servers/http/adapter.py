@@ -19,6 +19,7 @@ from goqueue.caller import Caller
 from goqueue.errors import GoQueueError, InvalidRequest, wire_of
 from goqueue.servers.http.fields import field_in, names_of
 from goqueue.servers.http.large_answers import LargeAnswer, large_or_bytes, send_large
+from goqueue.servers.http.registry_dialect import media_type_for, refuse_as_registry
 from goqueue.servers.http.route import Answer, Route, decode
 from goqueue.servers.http.types.common import ErrorDetail, ErrorReply
 from goqueue.servers.services import Services
@@ -50,16 +51,18 @@ def adapt(
         started = loop_time()
         heard(request.protocol)
         request_id = request.headers.get(_REQUEST_ID, "")[:_REQUEST_ID_CHARS_MAX] or new_request_id()
+        media = media_type_for(request) if route.is_registry else "application/json"
         answer: Any = None
         large: LargeAnswer | None = None
         call = None
         try:
             call = await decode(route, request, decoder, body_seconds_max)
             answer = await route.handle(services.for_caller(caller_of(request, request_id)), call)
-            response, large = respond(answer)
+            response, large = respond(answer, media)
         except GoQueueError as error:
             # What is wrong with the form of a request is named as it was sent, be there such a field or not.
-            response = refuse(error, error.field if call is None else field_in(names, error))
+            field = error.field if call is None else field_in(names, error)
+            response = refuse_as_registry(error, field, media) if route.is_registry else refuse(error, field)
         except web.HTTPRequestEntityTooLarge:
             response = _too_large(services.config.http.body_bytes_max)
         except web.HTTPException:
@@ -67,7 +70,7 @@ def adapt(
         except Exception:  # noqa: BLE001 - the last line of defence of a request
             # Our own mistake: the caller learns the request id, the log has the rest.
             _log.exception("request failed", extra={"request_id": request_id, "path": request.path})
-            response = refuse(GoQueueError(f"something went wrong here; the broker's log has it under {request_id}"))
+            response = refuse(GoQueueError(f"internal error; see the broker's log for request {request_id}"))
         if not response.prepared:
             response.headers[_REQUEST_ID] = request_id
             if cors_origin:
@@ -111,7 +114,7 @@ def caller_of(request: web.Request, request_id: str) -> Caller:
     )
 
 
-def respond(answer: Any) -> tuple[web.StreamResponse, LargeAnswer | None]:
+def respond(answer: Any, media_type: str = "application/json") -> tuple[web.StreamResponse, LargeAnswer | None]:
     """A handler's answer as a response, and what is to be sent with it in pieces.
 
     One that streamed has its response already.
@@ -123,9 +126,9 @@ def respond(answer: Any) -> tuple[web.StreamResponse, LargeAnswer | None]:
         status, body, headers = answer.status, answer.body, answer.headers
     content = large_or_bytes(body)
     if isinstance(content, bytes):
-        return web.Response(status=status, body=content, content_type="application/json", headers=headers), None
+        return web.Response(status=status, body=content, content_type=media_type, headers=headers), None
     response = web.StreamResponse(status=status, headers=headers)
-    response.content_type = "application/json"
+    response.content_type = media_type
     return response, content
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from weakref import WeakSet
 
 from aiohttp import web
 
@@ -23,8 +24,12 @@ from goqueue.servers.http.routes import (
     prepared,
     publish,
     queue,
+    queue_connection,
     read,
+    schema_settings,
+    schemas,
     topics,
+    traces,
     transactions,
 )
 from goqueue.servers.http.unmatched import answer_unmatched
@@ -34,6 +39,7 @@ _API = (
     # First, because routes are tried in this order and this one is called for every message.
     *publish.ROUTES,
     *queue.ROUTES,
+    *queue_connection.ROUTES,
     *health.ROUTES,
     *node.ROUTES,
     *topics.ROUTES,
@@ -48,6 +54,9 @@ _API = (
     *policy.ROUTES,
     *dead_letters.ROUTES,
     *pipelines.ROUTES,
+    *traces.ROUTES,
+    *schemas.ROUTES,
+    *schema_settings.ROUTES,
 )
 ROUTES = (*_API, *describe(_API))
 PREFIXES = ("", "/v1")
@@ -56,12 +65,15 @@ PREFIXES = ("", "/v1")
 def make_app(services: Services, heard: Callable[[object], None]) -> web.Application:
     """All routes over the services; nothing listens yet. `heard` is told of every connection that spoke."""
     app = web.Application(client_max_size=services.config.http.body_bytes_max)
+    app[queue_connection.OPEN] = WeakSet()
+    app.on_shutdown.append(queue_connection.close_connections)
     # Ids count up from the start time, so that they differ over restarts too.
     numbers = itertools.count(1)
     started = f"{services.identity.started_ms:x}"
     for route in ROUTES:
         handler = adapt(route, services, heard, lambda: f"{started}-{next(numbers):x}")
         for prefix in PREFIXES:
-            app.router.add_route(route.method, prefix + route.path, handler)
+            for base in ("", *route.bases):
+                app.router.add_route(route.method, prefix + base + route.path, handler)
     app.router.add_route("*", "/{path:.*}", answer_unmatched(services.config.http.cors_origin))
     return app

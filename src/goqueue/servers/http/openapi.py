@@ -11,6 +11,7 @@ import msgspec
 
 from goqueue.servers.http.route import Route
 from goqueue.servers.http.types.common import ErrorReply
+from goqueue.servers.http.types.schemas import RegistryError
 
 _PATH_PARAMETER = re.compile(r"{(\w+)}")
 _PATH_SCHEMAS = {
@@ -25,6 +26,11 @@ _PATH_SCHEMAS = {
     "slot_offset": {"type": "integer", "minimum": 0, "maximum": 2**63 - 1},
     "name": {"type": "string", "minLength": 1, "maxLength": 255},
     "writer": {"type": "string", "minLength": 1, "maxLength": 200},
+    "subject": {"type": "string", "minLength": 1, "maxLength": 512},
+    "version": {"type": "string", "pattern": "^([1-9][0-9]{0,8}|latest)$"},
+    "schema_id": {"type": "integer", "minimum": 1, "maximum": 2**31 - 1},
+    "guid": {"type": "string", "minLength": 1, "maxLength": 64},
+    "namespace": {"type": "string", "minLength": 1, "maxLength": 255},
     "epoch": {"type": "integer", "minimum": 0, "maximum": 2**63 - 1},
 }
 _REF = "#/components/schemas/{name}"
@@ -54,7 +60,7 @@ def document(routes: Iterable[Route], version: str) -> dict[str, Any]:
 
 
 def _types_of(routes: list[Route]) -> list[Any]:
-    types: dict[Any, None] = {ErrorReply: None}
+    types: dict[Any, None] = {ErrorReply: None, RegistryError: None}
     for route in routes:
         for kind in (route.body, route.query, *route.replies.values()):
             if kind is not None and not isinstance(kind, str):
@@ -79,7 +85,9 @@ def _operation(route: Route, by_type: dict[Any, Any]) -> dict[str, Any]:
     for status, kind in route.replies.items():
         operation["responses"][str(status)] = _response(kind, by_type)
     for status in route.errors:
-        operation["responses"][str(status)] = _response(ErrorReply, by_type)
+        operation["responses"][str(status)] = _response(RegistryError if route.is_registry else ErrorReply, by_type)
+    if route.bases:
+        operation["servers"] = [{"url": base or "/"} for base in ("", *route.bases) if "{" not in base]
     return operation
 
 
