@@ -12,13 +12,13 @@ import grpc
 import msgspec
 from google.rpc import error_details_pb2, status_pb2
 
-from goqueue.client.durations import Duration, seconds_of
+from goqueue.client.durations import Duration
 from goqueue.client.errors import BrokerUnreachable, InvalidArgument, RequestRefused, refused
 from goqueue.client.grpc.fields import convert, json_message, plain_of, request_of, wire_message
 from goqueue.client.grpc.routes import Method, find, method_of
 from goqueue.client.producing.outgoing import PublishReply
 from goqueue.client.retry import MAY_PASS, RetryPolicy
-from goqueue.client.transport import Transport
+from goqueue.client.transport import OpenedSocket, Transport
 from goqueue.client.types import LaneReadReply, PollReply, ReadReply, ReceiveReply
 from goqueue.errors import wire_of_code
 from goqueue.rpc.table import Row
@@ -66,7 +66,6 @@ class GrpcTransport(Transport):
     ) -> None:
         super().__init__("http://unused", timeout=timeout, retry=retry, api_key=api_key)
         self._servers = grpc_addresses(server)
-        self._timeout_s = seconds_of(timeout, "timeout")
         self._metadata = (("authorization", f"Bearer {api_key}"),) if api_key else ()
         self._channel: Any = None
         self._methods: dict[str, Any] = {}
@@ -103,10 +102,10 @@ class GrpcTransport(Transport):
                     never_sent = "failed to connect" in (problem.details() or "")
                     if not never_sent and on_lost is not None:
                         on_lost()
-                    if not self._retry.may_retry(attempt, repeatable=repeatable or never_sent, status=None):
+                    if not self.retry.may_retry(attempt, repeatable=repeatable or never_sent, status=None):
                         raise BrokerUnreachable(tried, problem.details() or problem.code().name) from problem
                 else:
-                    if not self._retry.may_retry(attempt, repeatable=repeatable, status=refusal.status):
+                    if not self.retry.may_retry(attempt, repeatable=repeatable, status=refusal.status):
                         raise refusal from None
                     if refusal.status in MAY_PASS:
                         await self._move_on()
@@ -114,7 +113,7 @@ class GrpcTransport(Transport):
             else:
                 return _reply(found, answer, reply)
             # Jitter needs no secrecy: it only keeps many clients from knocking at once.
-            await asyncio.sleep(self._retry.delay_ms(attempt, random.random(), retry_after) / 1000)  # noqa: S311
+            await asyncio.sleep(self.retry.delay_ms(attempt, random.random(), retry_after) / 1000)  # noqa: S311
 
     async def lines(self, path: str, params: Mapping[str, str]) -> AsyncIterator[bytes]:
         """The messages of a streaming read as lines of JSON, until either side ends it."""
@@ -137,6 +136,10 @@ class GrpcTransport(Transport):
         finally:
             call.cancel()
 
+    async def open_socket(self, path: str, protocol: str) -> OpenedSocket:  # noqa: ARG002
+        """None: queues are received from and settled by calls, which share one connection anyway."""
+        return OpenedSocket(None, is_unknown=True)
+
     async def close(self) -> None:
         """Close the channel. A second close does no harm."""
         self._closed = True
@@ -149,12 +152,12 @@ class GrpcTransport(Transport):
             call = self._methods[method.path] = channel.unary_unary(
                 method.path, method.request.SerializeToString, method.response.FromString
             )
-        return await call(request, timeout=self._timeout_s + wait_ms / 1000, metadata=self._metadata)
+        return await call(request, timeout=self.timeout_s + wait_ms / 1000, metadata=self._metadata)
 
     async def _move_on(self) -> None:
         """Use the next address, if there are several."""
         if len(self._servers) > 1:
-            self._next_server()
+            self.next_server()
             await self._drop_channel()
 
     async def _drop_channel(self) -> None:
