@@ -7,8 +7,15 @@ from collections.abc import Sequence
 from goqueue.client.credentials import Credentials, from_environment
 from goqueue.client.durations import Duration
 from goqueue.client.environment import DEFAULT_TIMEOUT_S, environment_timeout_s, resolve
+from goqueue.client.errors import InvalidArgument
 from goqueue.client.retry import RetryPolicy
 from goqueue.client.transport import Transport
+
+
+def is_grpc(server: str | Sequence[str]) -> bool:
+    """Whether the address is one of the gRPC API, or the first of several is."""
+    first = server if isinstance(server, str) else next(iter(server), "")
+    return first.strip().startswith(("grpc://", "grpcs://"))
 
 
 def open_transport(
@@ -31,6 +38,15 @@ def open_transport(
         # A key that is stored for another broker is not sent to this one.
         credentials = credentials.over(from_environment())
         default_s = environment_timeout_s() or DEFAULT_TIMEOUT_S
+    if is_grpc(server):
+        # Imported only for who asks for it: grpcio is an extra, and takes its time.
+        try:
+            from goqueue.client.grpc.transport import GrpcTransport
+        except ModuleNotFoundError as missing:
+            raise InvalidArgument(f"{missing.name} is not installed", "pip install 'goqueue[grpc]'") from missing
+        return GrpcTransport(
+            server, timeout=default_s if timeout is None else timeout, retry=retry, credentials=credentials
+        )
     return Transport(
         server,
         timeout=default_s if timeout is None else timeout,

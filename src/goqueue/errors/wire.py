@@ -162,6 +162,14 @@ _TABLE: Mapping[type[tree.GoQueueError], Wire] = MappingProxyType(
 )
 
 
+_BY_CODE: Mapping[str, Wire] = MappingProxyType({wire.code: wire for wire in reversed(list(_TABLE.values()))})
+
+
+def wire_of_code(code: str) -> Wire | None:
+    """What the errors with this code are on each wire; None for a code that this version does not know."""
+    return _BY_CODE.get(code)
+
+
 def wire_of(error: BaseException) -> Wire:
     """What this error is on each wire: the nearest ancestor in the table decides."""
     for ancestor in type(error).__mro__:

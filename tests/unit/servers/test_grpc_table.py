@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from goqueue.rpc.table import BY_HAND, ROWS
 from goqueue.servers.grpc.server import BY_HAND as WRITTEN
 from goqueue.servers.grpc.server import service_descriptors
-from goqueue.servers.grpc.table import BY_HAND, ROWS
 from goqueue.servers.http.app import ROUTES
 
 # Routes about the HTTP server itself: health is `grpc.health.v1`, and the rest is for browsers and Prometheus. The

@@ -1,4 +1,4 @@
-"""Plain methods: one request, one response, answered by the operation that `table.py` names."""
+"""Plain methods: one request, one response, answered by the operation that `goqueue.rpc.table` names."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ import msgspec
 
 from goqueue.errors import InvalidRequest
 from goqueue.forms import form_problem
+from goqueue.rpc.filling import fill
+from goqueue.rpc.table import Row
+from goqueue.servers.grpc.adapting import ADAPT
 from goqueue.servers.grpc.callers import address_of
 from goqueue.servers.grpc.methods import Unary
-from goqueue.servers.grpc.table import Row
-from goqueue.servers.grpc.transcode import Form, fill, plain_of
+from goqueue.servers.grpc.transcode import Form, plain_of
 from goqueue.servers.operations import Answer, Call, MessagesReply, Route
 from goqueue.servers.services import Services
 
@@ -51,7 +53,7 @@ class _Operation:
 
     def __init__(self, row: Row, route: Route) -> None:
         self.handle = route.handle
-        self._adapt = row.adapt
+        self._adapt = ADAPT.get(row.method)
         self._names = _IN_BRACES.findall(route.path)
         self._query = None if route.query is None else Form(route.query)
         self._body = None if route.body is None else Form(route.body)

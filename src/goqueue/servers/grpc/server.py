@@ -24,6 +24,7 @@ from goqueue.protos import (
     topics_pb2,
     transactions_pb2,
 )
+from goqueue.rpc.table import ROWS, Row
 from goqueue.servers.access.doors import HTTP_NEEDS, SERVICES, DoorNeed
 from goqueue.servers.doors import Door
 from goqueue.servers.grpc import consume, publish, settling, subscribe, work
@@ -31,7 +32,6 @@ from goqueue.servers.grpc.credentials import grpc_credentials
 from goqueue.servers.grpc.login import GrpcLogin
 from goqueue.servers.grpc.methods import Method, Methods
 from goqueue.servers.grpc.plain import plain_method
-from goqueue.servers.grpc.table import ROWS, Row
 from goqueue.servers.operations import Route
 from goqueue.servers.services import Services
 

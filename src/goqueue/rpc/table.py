@@ -1,16 +1,14 @@
 """Which operation answers which method: every plain method of the API, in one line each.
 
 A row names the method and the operation, by the method and path under which HTTP has it. `wrap` names the field of
-the response that holds the reply. `adapt` mends the request where a proto says something that JSON says differently.
+the response that holds the reply. The server and the client read the same table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
-
-Adapt = Callable[[Any, dict[str, Any]], None]
+from typing import NamedTuple
 
 
 class Row(NamedTuple):
@@ -20,53 +18,10 @@ class Row(NamedTuple):
     method: str
     operation: str
     wrap: str | None = None
-    adapt: Adapt | None = None
     # The operation of a request that leaves out what the other's path needs.
     without: str | None = None
     # Fields of the response that the reply has under another name.
     renamed: Mapping[str, str] = MappingProxyType({})
-
-
-def _reset_config(request: Any, body: dict[str, Any]) -> None:
-    body.setdefault("config", {}).update(dict.fromkeys(request.reset_config))
-
-
-def _reset_policy(request: Any, body: dict[str, Any]) -> None:
-    body.update(dict.fromkeys(request.reset))
-
-
-def _reset_to(request: Any, body: dict[str, Any]) -> None:
-    said = request.WhichOneof("to")
-    if said == "position":
-        body["to"] = {1: "earliest", 2: "latest"}.get(request.position, "")
-    elif said is not None:
-        body["to"] = {said.removesuffix("_ms"): getattr(request, said)}
-    # What a member of the oneof is called may be a field of its own elsewhere.
-    for name in ("position", "timestamp", "offset", "shift"):
-        body.pop(name, None)
-    if request.partitions:
-        body["partitions"] = list(request.partitions)
-
-
-def _partitions_by_topic(request: Any, body: dict[str, Any]) -> None:
-    offsets: dict[str, list[int]] = {}
-    for one in request.partitions:
-        offsets.setdefault(one.topic, []).append(one.partition)
-    body["offsets"] = offsets
-
-
-def _counted(request: Any, body: dict[str, Any]) -> None:
-    body["participants"] = [
-        {"task": one.task, "producer_id": one.producer_id, "producer_epoch": one.producer_epoch}
-        if one.HasField("producer_id")
-        else one.task
-        for one in request.participants
-    ]
-
-
-def _offset_pairs(request: Any, query: dict[str, Any]) -> None:
-    if request.offsets:
-        query["offsets"] = ",".join(f"{at}:{offset}" for at, offset in request.offsets.items())
 
 
 _SLOT = "/topics/{topic}/delayed/{slot_partition}/{slot_offset}"
@@ -77,14 +32,14 @@ ROWS = (
     Row("TopicService", "ListTopics", "GET /topics"),
     Row("TopicService", "GetTopic", "GET /topics/{topic}", "topic"),
     Row("TopicService", "EnsureTopic", "PUT /topics/{topic}", "topic"),
-    Row("TopicService", "AlterTopic", "PATCH /topics/{topic}", "topic", _reset_config),
+    Row("TopicService", "AlterTopic", "PATCH /topics/{topic}", "topic"),
     Row("TopicService", "DeleteTopic", "DELETE /topics/{topic}"),
     Row("TopicService", "ListPartitions", "GET /topics/{topic}/partitions"),
     Row("TopicService", "TruncatePartition", f"POST {_PARTITION}/truncate"),
-    Row("ConsumeService", "ReadTopic", "GET /topics/{topic}/messages", None, _offset_pairs),
+    Row("ConsumeService", "ReadTopic", "GET /topics/{topic}/messages"),
     Row("ConsumeService", "ReadPartition", f"GET {_PARTITION}/messages"),
-    Row("ConsumeService", "ReadByPriority", f"GET {_PARTITION}/messages/priority", None, _offset_pairs),
-    Row("ConsumeService", "ReadFairly", f"GET {_PARTITION}/messages/fair", None, _offset_pairs),
+    Row("ConsumeService", "ReadByPriority", f"GET {_PARTITION}/messages/priority"),
+    Row("ConsumeService", "ReadFairly", f"GET {_PARTITION}/messages/fair"),
     Row("ConsumeService", "FindOffset", f"GET {_PARTITION}/offset"),
     Row("AckService", "Ack", "POST /messages/ack"),
     Row("AckService", "Nack", "POST /messages/nack"),
@@ -113,11 +68,11 @@ ROWS = (
         without="GET /rebalance/stats",
     ),
     Row("GroupService", "GetPolicy", "GET /groups/{group}/policy", "policy"),
-    Row("GroupService", "AlterPolicy", "PATCH /groups/{group}/policy", "policy", _reset_policy),
+    Row("GroupService", "AlterPolicy", "PATCH /groups/{group}/policy", "policy"),
     Row("OffsetService", "CommitOffsets", "POST /groups/{group}/offsets"),
     Row("OffsetService", "FetchOffsets", "GET /groups/{group}/offsets", renamed={"offsets": "topics"}),
-    Row("OffsetService", "ResetOffsets", "POST /groups/{group}/offsets/reset", None, _reset_to),
-    Row("OffsetService", "DeleteOffsets", "DELETE /groups/{group}/offsets", None, _partitions_by_topic),
+    Row("OffsetService", "ResetOffsets", "POST /groups/{group}/offsets/reset"),
+    Row("OffsetService", "DeleteOffsets", "DELETE /groups/{group}/offsets"),
     Row("DelayService", "ListDelayed", "GET /topics/{topic}/delayed"),
     Row("DelayService", "GetDelayed", f"GET {_SLOT}"),
     Row("DelayService", "CancelDelayed", f"DELETE {_SLOT}"),
@@ -147,7 +102,7 @@ ROWS = (
     Row("TransactionService", "DescribeTransaction", "GET /transactions/{transactional_id}", "transaction"),
     Row("TransactionService", "TerminateTransaction", "POST /transactions/{transactional_id}/abort"),
     Row("PreparedTransactionService", "OpenParticipant", "POST /prepared/{writer}/{epoch}/participants"),
-    Row("PreparedTransactionService", "CommitEpoch", "POST /prepared/{writer}/{epoch}/commit", None, _counted),
+    Row("PreparedTransactionService", "CommitEpoch", "POST /prepared/{writer}/{epoch}/commit"),
     Row("PreparedTransactionService", "AbortEpoch", "POST /prepared/{writer}/{epoch}/abort"),
     Row("PreparedTransactionService", "ListWriters", "GET /prepared"),
     Row("PreparedTransactionService", "GetWriter", "GET /prepared/{writer}", "writer"),
