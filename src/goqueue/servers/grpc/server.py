@@ -14,17 +14,7 @@ from google.protobuf import message_factory
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from goqueue.errors import GoQueueError
-from goqueue.protos import (
-    consume_pb2,
-    dead_letters_pb2,
-    delay_pb2,
-    groups_pb2,
-    node_pb2,
-    publish_pb2,
-    queue_pb2,
-    topics_pb2,
-    transactions_pb2,
-)
+from goqueue.rpc.services import SERVICES
 from goqueue.rpc.table import ROWS
 from goqueue.servers.grpc import consume, publish, settling, subscribe, work
 from goqueue.servers.grpc.methods import Method, Methods
@@ -36,17 +26,6 @@ _log = logging.getLogger("goqueue.grpc")
 # Calls under way at a stop get this long.
 STOP_SECONDS_MAX = 2.0
 _HEALTH_SECONDS = 1.0
-_FILES = (
-    consume_pb2,
-    dead_letters_pb2,
-    delay_pb2,
-    groups_pb2,
-    node_pb2,
-    publish_pb2,
-    queue_pb2,
-    topics_pb2,
-    transactions_pb2,
-)
 BY_HAND: Mapping[str, Callable[..., Any]] = {
     "PublishService.Publish": publish.publish,
     "PublishService.PublishBatch": publish.publish_batch,
@@ -65,7 +44,7 @@ class CannotServe(GoQueueError):
 
 def service_descriptors() -> list[Any]:
     """Every service of the API."""
-    return [service for file in _FILES for service in file.DESCRIPTOR.services_by_name.values()]
+    return list(SERVICES.values())
 
 
 class GrpcServer:
