@@ -25,6 +25,7 @@ class Row(NamedTuple):
 
 
 _SLOT = "/topics/{topic}/delayed/{slot_partition}/{slot_offset}"
+_SUBJECT = "/subjects/{subject}"
 _PARTITION = "/topics/{topic}/partitions/{partition}"
 
 ROWS = (
@@ -106,6 +107,41 @@ ROWS = (
     Row("PreparedTransactionService", "AbortEpoch", "POST /prepared/{writer}/{epoch}/abort"),
     Row("PreparedTransactionService", "ListWriters", "GET /prepared"),
     Row("PreparedTransactionService", "GetWriter", "GET /prepared/{writer}", "writer"),
+    Row("TraceService", "GetStory", f"GET {_PARTITION}/messages/{{offset}}/story"),
+    Row("TraceService", "ListTraces", "GET /traces"),
+    Row("TraceService", "SearchTraces", "GET /traces/search"),
+    Row("TraceService", "GetTrace", "GET /traces/{trace_id}"),
+    Row("TraceService", "GetTraceStats", "GET /traces/stats"),
+    Row("SchemaService", "ListSubjects", "GET /subjects"),
+    Row("SchemaService", "RegisterSchema", f"POST {_SUBJECT}/versions", "schema"),
+    Row("SchemaService", "LookupSchema", f"POST {_SUBJECT}", "schema"),
+    Row("SchemaService", "DeleteSubject", f"DELETE {_SUBJECT}"),
+    Row("SchemaService", "GetVersionByMetadata", f"GET {_SUBJECT}/metadata", "schema"),
+    Row("SchemaService", "ListVersions", f"GET {_SUBJECT}/versions"),
+    Row("SchemaService", "GetVersionOfSubject", f"GET {_SUBJECT}/versions/{{version}}", "schema"),
+    Row("SchemaService", "DeleteVersion", f"DELETE {_SUBJECT}/versions/{{version}}"),
+    Row("SchemaService", "ListReferences", f"GET {_SUBJECT}/versions/{{version}}/referencedby"),
+    Row("SchemaService", "ListSchemas", "GET /schemas"),
+    Row("SchemaService", "ListSchemaTypes", "GET /schemas/types"),
+    Row("SchemaService", "GetSchema", "GET /schemas/ids/{schema_id}", "schema"),
+    Row("SchemaService", "ListSchemaSubjects", "GET /schemas/ids/{schema_id}/subjects"),
+    Row("SchemaService", "ListSchemaVersions", "GET /schemas/ids/{schema_id}/versions"),
+    Row("SchemaService", "GetSchemaByGuid", "GET /schemas/guids/{guid}", "schema"),
+    Row("SchemaService", "ListGuidIds", "GET /schemas/guids/{guid}/ids"),
+    Row(
+        "SchemaService",
+        "TestCompatibility",
+        f"POST /compatibility{_SUBJECT}/versions/{{version}}",
+        without=f"POST /compatibility{_SUBJECT}/versions",
+    ),
+    Row("SchemaService", "GetConfig", "GET /config/{subject}", without="GET /config"),
+    Row("SchemaService", "SetConfig", "PUT /config/{subject}", without="PUT /config"),
+    Row("SchemaService", "DeleteConfig", "DELETE /config/{subject}", without="DELETE /config"),
+    Row("SchemaService", "GetMode", "GET /mode/{subject}", without="GET /mode"),
+    Row("SchemaService", "SetMode", "PUT /mode/{subject}", without="PUT /mode"),
+    Row("SchemaService", "DeleteMode", "DELETE /mode/{subject}", without="DELETE /mode"),
+    Row("SchemaService", "ListContexts", "GET /contexts"),
+    Row("SchemaService", "GetRegistryStats", "GET /schemas/stats"),
     Row("NodeService", "GetVersion", "GET /version"),
     Row("NodeService", "GetStats", "GET /stats"),
     Row("NodeService", "GetInstant", "GET /admin/instant"),
@@ -117,6 +153,9 @@ BY_HAND = {
     "POST /topics/{topic}/messages": ("PublishService.Publish", "PublishService.PublishBatch"),
     "POST /topics/{topic}/receive": ("QueueService.Receive",),
     "GET /topics/{topic}/messages/stream": ("ConsumeService.Consume",),
+    # The same schemas as text alone.
+    "GET /subjects/{subject}/versions/{version}/schema": ("SchemaService.GetVersionOfSubject",),
+    "GET /schemas/ids/{schema_id}/schema": ("SchemaService.GetSchema",),
     # Both forms of a poll are one method.
     "GET /groups/{group}/poll": ("GroupService.Poll",),
 }

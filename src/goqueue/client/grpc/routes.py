@@ -10,36 +10,14 @@ from urllib.parse import unquote
 from google.protobuf import message_factory
 
 from goqueue.client.errors import ClientError
-from goqueue.protos import (
-    consume_pb2,
-    dead_letters_pb2,
-    delay_pb2,
-    groups_pb2,
-    node_pb2,
-    publish_pb2,
-    queue_pb2,
-    topics_pb2,
-    transactions_pb2,
-)
+from goqueue.rpc.services import SERVICES
 from goqueue.rpc.table import ROWS, Row
 
-_FILES = (
-    consume_pb2,
-    dead_letters_pb2,
-    delay_pb2,
-    groups_pb2,
-    node_pb2,
-    publish_pb2,
-    queue_pb2,
-    topics_pb2,
-    transactions_pb2,
-)
-_SERVICES = {service.name: service for file in _FILES for service in file.DESCRIPTOR.services_by_name.values()}
 # Operations whose methods are written by hand at the server, as this client calls them.
 _MORE = (
     Row("PublishService", "PublishBatch", "POST /topics/{topic}/messages"),
     Row("QueueService", "Receive", "POST /topics/{topic}/receive"),
-    Row("GroupService", "GetRebalanceStats", "GET /rebalance/stats"),
+    *(row._replace(operation=row.without) for row in ROWS if row.without is not None),
 )
 
 
@@ -54,7 +32,7 @@ class Method(NamedTuple):
 
 def method_of(service: str, name: str, row: Row) -> Method:
     """The method of that name."""
-    described = _SERVICES[service].methods_by_name[name]
+    described = SERVICES[service].methods_by_name[name]
     return Method(
         row,
         f"/goqueue.v1.{service}/{name}",

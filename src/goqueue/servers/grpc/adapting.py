@@ -51,6 +51,15 @@ def _offset_pairs(request: Any, query: dict[str, Any]) -> None:
         query["offsets"] = ",".join(f"{at}:{offset}" for at, offset in request.offsets.items())
 
 
+def _properties(request: Any) -> Any:
+    from multidict import MultiDict
+
+    pairs = [pair for name, value in request.properties.items() for pair in (("key", name), ("value", value))]
+    return MultiDict([*pairs, ("deleted", str(request.deleted)), ("format", request.format)])
+
+
+# Queries whose names may occur more than once, by the method.
+QUERY: Mapping[str, Callable[[Any], Any]] = MappingProxyType({"GetVersionByMetadata": _properties})
 # By the method.
 ADAPT: Mapping[str, Adapt] = MappingProxyType(
     {

@@ -13,19 +13,10 @@ from google.protobuf import message_factory
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from goqueue.errors import GoQueueError
-from goqueue.protos import (
-    consume_pb2,
-    dead_letters_pb2,
-    delay_pb2,
-    groups_pb2,
-    node_pb2,
-    publish_pb2,
-    queue_pb2,
-    topics_pb2,
-    transactions_pb2,
-)
+from goqueue.rpc.services import SERVICES
 from goqueue.rpc.table import ROWS, Row
-from goqueue.servers.access.doors import HTTP_NEEDS, SERVICES, DoorNeed
+from goqueue.servers.access.doors import HTTP_NEEDS, DoorNeed
+from goqueue.servers.access.doors import SERVICES as SERVICE_NEEDS
 from goqueue.servers.doors import Door
 from goqueue.servers.grpc import consume, publish, settling, subscribe, work
 from goqueue.servers.grpc.credentials import grpc_credentials
@@ -42,17 +33,6 @@ _log = logging.getLogger("goqueue.grpc")
 # Calls under way at a stop get this long.
 STOP_SECONDS_MAX = 2.0
 _HEALTH_SECONDS = 1.0
-_FILES = (
-    consume_pb2,
-    dead_letters_pb2,
-    delay_pb2,
-    groups_pb2,
-    node_pb2,
-    publish_pb2,
-    queue_pb2,
-    topics_pb2,
-    transactions_pb2,
-)
 BY_HAND: Mapping[str, Callable[..., Any]] = {
     "PublishService.Publish": publish.publish,
     "PublishService.PublishBatch": publish.publish_batch,
@@ -71,7 +51,7 @@ class CannotServe(GoQueueError):
 
 def service_descriptors() -> list[Any]:
     """Every service of the API."""
-    return [service for file in _FILES for service in file.DESCRIPTOR.services_by_name.values()]
+    return list(SERVICES.values())
 
 
 class GrpcServer:
@@ -146,7 +126,7 @@ class GrpcServer:
                 request = message_factory.GetMessageClass(method.input_type)
                 response = message_factory.GetMessageClass(method.output_type)
                 answer = BY_HAND.get(name) or plain_method(rows[name], self._operations, response)
-                needs = (SERVICES,) if name in BY_HAND else _needs_of(rows[name])
+                needs = (SERVICE_NEEDS,) if name in BY_HAND else _needs_of(rows[name])
                 handlers[method.name] = methods.handler(Method(method, request, response, answer, needs))
             server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service.full_name, handlers),))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -46,6 +47,11 @@ class Form:
         return inspect.StrType in kinds and inspect.IntType not in kinds
 
 
+@lru_cache(maxsize=256)
+def _form(kind: type[msgspec.Struct]) -> Form:
+    return Form(kind)
+
+
 def plain_of(message: Any, form: Form) -> dict[str, Any]:
     """A request as the JSON of the operation would have it, by the names of JSON."""
     found: dict[str, Any] = {}
@@ -53,7 +59,7 @@ def plain_of(message: Any, form: Form) -> dict[str, Any]:
         field = form.field(descriptor.name)
         if field is None:
             continue
-        plain = _plain(descriptor, value, form)
+        plain = _plain(descriptor, value, form, field.type)
         if isinstance(plain, int) and not isinstance(plain, bool) and form.wants_text(field):
             plain = str(plain)
         if plain is not UNSET:
@@ -79,22 +85,24 @@ def _put_default(message: Any, form: Form, name: str, found: dict[str, Any]) -> 
         found[field.encode_name] = descriptor.default_value
 
 
-def _plain(descriptor: Any, value: Any, form: Form) -> Any:
+def _plain(descriptor: Any, value: Any, form: Form, target: inspect.Type | None = None) -> Any:
+    """A value; `target` is what the operation takes, whose inner names may be others."""
     if is_map(descriptor):
         kind = descriptor.message_type.fields_by_name["value"]
-        return {str(key): _plain_one(kind, one, form) for key, one in value.items()}
+        return {str(key): _plain_one(kind, one, form, None) for key, one in value.items()}
     if not descriptor.is_repeated:
-        return _plain_one(descriptor, value, form)
+        return _plain_one(descriptor, value, form, target)
     if descriptor.message_type is not None:
         names = descriptor.message_type.fields_by_name
         if descriptor.message_type.full_name == HEADER:
             return _headers_in(value, as_base64=form.takes_base64)
         if "topic" in names and "offset" in names:
             return _by_topic(value)
-    return [_plain_one(descriptor, one, form) for one in value]
+    item = getattr(None if target is None else _bare(target), "item_type", None)
+    return [_plain_one(descriptor, one, form, item) for one in value]
 
 
-def _plain_one(descriptor: Any, value: Any, form: Form) -> Any:
+def _plain_one(descriptor: Any, value: Any, form: Form, target: inspect.Type | None) -> Any:
     if descriptor.enum_type is not None:
         return _enum_word(descriptor, value)
     if descriptor.type == FieldDescriptor.TYPE_BYTES:
@@ -109,6 +117,9 @@ def _plain_one(descriptor: Any, value: Any, form: Form) -> Any:
     if len(kind.fields) == 1 and kind.fields[0].is_repeated:
         # A list that may be absent.
         return _plain(kind.fields[0], getattr(value, kind.fields[0].name), form)
+    inside = None if target is None else _bare(target)
+    if isinstance(inside, inspect.StructType):
+        return plain_of(value, _form(inside.cls))
     return {one.name: _plain(one, inner, form) for one, inner in value.ListFields()} | _zeros(value)
 
 
