@@ -176,12 +176,6 @@ def test_the_page_on_security_works_from_top_to_bottom(tmp_path):
     )
 
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}\n{(tmp_path / 'broker.log').read_text()}"
-    for expected in (
-        "User:admin",
-        "first order",
-        '"orders"',
-        "['orders']",
-        "administrator admin at",
-        "administrator  admin",
-    ):
+    told = ("User:admin", "first order", '"orders"', "['orders']", "administrator admin at", "administrator  admin")
+    for expected in told:
         assert expected in done.stdout
