@@ -43,6 +43,7 @@ class SecuredBroker:
     def read_addresses(self) -> None:
         listeners = json.loads(self.process.ready_file.read_text())["listeners"]
         self.kafka, self.http = listeners["secure"], f"https://{listeners['api']}"
+        self.grpc = listeners["calls"]
         self.plain_kafka, self.plain_http = listeners["kafka"], f"http://{listeners['http']}"
 
     def write_certificates(self, name: str = "broker") -> None:
@@ -73,7 +74,7 @@ class SecuredBroker:
         tls = "127.0.0.1:0?client_certificates=optional"
         return {
             "GOQUEUE_SECURITY_ENABLED": "true",
-            "GOQUEUE_LISTENERS_NAMED": f"secure=kafka+tls://{tls},api=http+tls://{tls}",
+            "GOQUEUE_LISTENERS_NAMED": f"secure=kafka+tls://{tls},api=http+tls://{tls},calls=grpc+tls://{tls}",
             "GOQUEUE_TLS_CERTIFICATE": str(self.home / "server.pem"),
             "GOQUEUE_TLS_KEY": str(self.home / "server.key"),
             "GOQUEUE_TLS_CLIENT_CA": str(self.ca),

@@ -198,7 +198,7 @@ def test_authorized_operations_are_what_the_caller_may(secured: SecuredBroker) -
     described = gina.describe_topics(TopicCollection(["orders"]), include_authorized_operations=True)["orders"].result(
         10
     )
-    assert {one.name for one in described.authorized_operations} == {"READ", "DESCRIBE"}
+    assert {one.name for one in described.authorized_operations} == {"READ", "DESCRIBE", "DESCRIBE_CONFIGS"}
 
 
 # --- revocation ---------------------------------------------------------------------------
@@ -349,6 +349,13 @@ def test_an_authority_that_was_removed_is_no_longer_trusted(secured: SecuredBrok
     soon(lambda: whoami() == 200)
     secured.ca.write_bytes(own)
     soon(lambda: whoami() == 0)
+
+
+def test_the_days_until_the_certificate_expires_are_a_metric(secured: SecuredBroker) -> None:
+    request = urllib.request.Request(f"{secured.http}/metrics", headers={"Authorization": f"Bearer {secured.api_key}"})
+    with urllib.request.urlopen(request, timeout=20, context=secured.tls()) as answer:
+        (line,) = [one for one in answer.read().decode().splitlines() if one.startswith("goqueue_tls_certificate_days")]
+    assert 390 < float(line.split()[1]) < 400
 
 
 def test_old_versions_of_tls_are_refused(secured: SecuredBroker) -> None:

@@ -24,7 +24,7 @@ def open_doors(
     """The doors of each protocol. With TLS, files are watched until the stack unwinds."""
     contexts = _contexts(config, listeners, clock, stack)
     if contexts is not None:
-        serving.certificate_days = contexts.days_left
+        serving.watch_certificate(contexts.days_left)
     doors: dict[str, list[Door]] = {protocol: [] for protocol in PROTOCOLS}
     for one in listeners:
         spec = one.spec

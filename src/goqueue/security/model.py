@@ -180,8 +180,13 @@ BUILT_IN_ROLES = MappingProxyType(
                 cluster="create describe describe_configs alter_configs",
                 transactional_id="describe",
             ),
-            _role("producer", topic="write describe", cluster="idempotent_write", transactional_id="write describe"),
-            _role("consumer", topic="read describe", group="read describe"),
+            _role(
+                "producer",
+                topic="write describe describe_configs",
+                cluster="idempotent_write",
+                transactional_id="write describe",
+            ),
+            _role("consumer", topic="read describe describe_configs", group="read describe"),
             _role(
                 "readonly",
                 topic="read describe describe_configs",

@@ -74,6 +74,7 @@ def make_services(
         storage=DiskSources(topics, partitions, storage.flusher.stats, housekeeping.stats, files.free_bytes, failures),
         request_times=request_times,
         connections=serving.connections,
+        certificate_days=serving.certificate_days,
     )
     return Services(
         identity=_identity(tools, storage),

@@ -9,6 +9,8 @@ import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from goqueue.broker.fetch import FetchedPartition, FetchQuery
 from goqueue.errors import (
     GoQueueError,
@@ -404,7 +406,7 @@ def found_traces(method: Method, guard: Guard) -> Method:
         if wanted.topic is not None:
             guard.require(_READ, _TOPIC, wanted.topic)
         found = await method(wanted, *args, **more)
-        return found._replace(stories=[one for one in found.stories if guard.may(_READ, _TOPIC, one.topic)])
+        return structs.replace(found, stories=[one for one in found.stories if guard.may(_READ, _TOPIC, one.topic)])
 
     return search
 

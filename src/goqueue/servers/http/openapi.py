@@ -29,6 +29,7 @@ _PATH_SCHEMAS = {
     "subject": {"type": "string", "minLength": 1, "maxLength": 512},
     "version": {"type": "string", "pattern": "^([1-9][0-9]{0,8}|latest)$"},
     "schema_id": {"type": "integer", "minimum": 1, "maximum": 2**31 - 1},
+    "trace_id": {"type": "string", "pattern": "^[0-9a-f]{32}$"},
     "key_id": {"type": "string", "minLength": 1, "maxLength": 80},
     "guid": {"type": "string", "minLength": 1, "maxLength": 64},
     "namespace": {"type": "string", "minLength": 1, "maxLength": 255},
