@@ -7,8 +7,8 @@ from goqueue.servers.grpc.server import service_descriptors
 from goqueue.servers.grpc.table import BY_HAND, ROWS
 from goqueue.servers.http.app import ROUTES
 
-# Routes about the HTTP server itself: health is `grpc.health.v1`, and the rest is for browsers and Prometheus. The queue
-# connection carries the receives and settlements of other routes over a WebSocket.
+# Routes about the HTTP server itself: health is `grpc.health.v1`, and the rest is for browsers and Prometheus. The
+# queue connection carries the receives and settlements of other routes over a WebSocket.
 NOT_DATA = {
     "GET /",
     "GET /docs",
