@@ -41,6 +41,8 @@ class Facts(msgspec.Struct, frozen=True):
     dues: Sequence[int | None] | None = None
     # Records whose deduplication ids are known already were left out when the batch was made.
     has_no_repeats: bool = False
+    # Some records have a trace context of their own, which is worth opening the batch for.
+    has_traces: bool = False
     # Records that were checked against their schemas and are not allowed: why, by position. None: nobody has looked.
     bad_records: Mapping[int, str] | None = None
 

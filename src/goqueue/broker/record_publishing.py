@@ -22,7 +22,7 @@ from goqueue.clock import Clock
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.errors import GoQueueError, InternalTopic, InvalidRequest, InvalidValue
 from goqueue.ports import Buffer
-from goqueue.records import Acks, NewRecord
+from goqueue.records import TRACEPARENT, Acks, NewRecord
 
 if TYPE_CHECKING:
     from goqueue.broker.publish import Pending
@@ -246,8 +246,9 @@ class RecordPublishing:
         )
         has_no_repeats = not sender.is_idempotent
         said = None if dues is None else [dues[position] for position in share.positions]
+        has_traces = any(name == TRACEPARENT for one in chosen for name, _ in one.headers)
         named = None if bad is None else {at: bad[one] for at, one in enumerate(share.positions) if one in bad}
-        facts = Facts(lane_of(chosen), said, has_no_repeats, named)
+        facts = Facts(lane_of(chosen), said, has_no_repeats, has_traces=has_traces, bad_records=named)
         pending = self._append(topic, share.partition, batch, acks=acks, facts=facts, caller=caller)
         appended = pending.appended
         place = self._partitions.get(topic, share.partition)

@@ -19,6 +19,7 @@ from goqueue.clock import Clock
 from goqueue.config import DelayConfig
 from goqueue.delay.driver import Driver
 from goqueue.delay.index import Row
+from goqueue.delay.observer import DelayObserver
 from goqueue.delay.records import Slot, SlotKey, SlotState
 from goqueue.delay.store import BATCH_BYTES_MAX, BATCH_RECORDS_MAX, Pair, Store
 from goqueue.delay.targets import check_holds, size_of
@@ -70,8 +71,10 @@ class DelayService:
         clock: Clock,
         on_trouble: Callable[[str, BaseException], None],
         on_hold: Sequence[OnHold] = (),
+        observer: DelayObserver | None = None,
     ) -> None:
         self._on_hold = tuple(on_hold)
+        self._observer = observer
         self._topics = topics
         self._partition_count = partition_count
         self._open_shard = open_shard
@@ -245,6 +248,8 @@ class DelayService:
         end = store.write([(SlotKey(row.slot), None)])
         self._uncount(store, row)
         self._cancelled[topic] += 1
+        if self._observer is not None:
+            self._observer.cancelled(at, topic)
         await self._durable(store, end)
 
     async def reschedule(self, topic: str, at: SlotId, due_ms: int) -> Delayed:
@@ -267,6 +272,8 @@ class DelayService:
         self._uncount(store, row)
         store.pending[topic] += 1
         shard.driver.wake()
+        if self._observer is not None:
+            self._observer.rescheduled(at, topic, due_ms)
         await self._durable(store, end)
         return Delayed(at, topic, due_ms, SlotState.PENDING)
 

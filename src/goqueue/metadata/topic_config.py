@@ -69,6 +69,9 @@ class TopicConfig:
     segment_bytes: int
     segment_jitter_ms: int
     segment_ms: int
+    trace_enabled: bool | None
+    trace_index: bool
+    trace_sample_rate: float | None
     unclean_leader_election: str
 
     @property

@@ -243,7 +243,7 @@ _ROWS = (
     TopicSetting(
         "message.ttl.ms",
         "message_ttl_ms",
-        integer(-1, unlimited="; -1 is no limit"),
+        integer(-1, unlimited="; -1 means no limit"),
         "-1",
         "Age at which a message is no longer delivered to queue groups.",
     ),
@@ -279,7 +279,7 @@ _ROWS = (
     TopicSetting(
         "retention.bytes",
         "retention_bytes",
-        integer(-1, unlimited="; -1 is no limit"),
+        integer(-1, unlimited="; -1 means no limit"),
         "",
         "Size of a partition above which its oldest segments go.",
         "retention_bytes",
@@ -287,7 +287,7 @@ _ROWS = (
     TopicSetting(
         "retention.ms",
         "retention_ms",
-        integer(-1, unlimited="; -1 is no limit"),
+        integer(-1, unlimited="; -1 means no limit"),
         "",
         "Age at which records go.",
         "retention_ms",
@@ -314,6 +314,27 @@ _ROWS = (
         "",
         "A segment is sealed at this age.",
         "segment_ms",
+    ),
+    TopicSetting(
+        "trace.enabled",
+        "trace_enabled",
+        or_node(boolean()),
+        NODE,
+        "Whether the stories of the topic's messages are recorded.",
+    ),
+    TopicSetting(
+        "trace.index",
+        "trace_index",
+        boolean(),
+        "false",
+        "Whether messages are found at once by the trace id in their traceparent header; every batch is opened for it.",
+    ),
+    TopicSetting(
+        "trace.sample.rate",
+        "trace_sample_rate",
+        or_node(fraction()),
+        NODE,
+        "Share of the topic's messages whose spans are exported.",
     ),
     TopicSetting(
         "unclean.leader.election.enable",

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from goqueue.pipeline.errors import BadOption, in_one_line
+from goqueue.pipeline.queue.options import QueueOptions, is_queue, parse_queue_options
+from goqueue.pipeline.queue.stream_reader import QueueStreamReader
 from goqueue.pipeline.sink.sink_options import SinkOptions, check_columns, parse_sink_options
 from goqueue.pipeline.sink.writers import BatchWriter, StreamWriter
 from goqueue.pipeline.source.batch_reader import BatchReader, FilteringBatchReader
 from goqueue.pipeline.source.options import SourceOptions, parse_source_options
 from goqueue.pipeline.source.stream_reader import StreamReader
+from goqueue.pipeline.source.table_reader import TableReader
 from goqueue.pipeline.sql_tables import fields_of, is_table, options_of, sink_options_of, table_options, with_options
 
 if TYPE_CHECKING:
@@ -33,6 +38,9 @@ class GoQueueSource(DataSource):
     @in_one_line
     def schema(self) -> StructType | str:
         """The columns that the options ask for."""
+        if is_queue(self.options):
+            queue = parse_queue_options(self.options)
+            return ", ".join(f"{name} {queue.kinds[name]}" for name in queue.columns)
         options = parse_source_options(table_options(self.options))
         kinds = {name: options.kinds[name] for name in options.columns}
         if options.schema is not None:
@@ -48,15 +56,23 @@ class GoQueueSource(DataSource):
     @in_one_line
     def reader(self, schema: StructType) -> BatchReader:
         """For `spark.read`."""
+        if is_queue(self.options):
+            raise BadOption("mode", "a queue is read as a stream: use spark.readStream")
         options = parse_source_options(self.options or options_of(schema))
         columns, pinned = _columns(options, schema), _pinned(options, schema)
+        if options.as_table:
+            if pinned is not None:
+                raise BadOption("schema", "a topic as a table has its values as they are: leave the option as out")
+            return TableReader(options, columns)
         if options.push_filters and _may_push_filters():
             return FilteringBatchReader(options, columns, pinned)
         return BatchReader(options, columns, pinned)
 
     @in_one_line
-    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - the name is Spark's
+    def streamReader(self, schema: StructType) -> StreamReader | QueueStreamReader:  # noqa: N802 - the name is Spark's
         """For `spark.readStream`."""
+        if is_queue(self.options):
+            return QueueStreamReader(_queue_options(self.options, schema))
         options = parse_source_options(self.options or options_of(schema))
         return StreamReader(options, _columns(options, schema), _pinned(options, schema))
 
@@ -91,11 +107,17 @@ def _pinned(options: SourceOptions, schema: StructType) -> Pinned | None:
     return pin(options, schema)
 
 
-def _columns(options: SourceOptions, schema: StructType) -> list[str]:
+def _queue_options(given: Mapping[str, str], schema: StructType) -> QueueOptions:
+    options = parse_queue_options(given)
+    return replace(options, columns=tuple(_columns(options, schema)))
+
+
+def _columns(options: SourceOptions | QueueOptions, schema: StructType) -> list[str]:
     """The columns of a schema that the user gave by `.schema(...)`, which must be some of ours."""
     columns = []
+    is_typed = isinstance(options, SourceOptions) and options.schema is not None
     for field in schema.fields:
-        if options.schema is not None and field.name in {"value", "error"}:
+        if is_typed and field.name in {"value", "error"}:
             columns.append(field.name)
             continue
         kind: Any = options.kinds.get(field.name)

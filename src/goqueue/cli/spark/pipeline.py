@@ -1,8 +1,9 @@
-"""The commands `goqueue pipeline init|validate|graph|schema|test|run|status|stop`."""
+"""The commands `goqueue pipeline init|validate|graph|schema|test|run|maintain|status|stop`."""
 
 from __future__ import annotations
 
 import json
+import shlex
 import signal
 import time
 from pathlib import Path
@@ -12,15 +13,21 @@ import typer
 
 from goqueue.cli.output import Format, show
 from goqueue.cli.session import REFUSED, USAGE, Output, fail, refuse
+from goqueue.cli.times import duration
 from goqueue.errors import ConfigError, GoQueueError
 
 if TYPE_CHECKING:
-    from goqueue.pipeline.declared.spec import Pipeline
+    from goqueue.pipeline.declared.form.spec import Pipeline
 
 app = typer.Typer(help="Declare, check, test and run pipelines on Spark.", no_args_is_help=True)
 
 File = Annotated[Path, typer.Argument(help="The pipeline's YAML file.", show_default=False)]
 Master = Annotated[str, typer.Option("--master", help="Where Spark runs: local[*], spark://..., yarn, k8s://...")]
+Env = Annotated[
+    str | None,
+    typer.Option("--env", envvar="GOQUEUE_PIPELINE_ENV", help="The environment of the file whose parameters count."),
+]
+Set = Annotated[list[str] | None, typer.Option("--set", help="A parameter of the file, as name=value; several times.")]
 
 _POLL_S = 0.5
 
@@ -31,13 +38,13 @@ def init(
     example: Annotated[str, typer.Option("--example", help="orders, clicks or lake.")] = "orders",
     force: Annotated[bool, typer.Option("--force", "-f", help="Overwrite the file.")] = False,
 ) -> None:
-    """Write a pipeline to begin with."""
+    """Write an example pipeline."""
     from goqueue.pipeline.examples import EXAMPLES, example_text
 
     if example not in EXAMPLES:
         raise fail(f"there is no example {example!r}: there are {', '.join(EXAMPLES)}", USAGE)
     if file.exists() and not force:
-        raise fail(f"{file} is there already. Say --force to overwrite it.", USAGE)
+        raise fail(f"{file} exists already. Use --force to overwrite it.", USAGE)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(example_text(example), encoding="utf-8")
     typer.echo(f"wrote {file}\nnext: goqueue pipeline validate {file}; goqueue pipeline test {file}")
@@ -61,13 +68,13 @@ def generate(
 
 
 @app.command()
-def validate(file: File, output: Output = Format.table) -> None:
-    """Find every problem of a pipeline, without Spark and without a broker."""
+def validate(file: File, env: Env = None, given: Set = None, output: Output = Format.table) -> None:
+    """Check a pipeline file, without Spark and without a broker."""
+    from goqueue.pipeline.declared.form.problems import PipelineInvalid
     from goqueue.pipeline.declared.load import load_file
-    from goqueue.pipeline.declared.problems import PipelineInvalid
 
     try:
-        pipeline = load_file(file)
+        pipeline = load_file(file, environment=env, given=_given(given))
     except PipelineInvalid as invalid:
         if output is Format.table:
             raise _refused(invalid) from None
@@ -83,13 +90,15 @@ def validate(file: File, output: Output = Format.table) -> None:
 @app.command()
 def graph(
     file: File,
-    to: Annotated[Path | None, typer.Option("--to", help="SVG file to write; standard output unless given.")] = None,
+    to: Annotated[Path | None, typer.Option("--to", help="SVG file to write. [default: standard output]")] = None,
+    env: Env = None,
+    given: Set = None,
 ) -> None:
     """Draw a pipeline as SVG."""
-    from goqueue.pipeline.declared.graph import draw
+    from goqueue.pipeline.declared.pictures.graph import draw
     from goqueue.pipeline.places import local_path
 
-    svg = draw(_loaded(file))
+    svg = draw(_loaded(file, env, given))
     try:
         to = None if to is None else local_path(to, "--to")
     except GoQueueError as refused:
@@ -104,19 +113,19 @@ def graph(
 @app.command()
 def schema() -> None:
     """Print the JSON Schema of pipeline files, for editors."""
-    from goqueue.pipeline.declared.schema import file_schema
+    from goqueue.pipeline.declared.form.schema import file_schema
 
     typer.echo(json.dumps(file_schema(), indent=2))
 
 
 @app.command("test")
-def run_tests(file: File, output: Output = Format.table) -> None:
+def run_tests(file: File, env: Env = None, given: Set = None, output: Output = Format.table) -> None:
     """Run the pipeline's own tests: given rows in, expected rows out."""
-    pipeline = _loaded(file)
+    pipeline = _loaded(file, env, given)
     if not pipeline.tests:
         raise fail(f"{file} has no tests: add a list `tests:` with name, given and expect", USAGE)
     from goqueue.pipeline import session
-    from goqueue.pipeline.declared.cases import run_cases
+    from goqueue.pipeline.declared.testing.cases import run_cases
     from goqueue.pipeline.errors import spark_in_one_line
 
     try:
@@ -134,18 +143,20 @@ def run_tests(file: File, output: Output = Format.table) -> None:
 def run(
     file: File,
     master: Master = "local[*]",
-    print_submit: Annotated[bool, typer.Option("--print-submit", help="Show the spark-submit form and end.")] = False,
+    print_submit: Annotated[bool, typer.Option("--print-submit", help="Print the spark-submit command.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No live table.")] = False,
+    env: Env = None,
+    given: Set = None,
 ) -> None:
     """Run a pipeline until it is stopped (ctrl-C, `goqueue pipeline stop`), or has read all with available-now."""
-    pipeline = _loaded(file)
+    pipeline = _loaded(file, env, given)
     if print_submit:
-        typer.echo(_submit_line(pipeline, file, master))
+        typer.echo(_submit_line(pipeline, file, master, env, _given(given)))
         return
     from goqueue.cli.spark.pipeline_table import Watch
     from goqueue.pipeline import session
     from goqueue.pipeline.declared.main import run_until_stopped
-    from goqueue.pipeline.declared.run_files import RunFiles
+    from goqueue.pipeline.declared.running.run_files import RunFiles
     from goqueue.pipeline.errors import spark_in_one_line
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -165,35 +176,70 @@ def run(
 
 
 @app.command()
-def status(file: File, output: Output = Format.table) -> None:
-    """Show how a pipeline fares that runs, or ran last, on this machine."""
-    from goqueue.pipeline.declared.run_files import RunFiles
+def maintain(
+    file: File,
+    small: Annotated[int, typer.Option("--small-mb", min=1, help="Files below this size are put together.")] = 32,
+    keep: Annotated[
+        int | None, typer.Option("--keep-hours", min=1, help="Also forget versions that are older than this.")
+    ] = None,
+    master: Master = "local[*]",
+    env: Env = None,
+    given: Set = None,
+    output: Output = Format.table,
+) -> None:
+    """Compact the Delta and Iceberg tables that a pipeline writes; the pipeline may run meanwhile."""
+    pipeline = _loaded(file, env, given)
+    from goqueue.pipeline import session
+    from goqueue.pipeline.declared.running.maintain import maintain as work
+    from goqueue.pipeline.errors import spark_in_one_line
 
-    found = RunFiles(_loaded(file)).read()
+    try:
+        with (
+            spark_in_one_line(),
+            session(f"{pipeline.name} maintain", master=master, config=pipeline.settings) as spark,
+        ):
+            rows = work(pipeline, spark, small_bytes=small * 2**20, keep_ms=None if keep is None else keep * 3_600_000)
+    except GoQueueError as failed:
+        raise refuse(failed) from None
+    show(rows, output, ["sink", "files_before", "files_after", "rewritten", "expired"])
+
+
+@app.command()
+def status(file: File, env: Env = None, given: Set = None, output: Output = Format.table) -> None:
+    """Show the status of a pipeline that runs, or last ran, in this directory."""
+    from goqueue.pipeline.declared.running.run_files import RunFiles
+
+    found = RunFiles(_loaded(file, env, given)).read()
     if found is None:
-        raise fail("it has not run here yet", REFUSED)
+        raise fail("the pipeline has not run in this directory yet", REFUSED)
     if output is not Format.table:
         show(found, output)
         return
     sinks = found.pop("sinks", [])
     show(found, output)
     if found["state"] == "crashed":
-        typer.echo("It was killed before it could end. Run it again: it goes on from its checkpoint.", err=True)
+        typer.echo("The run was killed. Run it again: it continues from its checkpoint.", err=True)
     show(sinks, output, ["sink", "active", "batch", "rows_written", "rows_per_second", "batch_ms", "lag", "restarts"])
 
 
 @app.command()
 def stop(
-    file: File, wait_s: Annotated[int, typer.Option("--wait", help="Seconds to wait until it has ended.")] = 60
+    file: File,
+    wait: Annotated[
+        str, typer.Option("--wait", help="How long to wait until it has ended.", callback=duration)
+    ] = "60s",
+    env: Env = None,
+    given: Set = None,
 ) -> None:
-    """Ask a running pipeline to end after the batch at hand."""
-    from goqueue.pipeline.declared.run_files import RunFiles
+    """Ask a running pipeline to stop after the current batch."""
+    from goqueue.pipeline.declared.running.run_files import RunFiles
 
-    files = RunFiles(_loaded(file))
+    files = RunFiles(_loaded(file, env, given))
     found = files.read()
     if found is None or not found["running"]:
-        raise fail("it is not running here", REFUSED)
+        raise fail("the pipeline is not running in this directory", REFUSED)
     files.ask_to_stop()
+    wait_s = int(wait.removesuffix("ms")) / 1000
     deadline = time.monotonic() + wait_s
     while time.monotonic() < deadline:
         now = files.read()
@@ -201,22 +247,32 @@ def stop(
             typer.echo("stopped")
             return
         time.sleep(_POLL_S)
-    raise fail(f"it still runs after {wait_s} s, as process {found['pid']}", REFUSED)
+    raise fail(f"it is still running after {wait_s:g} s, as process {found['pid']}", REFUSED)
 
 
-def _loaded(file: Path) -> Pipeline:
+def _given(words: list[str] | None) -> dict[str, str]:
+    found = {}
+    for word in words or ():
+        name, is_value, value = word.partition("=")
+        if not is_value:
+            raise fail(f"--set {word}: write name=value", USAGE)
+        found[name] = value
+    return found
+
+
+def _loaded(file: Path, env: str | None, given: list[str] | None) -> Pipeline:
     from goqueue.pipeline.declared.load import load_file
 
     try:
-        return load_file(file)
+        return load_file(file, environment=env, given=_given(given))
     except ConfigError as invalid:
         raise _refused(invalid) from None
 
 
 def _check_topics(pipeline: Pipeline) -> None:
     """Raise unless a broker is there with every topic that is read or written."""
-    from goqueue.pipeline.declared.check import topics_of
-    from goqueue.pipeline.declared.problems import PipelineInvalid, Problem
+    from goqueue.pipeline.declared.checks.check import topics_of
+    from goqueue.pipeline.declared.form.problems import PipelineInvalid, Problem
     from goqueue.pipeline.preflight import missing_topics
 
     named = topics_of(pipeline)
@@ -237,10 +293,14 @@ def _refused(invalid: ConfigError) -> typer.Exit:
     return fail(f"{len(problems)} problem{'s' if len(problems) > 1 else ''} in the pipeline", USAGE)
 
 
-def _submit_line(pipeline: Pipeline, file: Path, master: str) -> str:
+def _submit_line(pipeline: Pipeline, file: Path, master: str, env: str | None, given: dict[str, str]) -> str:
     from goqueue.pipeline.declared import main
     from goqueue.pipeline.spark.session import SETTINGS
 
     settings = {**SETTINGS, **pipeline.settings}
     options = " \\\n  ".join(f"--conf '{name}={value}'" for name, value in settings.items())
-    return f"spark-submit --master '{master}' --name '{pipeline.name}' \\\n  {options} \\\n  {main.__file__} {file}"
+    words = [*([f"--env={env}"] if env else []), *(f"{name}={value}" for name, value in given.items())]
+    told = "".join(f" {shlex.quote(word)}" for word in words)
+    return (
+        f"spark-submit --master '{master}' --name '{pipeline.name}' \\\n  {options} \\\n  {main.__file__} {file}{told}"
+    )

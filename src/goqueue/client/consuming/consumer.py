@@ -26,6 +26,7 @@ from goqueue.client.durations import Duration, ms_of, or_ms, seconds_of
 from goqueue.client.errors import ClientError, ConsumerClosed, RequestRefused
 from goqueue.client.options import ConsumerOptions, RebalanceCallback
 from goqueue.client.reconnect import PASSING, Reconnect
+from goqueue.client.trace_context import Following
 from goqueue.client.transport import Transport, quoted
 from goqueue.client.types import Message, PollReply, decode_message
 from goqueue.records import TopicPartition
@@ -129,12 +130,15 @@ class Consumer:
         return self._positions.hand_out(limit or self._options.poll_records_max)
 
     async def _iterate(self) -> AsyncIterator[Message]:
+        following = Following()
         while not self._closed:
             if not self._positions:
                 self._positions.settle()
                 await self._fill(self._poll_wait_ms)
             for message in self._positions.hand_out(1):
+                following.enter(message)
                 yield message
+                following.leave()
 
     async def _fill(self, timeout_ms: int) -> None:
         if self._closed:

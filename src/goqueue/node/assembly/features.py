@@ -23,6 +23,7 @@ from goqueue.node.assembly.paths import Paths
 from goqueue.node.assembly.storage import Storage
 from goqueue.node.assembly.tools import Tools
 from goqueue.node.reports import report_dead_letters, report_delay, report_marker, report_shard
+from goqueue.node.stories.wiring import Stories
 from goqueue.schemas.feature import feature as schema_feature
 from goqueue.schemas.service import SchemaService
 from goqueue.transactions.feature import feature as transaction_feature
@@ -42,7 +43,7 @@ class Features(NamedTuple):
     schemas: SchemaService
 
 
-async def open_features(tools: Tools, storage: Storage, paths: Paths) -> Features:
+async def open_features(tools: Tools, storage: Storage, paths: Paths, stories: Stories) -> Features:
     """Each loads in the background what its log says; only schemas and transactions are waited for."""
     own_batches = paths.way_in.through()
     schemas = await schema_feature(
@@ -57,7 +58,7 @@ async def open_features(tools: Tools, storage: Storage, paths: Paths) -> Feature
         on_failure=partial(report_shard, "schema"),
     )
     tools.stack.push_async_callback(schemas.close)
-    delivery, groups = _queues_and_groups(tools, storage, paths, own_batches)
+    delivery, groups = _queues_and_groups(tools, storage, paths, stories, own_batches)
     delay = delay_feature(
         config=tools.config.delay,
         topics=storage.topics,
@@ -69,6 +70,8 @@ async def open_features(tools: Tools, storage: Storage, paths: Paths) -> Feature
         offload=tools.work_offload,
         clock=tools.clock,
         on_trouble=report_delay,
+        on_hold=[stories.delays.held],
+        observer=stories.delays,
     )
     tools.stack.push_async_callback(delay.close)
     staging = Staging(delay, paths.open_transactions.check_of(DELAYED))
@@ -78,18 +81,27 @@ async def open_features(tools: Tools, storage: Storage, paths: Paths) -> Feature
         HeaderDelay(delay, staging),
         values=schemas.step,
     )
-    transactions = await _transactions(tools, storage, paths, delivery, groups, staging)
+    transactions = await _transactions(tools, storage, paths, stories, delivery, groups, staging)
 
     async def is_queue_group(group: str) -> bool:
         return await groups.mode(group) is Mode.QUEUE
 
-    redrives = Redrives(delivery, storage.topics, paths.queries, publish, transactions, is_queue_group, tools.clock)
+    redrives = Redrives(
+        delivery,
+        storage.topics,
+        paths.queries,
+        publish,
+        transactions,
+        is_queue_group,
+        tools.clock,
+        stories.queues.sent_back,
+    )
     tools.stack.push_async_callback(redrives.close)
     return Features(publish, delivery, groups, delay, staging, transactions, redrives, schemas.service)
 
 
 def _queues_and_groups(
-    tools: Tools, storage: Storage, paths: Paths, own_batches: PublishService
+    tools: Tools, storage: Storage, paths: Paths, stories: Stories, own_batches: PublishService
 ) -> tuple[DeliveryService, GroupService]:
     """Each needs the other: delivery asks for a group's settings when a message is received, and not before."""
 
@@ -113,6 +125,8 @@ def _queues_and_groups(
         on_failure=partial(report_shard, "delivery"),
         check_transaction=paths.open_transactions.check_of(DELIVERY_STATE),
         on_dead_letter_failure=report_dead_letters,
+        on_moved=stories.queues.moved,
+        queue_observer=stories.queues,
     )
     tools.stack.push_async_callback(delivery.close)
     groups = group_feature(
@@ -128,6 +142,7 @@ def _queues_and_groups(
         subscribe=storage.metadata.subscribe,
         check_transaction=paths.open_transactions.check_of(CONSUMER_OFFSETS),
         on_failure=partial(report_shard, "group"),
+        on_moved=stories.hooks.committed,
     )
     tools.stack.push_async_callback(groups.close)
     return delivery, groups
@@ -137,6 +152,7 @@ async def _transactions(
     tools: Tools,
     storage: Storage,
     paths: Paths,
+    stories: Stories,
     delivery: DeliveryService,
     groups: GroupService,
     staging: Staging,
@@ -161,6 +177,7 @@ async def _transactions(
         clock=tools.clock,
         on_failure=partial(report_shard, "transaction"),
         on_retry=report_marker,
+        on_ended=stories.hooks.ended,
     )
     tools.stack.push_async_callback(transactions.close)
     return transactions

@@ -44,6 +44,10 @@ class BatchReader(DataSourceReader):
             yield from read_task(self.options, partition, self.columns, self.pinned)
 
     def _plan(self, catalogue: Catalogue) -> list[Task]:
+        return tasks_for(self.options, self._ranges(catalogue), self.pushed.bounds, catalogue.topic_ids())
+
+    def _ranges(self, catalogue: Catalogue) -> list[Range]:
+        """What is read of every partition."""
         options, wanted = self.options, self.pushed
         places = subscribed(options, catalogue)
         # Once: of a directory it is told by a look at all files.
@@ -52,12 +56,11 @@ class BatchReader(DataSourceReader):
         starts = start_offsets(options, catalogue, places, EARLIEST)
         check_order(options, starts, ends)
         starts = checked_start(options, starts, catalogue.earliest(places), latest)
-        ranges = [
+        return [
             Range(place, max(starts[place], wanted.bounds.start), min(ends[place], wanted.bounds.end))
             for place in places
             if wanted.wants(place)
         ]
-        return tasks_for(options, ranges, wanted.bounds, catalogue.topic_ids())
 
 
 class FilteringBatchReader(BatchReader):

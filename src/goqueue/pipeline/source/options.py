@@ -38,6 +38,7 @@ SOURCE_OPTIONS = (
         "view",
         "fetchBytes",
         "pushFilters",
+        "as",
     ),
     *("schema", "schemaRegistryUrl", "schemaErrors"),
     *("kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs"),
@@ -76,6 +77,8 @@ class SourceOptions:
     view: str = "records"
     fetch_bytes: int = 16 * 1024 * 1024
     push_filters: bool = False
+    # Latest values by key in place of records.
+    as_table: bool = False
     # How long a task waits for records below its end that the broker does not show.
     poll_timeout_ms: int = 120_000
     kafka: Mapping[str, str] = field(default_factory=dict)
@@ -143,6 +146,7 @@ def parse_source_options(given: Mapping[str, str]) -> SourceOptions:
         view=view,
         fetch_bytes=size(options, "fetchBytes") or 16 * 1024 * 1024,
         push_filters=flag(options, "pushFilters", default=False),
+        as_table=one_of(options, "as", ("records", "table"), "records") == "table",
         poll_timeout_ms=number(options, "kafkaConsumer.pollTimeoutMs") or 120_000,
         kafka=kafka,
         schema=_schema(options, view),
@@ -181,7 +185,7 @@ def number(options: Mapping[str, str], name: str) -> int | None:
     if text is None:
         return None
     if not text.strip().isdigit() or int(text) < 1:
-        raise BadOption(name, f"{text!r} is not a whole number above zero")
+        raise BadOption(name, f"{text!r} is not an integer above zero")
     return int(text)
 
 

@@ -164,9 +164,11 @@ def _parse_cursor(text: str | None) -> dict[int, int]:
     for part in (text or "").split(",") if text else ():
         partition, _, offset = part.partition(":")
         if not (partition.isascii() and partition.isdigit() and offset.isascii() and offset.isdigit()):
-            raise InvalidRequest("the cursor is none of ours", field="cursor", hint="send it as the last answer had it")
+            raise InvalidRequest(
+                "the cursor is not valid", field="cursor", hint="send the cursor of the previous response unchanged"
+            )
         if len(partition) > 10 or len(offset) > 19:
-            raise InvalidRequest("the cursor is none of ours", field="cursor")
+            raise InvalidRequest("the cursor is not valid", field="cursor")
         places[int(partition)] = int(offset)
     return places
 

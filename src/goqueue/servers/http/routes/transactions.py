@@ -41,7 +41,7 @@ async def heartbeat(services: Services, call: Call) -> Status:
     """Ask whether the producer is still the one of its transactional id."""
     raw = call.path["producer_id"]
     if not raw.isascii() or not raw.isdigit():
-        raise InvalidRequest(f"{raw[:40]!r} is no producer id", field="producer_id")
+        raise InvalidRequest(f"{raw[:40]!r} is not a producer id", field="producer_id")
     described = await services.transactions.describe(call.body.transactional_id)
     producer = Producer(int(raw), call.body.epoch)
     services.transactions.check_is(described, producer)
@@ -240,7 +240,7 @@ async def _described(services: Services, name: str, producer: Producer) -> Descr
     services.transactions.check_is(described, producer)
     services.transactions.heard(name, producer)
     if described.state is not TransactionState.ONGOING:
-        raise InvalidTransactionState("no transaction was begun")
+        raise InvalidTransactionState("there is no open transaction")
     return described
 
 
