@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
+from goqueue.client.blocking.loop import BackgroundLoop
 from goqueue.client.connecting import open_transport
-from goqueue.client.sync_loop import BackgroundLoop
 from goqueue.client.transport import quoted
 from goqueue.pipeline.queue.leases import Lease
 
