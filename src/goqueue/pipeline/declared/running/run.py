@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 NowMs = Callable[[], int]
 
 FAILURES_MAX = 5
-# A planner that did not start within ten seconds, which Spark has no setting for: the machine is busy, nothing is wrong.
+# A planner that did not start within ten seconds, for which Spark has no setting: the machine is busy.
 _BUSY, BUSY_FAILURES_MAX = "Python worker failed to connect back", 20
 # Spark's name for an error in a source's own code, such as a broker that does not answer.
 _SOURCE_FAILED = "PYTHON_DATA_SOURCE_ERROR"
