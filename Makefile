@@ -222,8 +222,17 @@ bench-grpc: $(READY) ## the gRPC API beside HTTP: publish stream, work stream, u
 bench-share: $(READY) ## consumers of one share group against GoQueue and Apache Kafka, in turns
 	$(BIN)/python -m tests.bench.bench_share_consumers
 
+bench-tracing: $(READY) ## what stories of messages cost, on the way and on the disk, and how fast one is found
+	$(BIN)/python -m tests.bench.bench_tracing
+
+bench-queue-clients: $(READY) ## the queue client beside redis-py and nats-py, in turns
+	$(BIN)/python -m tests.bench.bench_queue_clients
+
 bench-transactions: $(READY) ## what transactions cost, against the same client without them
 	$(BIN)/python -m tests.bench.bench_transactions
+
+bench-schemas: $(READY) ## what checking messages against schemas costs
+	$(BIN)/python -m tests.bench.bench_schemas
 
 bench-spark: $(READY) ## Spark reads and writes topics, as shares of what any Python source can do
 	@failed=0; for part in bench_spark bench_spark_jobs; do \

@@ -241,6 +241,53 @@ class DelayConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class TracingConfig:
+    """Stories of messages, and spans for other systems. Topics override the switch and the rate."""
+
+    enabled: bool = setting(
+        True, "Record what happens to every message, for `goqueue explain`; a topic's trace.enabled decides for itself."
+    )
+    retention_ms: int = setting(7 * 24 * 3600 * 1000, "How long stories are kept.", minimum=1000)
+    retention_bytes: int = setting(1024 * MIB, "Size of all stories together above which the oldest go.", minimum=MIB)
+    pending_max: int = setting(
+        100_000,
+        "Events that may wait to be written; above it the oldest are dropped, and stories say so.",
+        minimum=100,
+    )
+    ring_spans: int = setting(10_000, "Recent events in memory, for GET /traces.", minimum=1)
+    exporters: str = setting(
+        "", "Where spans are sent: any of otlp, jaeger, file and stdout, with commas between; empty sends none."
+    )
+    sample_rate: float = setting(
+        1.0, "Share of the messages whose spans are exported, chosen by trace id.", minimum=0.0, maximum=1.0
+    )
+    export_failed: bool = setting(True, "Export every message that was dead-lettered or rejected, sampled or not.")
+    export_slow_ms: int = setting(
+        0,
+        "Export every message that was acknowledged later than this after it was stored; 0: none for that.",
+        minimum=0,
+    )
+    export_rate_max: int = setting(
+        500, "Spans per second that are made of messages at most; above it, fewer messages are looked at.", minimum=10
+    )
+    export_queue_max: int = setting(
+        10_000, "Spans that may wait for one exporter; beyond it the oldest are dropped and counted.", minimum=1
+    )
+    otlp_endpoint: str = setting(
+        "http://127.0.0.1:4318/v1/traces", "Where the otlp exporter posts to; HTTP with protobuf bodies."
+    )
+    otlp_headers: str = setting("", "Headers of these requests: name=value, with commas between.")
+    otlp_certificate: str = setting("", "File with the certificates that an https endpoint is checked against.")
+    otlp_timeout_ms: int = setting(10_000, "Longest time that one request of the otlp exporter takes.", minimum=1)
+    file_bytes_max: int = setting(10 * MIB, "Size at which the file exporter begins its next file.", minimum=1024)
+    file_count_max: int = setting(100, "Files that the file exporter keeps; older ones are deleted.", minimum=1)
+    stdout_pretty: bool = setting(False, "Let the stdout exporter indent what it writes.")
+    jaeger_agent: str = setting(
+        "127.0.0.1:6831", "Address of the Jaeger agent that takes compact Thrift over UDP, host:port."
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class SchemasConfig:
     """The schema registry, and the process that runs schemas."""
 
@@ -300,6 +347,7 @@ class Config:
     transactions: TransactionsConfig = TransactionsConfig()
     delivery: DeliveryConfig = DeliveryConfig()
     delay: DelayConfig = DelayConfig()
+    tracing: TracingConfig = TracingConfig()
     schemas: SchemasConfig = SchemasConfig()
     http: HttpConfig = HttpConfig()
     grpc: GrpcConfig = GrpcConfig()

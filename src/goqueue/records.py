@@ -50,6 +50,8 @@ class TimestampType(IntEnum):
 
 
 Header = tuple[str, bytes | None]
+# W3C's name of the header that says whose trace a record is part of.
+TRACEPARENT = "traceparent"
 
 
 class Record(NamedTuple):

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from goqueue.broker.topics import NewTopic
-from goqueue.delivery.values import Action, Delivery, Receive, Settled, Settlement
+from goqueue.delivery.values import Action, Delivery, Receive, Settlement, SettleResult
 from goqueue.errors import InvalidReceipt, ReceiptExpired, ReceiptNotFound
 from goqueue.records import Acks, NewRecord, Record, TopicPartition
 from goqueue.servers.services import Services
@@ -37,7 +37,7 @@ async def receive(services: Services, limit: int = 100, *, group: str = "g", wai
     return await services.delivery.receive(Receive(group, "c", ONE, limit, wait_ms=wait_ms))
 
 
-async def settle(services: Services, deliveries: Sequence[Delivery], action: Action = Action.ACK) -> list[Settled]:
+async def settle(services: Services, deliveries: Sequence[Delivery], action: Action = Action.ACK) -> list[SettleResult]:
     return await services.delivery.settle([Settlement(one.receipt, action) for one in deliveries])
 
 

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from goqueue.broker.answer_budget import AnswerBudget
 from goqueue.broker.partitions import Partition, Partitions
-from goqueue.broker.traffic import TopicTraffic
 from goqueue.broker.waiters import Waiter, Waiters
+from goqueue.caller import ANONYMOUS, Caller
 from goqueue.config import LimitsConfig
 from goqueue.errors import (
     FencedLeaderEpoch,
@@ -28,7 +28,7 @@ from goqueue.errors import (
 from goqueue.log.partition_log import PartitionLog
 from goqueue.log.reads import Read
 from goqueue.ports import ColdRead, Offload
-from goqueue.records import AbortedTransaction, Isolation
+from goqueue.records import AbortedTransaction, Isolation, TopicPartition
 
 
 class PartitionRead(NamedTuple):
@@ -67,24 +67,50 @@ class FetchedPartition(NamedTuple):
     batches: Sequence[memoryview]
 
 
+class OnGiven(Protocol):
+    """Told of records that a reader is given. It must not raise."""
+
+    def __call__(self, partition: Partition, first: int, last: int, caller: Caller, /) -> None:
+        """From `first` to `last`."""
+        ...
+
+
 class FetchService:
     """Reads partitions for everyone who wants closed batches."""
 
     def __init__(
-        self, partitions: Partitions, *, offload: Offload, limits: LimitsConfig, answers: AnswerBudget
+        self,
+        partitions: Partitions,
+        *,
+        offload: Offload,
+        limits: LimitsConfig,
+        answers: AnswerBudget,
+        on_given: OnGiven | None = None,
     ) -> None:
+        self._on_given = on_given
         self._partitions = partitions
         self._offload = offload
         self._limits = limits
         self._answers = answers
 
-    def count_given(self, topic: str, partition: int, messages: int, size_bytes: int) -> None:
+    def count_given(
+        self, at: TopicPartition, messages: int, size_bytes: int, first: int, last: int, caller: Caller = ANONYMOUS
+    ) -> None:
         """Records were given to a reader, out of a query that does not count by itself."""
-        traffic = self._partitions.get(topic, partition).traffic
-        traffic.messages_out += messages
-        traffic.bytes_out += size_bytes
+        place = self._partitions.get(*at)
+        place.traffic.messages_out += messages
+        place.traffic.bytes_out += size_bytes
+        if self._on_given is not None:
+            self._on_given(place, first, last, caller)
 
-    def fetch_now(self, query: FetchQuery) -> list[FetchedPartition] | None:
+    def _given(self, query: FetchQuery, answer: _Answer, caller: Caller) -> list[FetchedPartition]:
+        if self._on_given is not None and query.is_counted:
+            for place, _, messages, first in answer.taken:
+                if messages:
+                    self._on_given(place, first, first + messages - 1, caller)
+        return answer.given()
+
+    def fetch_now(self, query: FetchQuery, *, caller: Caller = ANONYMOUS) -> list[FetchedPartition] | None:
         """The answer, if it is there without waiting for records or for the disk."""
         answer = _Answer(query, self._limits.fetch_bytes_max)
         try:
@@ -92,9 +118,9 @@ class FetchService:
                 self._read(read, answer)
         except ColdRead:
             return None
-        return answer.given() if query.max_wait_ms <= 0 or answer.is_enough() else None
+        return self._given(query, answer, caller) if query.max_wait_ms <= 0 or answer.is_enough() else None
 
-    async def fetch(self, query: FetchQuery) -> list[FetchedPartition]:
+    async def fetch(self, query: FetchQuery, *, caller: Caller = ANONYMOUS) -> list[FetchedPartition]:
         """The answer, once there is enough of it or the time is up; smaller where memory for answers is short."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + min(query.max_wait_ms, self._limits.fetch_wait_ms_max) / 1000
@@ -106,7 +132,7 @@ class FetchService:
             seconds_left = deadline - loop.time()
             if seconds_left <= 0 or answer.is_enough():
                 self._answers.pass_on(answer.size)
-                return answer.given()
+                return self._given(query, answer, caller)
             # A cold read lets others write meanwhile; what came then must not be slept over.
             if answer.is_current():
                 await Waiter(answer.missing_bytes()).wait(answer.places(), seconds_left)
@@ -188,7 +214,7 @@ class _Answer:
         "_partitions",
         "_seen",
         "_size",
-        "_taken",
+        "taken",
     )
 
     def __init__(self, query: FetchQuery, bytes_max: int) -> None:
@@ -201,7 +227,8 @@ class _Answer:
         self._failed = False
         # Which partitions are behind the answer, and how far they could be read at that moment.
         self._seen: list[tuple[Partition, int]] = []
-        self._taken: list[tuple[TopicTraffic, int, int]] = []
+        # Partition, bytes, messages, first offset.
+        self.taken: list[tuple[Partition, int, int, int]] = []
 
     @property
     def size(self) -> int:
@@ -210,7 +237,8 @@ class _Answer:
 
     def given(self) -> list[FetchedPartition]:
         """The answer, counted: what was read for an answer that is not given went to nobody."""
-        for traffic, size, messages in self._taken if self._is_counted else ():
+        for place, size, messages, _ in self.taken if self._is_counted else ():
+            traffic = place.traffic
             traffic.bytes_out += size
             traffic.messages_out += messages
         return self._partitions
@@ -239,7 +267,7 @@ class _Answer:
             self._add(read, place.log, (), ())
             return
         self._size += data.bytes
-        self._taken.append((place.traffic, data.bytes, data.next_offset - read[2]))
+        self.taken.append((place, data.bytes, data.next_offset - read[2], read[2]))
         aborted: Sequence[AbortedTransaction] = ()
         if self._committed and data.batches:
             aborted = place.log.aborted_between(read.offset, data.next_offset)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -31,6 +32,10 @@ EARLIEST_LOCAL: OffsetSpec = -4
 HIGH_WATERMARK = -1
 
 _NO_TIMESTAMP = -1
+
+
+# (partition, first, last, why): records are no longer in a log.
+OnRemoved = Callable[[Partition, int, int, str], None]
 
 
 class PartitionOffsets(msgspec.Struct, frozen=True):
@@ -68,7 +73,16 @@ class LogDir(msgspec.Struct, frozen=True):
 class PartitionQueries:
     """Answers about single partitions, and about the disk they lie on."""
 
-    def __init__(self, partitions: Partitions, metadata: MetadataStore, *, files: Files, data_dir: str) -> None:
+    def __init__(
+        self,
+        partitions: Partitions,
+        metadata: MetadataStore,
+        *,
+        files: Files,
+        data_dir: str,
+        on_removed: OnRemoved | None = None,
+    ) -> None:
+        self._on_removed = on_removed
         self._partitions = partitions
         self._metadata = metadata
         self._files = files
@@ -128,7 +142,13 @@ class PartitionQueries:
         if not 0 <= target <= log.high_watermark:
             raise OffsetOutOfRange(offset, log.start_offset, log.high_watermark)
         # Below the start there is nothing left to delete, which is what was asked for.
-        return log.start_offset if target <= log.start_offset else log.delete_before(target)
+        start = log.start_offset
+        if target <= start:
+            return start
+        now_start = log.delete_before(target)
+        if self._on_removed is not None and now_start > start:
+            self._on_removed(place, start, now_start - 1, "deleted")
+        return now_start
 
     def epoch_end(self, topic: str, partition: int, epoch: int, *, leader_epoch: int = -1) -> tuple[int, int]:
         """(epoch, end offset) of the last leader epoch that is not above `epoch`; (-1, -1) if there is none."""

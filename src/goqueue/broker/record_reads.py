@@ -16,6 +16,7 @@ from goqueue.broker.answer_budget import AnswerBudget
 from goqueue.broker.fetch import FetchedPartition, FetchQuery, FetchService, PartitionRead
 from goqueue.broker.partitions import Partitions
 from goqueue.broker.unreadable import Unreadable
+from goqueue.caller import ANONYMOUS, Caller
 from goqueue.codec.batch import BatchHeader, parse_batch_header
 from goqueue.errors import CorruptFrame, GoQueueError
 from goqueue.ports import ColdRead, Offload
@@ -55,6 +56,7 @@ class RecordReader:
         wait_ms: int = 0,
         isolation: Isolation = Isolation.READ_UNCOMMITTED,
         is_counted: bool = True,
+        caller: Caller = ANONYMOUS,
     ) -> dict[TopicPartition, RecordsRead]:
         """Up to `limit` records in all, taken in turn from the partitions that have some.
 
@@ -80,7 +82,8 @@ class RecordReader:
                 share = -(-left.records // (len(waiting) - number))
                 found[at] = opened = await self._open(one, positions[at], share, left, isolation)
                 if is_counted and opened.records:
-                    self._fetch.count_given(*at, len(opened.records), size_of(opened.records))
+                    first, last = opened.records[0].offset, opened.records[-1].offset
+                    self._fetch.count_given(at, len(opened.records), size_of(opened.records), first, last, caller)
         return {at: found[at] for at in positions}
 
     async def _open(

@@ -134,6 +134,11 @@ class Client(Closable):
     writer = blocking(AsyncClient.writer)
     abort_epoch = blocking(AsyncClient.abort_epoch)
     get = blocking(AsyncClient.get)
+    story = blocking(AsyncClient.story)
+    traces = blocking(AsyncClient.traces)
+    trace = blocking(AsyncClient.trace)
+    search_traces = blocking(AsyncClient.search_traces)
+    trace_stats = blocking(AsyncClient.trace_stats)
 
     def redrive(self, topic: str, **request: Unpack[RedriveFields]) -> Redrive:
         """Send dead letters back to their topic: `client.redrive("orders").wait()` waits for the end."""

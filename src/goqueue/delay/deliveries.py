@@ -21,6 +21,7 @@ from goqueue.clock import Clock
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.coordinator.timers import Alarm
 from goqueue.delay.indexing import RETRY_MS, OnTrouble
+from goqueue.delay.observer import DelayObserver
 from goqueue.delay.records import Fire, FireKey, Slot, SlotKey
 from goqueue.delay.store import Pair, Store
 from goqueue.delay.targets import Prepared, Target, TargetKey, done_pairs, fire_pairs, parked
@@ -74,7 +75,9 @@ class Deliveries:
         clock: Clock,
         on_trouble: OnTrouble,
         spawn: Spawn,
+        observer: DelayObserver | None = None,
     ) -> None:
+        self._observer = observer
         self.stats = DeliveryStats()
         self._store = store
         self._publish = publish
@@ -146,6 +149,10 @@ class Deliveries:
         target.queue.popleft()
         self.stats.note(one.fire.topic, one.slots, now_ms)
         appended.append((one, pending))
+        if self._observer is not None:
+            fire = one.fire
+            first = None if pending is None else pending.appended.base_offset
+            self._observer.fired(self._store.partition, fire.slots, fire.topic, fire.partition, first, now_ms)
         return True
 
     def _append(self, one: Prepared, now_ms: int) -> Pending | None:
@@ -217,11 +224,14 @@ class Deliveries:
         target.queue.popleft()
         for slot in one.fire.slots:
             self._store.near.firing.pop(slot, None)
-        self.note_expired(one.fire.topic, len(one.fire.slots))
+        self.note_expired(one.fire.topic, one.fire.slots, str(error))
         return True
 
-    def note_expired(self, topic: str, count: int) -> None:
+    def note_expired(self, topic: str, slots: Sequence[int], reason: str) -> None:
         """Slots were parked."""
+        count = len(slots)
+        if self._observer is not None:
+            self._observer.expired(self._store.partition, slots, topic, reason)
         self._store.pending[topic] -= count
         self._store.expired[topic] += count
         self.stats.expired[topic] = self.stats.expired.get(topic, 0) + count

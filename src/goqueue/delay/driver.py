@@ -21,6 +21,7 @@ from goqueue.coordinator.timers import Alarm
 from goqueue.delay.deliveries import Deliveries
 from goqueue.delay.index import Row
 from goqueue.delay.indexing import RETRY_MS, OnTrouble
+from goqueue.delay.observer import DelayObserver
 from goqueue.delay.records import Fire, Slot, SlotKey
 from goqueue.delay.runs import following_pairs, is_skipped
 from goqueue.delay.store import Pair, Store
@@ -72,6 +73,7 @@ class Driver:
         config: DelayConfig,
         clock: Clock,
         on_trouble: OnTrouble,
+        observer: DelayObserver | None = None,
     ) -> None:
         self._store = store
         self._partitions = partitions
@@ -94,6 +96,7 @@ class Driver:
             clock=clock,
             on_trouble=on_trouble,
             spawn=self._spawn,
+            observer=observer,
         )
 
     def start(self) -> None:
@@ -296,8 +299,8 @@ class Driver:
             row = store.near.firing.pop(slot, None)
             if row is not None:
                 store.pending[row.topic] -= 1
-        for _, whole, _ in found.refused:
-            self.deliveries.note_expired(whole.topic, 1)
+        for slot, whole, reason in found.refused:
+            self.deliveries.note_expired(whole.topic, [slot], reason)
         return batches
 
     def _batches(

@@ -16,6 +16,7 @@ from goqueue.coordinator.topic import CoordinatorTopic
 from goqueue.delay.driver import Driver
 from goqueue.delay.index import DueIndex
 from goqueue.delay.indexing import OnTrouble, OpenIndex
+from goqueue.delay.observer import DelayObserver
 from goqueue.delay.service import DELAYED, DelayService, DelayShard, OnHold
 from goqueue.delay.store import Store
 from goqueue.ports import Files, Offload
@@ -44,6 +45,7 @@ def feature(
     offload: Offload,
     clock: Clock,
     on_trouble: OnTrouble,
+    observer: DelayObserver | None = None,
     on_hold: Sequence[OnHold] = (),
 ) -> DelayService:
     """The delay service over `__delayed`; what is due from before fires as soon as its shard is loaded.
@@ -72,6 +74,7 @@ def feature(
             config=config,
             clock=clock,
             on_trouble=on_trouble,
+            observer=observer,
         )
         driver.start()
         return DelayShard(store, driver)
@@ -83,6 +86,7 @@ def feature(
         config=config,
         clock=clock,
         on_trouble=on_trouble,
+        observer=observer,
         on_hold=on_hold,
     )
     service.start([place.partition for place in partitions.on_disk() if place.topic == DELAYED])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import mmh3
@@ -19,6 +19,7 @@ from goqueue.clock import Clock
 from goqueue.config import DelayConfig
 from goqueue.delay.driver import Driver
 from goqueue.delay.index import Row
+from goqueue.delay.observer import DelayObserver
 from goqueue.delay.records import Slot, SlotKey, SlotState
 from goqueue.delay.store import BATCH_BYTES_MAX, BATCH_RECORDS_MAX, Pair, Store
 from goqueue.delay.targets import check_holds, size_of
@@ -33,6 +34,7 @@ from goqueue.errors import (
     ShuttingDown,
     TopicNotFound,
 )
+from goqueue.records import NewRecord
 
 DELAYED = "__delayed"
 _RELOAD_PAUSE_MS = 1000
@@ -52,6 +54,10 @@ OpenShard = Callable[[int], Awaitable[DelayShard]]
 OnHold = Callable[[Caller, str, Sequence[Held], Sequence[SlotId | GoQueueError]], None]
 
 
+# Which records a topic would refuse, by position.
+CheckValues = Callable[[str, Sequence[NewRecord]], Awaitable[Mapping[int, GoQueueError]]]
+
+
 class DelayService:
     """All delayed messages of the node."""
 
@@ -65,8 +71,10 @@ class DelayService:
         clock: Clock,
         on_trouble: Callable[[str, BaseException], None],
         on_hold: Sequence[OnHold] = (),
+        observer: DelayObserver | None = None,
     ) -> None:
         self._on_hold = tuple(on_hold)
+        self._observer = observer
         self._topics = topics
         self._partition_count = partition_count
         self._open_shard = open_shard
@@ -78,6 +86,8 @@ class DelayService:
         self._scheduled: Counter[str] = Counter()
         self._cancelled: Counter[str] = Counter()
         self._closed = False
+        # Set by the node.
+        self.check_values: CheckValues | None = None
 
     def start(self, partitions: Sequence[int]) -> None:
         """Load, in the background, the shards that have a log: what is due must fire without being asked for."""
@@ -102,12 +112,19 @@ class DelayService:
         self, topic: str, messages: Sequence[Held], *, caller: Caller = ANONYMOUS
     ) -> list[SlotId | GoQueueError]:
         """Hold messages back until they are due; each gets its slot, or the reason why not."""
+        refused = await self.refusals(topic, [held.record for held in messages])
         shard = await self.shard_of(topic)
         await shard.store.room()
-        outcomes, unsafe = self.hold_now(shard, topic, messages, caller=caller)
+        taken = [held for at, held in enumerate(messages) if at not in refused]
+        outcomes, unsafe = self.hold_now(shard, topic, taken, caller=caller)
         if unsafe is not None:
             await unsafe
-        return outcomes
+        slots = iter(outcomes)
+        return [refused[at] if at in refused else next(slots) for at in range(len(messages))]
+
+    async def refusals(self, topic: str, records: Sequence[NewRecord]) -> Mapping[int, GoQueueError]:
+        """Which records the topic would not take when they are due: their sender is there to hear it now."""
+        return {} if self.check_values is None else await self.check_values(topic, records)
 
     def hold_now(
         self,
@@ -231,6 +248,8 @@ class DelayService:
         end = store.write([(SlotKey(row.slot), None)])
         self._uncount(store, row)
         self._cancelled[topic] += 1
+        if self._observer is not None:
+            self._observer.cancelled(at, topic)
         await self._durable(store, end)
 
     async def reschedule(self, topic: str, at: SlotId, due_ms: int) -> Delayed:
@@ -253,6 +272,8 @@ class DelayService:
         self._uncount(store, row)
         store.pending[topic] += 1
         shard.driver.wake()
+        if self._observer is not None:
+            self._observer.rescheduled(at, topic, due_ms)
         await self._durable(store, end)
         return Delayed(at, topic, due_ms, SlotState.PENDING)
 

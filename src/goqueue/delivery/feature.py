@@ -14,19 +14,22 @@ from goqueue.config import DeliveryConfig
 from goqueue.coordinator.runtime import Coordinator, OnFailure
 from goqueue.coordinator.topic import CoordinatorTopic
 from goqueue.delivery.agreement import Agreement
-from goqueue.delivery.dead_letters.dead_letter_moves import DeadLetters
+from goqueue.delivery.dead_letters.dead_letter_moves import DeadLetters, OnMoved
 from goqueue.delivery.dead_letters.dead_letter_moves import OnFailure as OnDeadLetterFailure
 from goqueue.delivery.dead_letters.originals import Originals
-from goqueue.delivery.leases.receive import Taker
-from goqueue.delivery.machine import DeliveryMachine
+from goqueue.delivery.dead_letters.redriven_topics import RedrivenTopics
+from goqueue.delivery.leases.taker import Taker
+from goqueue.delivery.machine import DeliveryMachine, QueueObserver
 from goqueue.delivery.observer import DeliveryObserver
+from goqueue.delivery.parts import DeliveryParts
 from goqueue.delivery.positions import QueuePositions
 from goqueue.delivery.reading.acquired_batches import Stretches
+from goqueue.delivery.receiving import Receiver
 from goqueue.delivery.service import DeliveryService
 from goqueue.delivery.settlement.promises import CheckTransaction, Promises
 from goqueue.delivery.settlement.settler import Settler
 from goqueue.delivery.shards import DELIVERY_STATE, QueueShards
-from goqueue.delivery.table import Queues
+from goqueue.delivery.table import NodeQueues
 from goqueue.delivery.values import GroupSettingsOf
 from goqueue.metadata.events import Delta, TopicDeleted
 from goqueue.ports import Files, Offload
@@ -53,6 +56,8 @@ def feature(
     on_failure: OnFailure | None = None,
     check_transaction: CheckTransaction | None = None,
     on_dead_letter_failure: OnDeadLetterFailure | None = None,
+    on_moved: OnMoved | None = None,
+    queue_observer: QueueObserver | None = None,
     observers: Sequence[DeliveryObserver] = (),
 ) -> DeliveryService:
     """The delivery service over `__delivery_state`; what its log says is loaded in the background."""
@@ -64,8 +69,9 @@ def feature(
         offload=offload,
         clock=clock,
         on_failure=on_dead_letter_failure,
+        on_moved=on_moved,
     )
-    queues = Queues(dead_letters.notice)
+    queues = NodeQueues(dead_letters.notice)
     topic = CoordinatorTopic(
         topics, partitions, DELIVERY_STATE, partition_count=config.state_partitions, config=_TOPIC_CONFIG
     )
@@ -78,7 +84,7 @@ def feature(
     coordinator = Coordinator(
         DELIVERY_STATE,
         topic.partition_count,
-        lambda: DeliveryMachine(queues),
+        lambda: DeliveryMachine(queues, queue_observer),
         open_partition=topic,
         files=files,
         offload=offload,
@@ -99,7 +105,7 @@ def feature(
     taker = Taker(coordinator, queues, offload=offload, clock=clock, rng=rng)
     shards = QueueShards(coordinator, queues, topics=topics, partitions=partitions)
     positions = QueuePositions(shards, queues, taker, settler, agreement, topics=topics, partitions=partitions)
-    service = DeliveryService(
+    parts = DeliveryParts(
         shards,
         queues,
         taker,
@@ -110,6 +116,14 @@ def feature(
         agreement,
         dead_letters,
         Originals(shards, agreement, topics=topics, partitions=partitions, offload=offload, clock=clock),
+        RedrivenTopics(shards, topics),
+    )
+    receiver = Receiver(
+        parts, config=config, topics=topics, partitions=partitions, group_settings=group_settings, clock=clock
+    )
+    service = DeliveryService(
+        parts,
+        receiver,
         config=config,
         topics=topics,
         partitions=partitions,

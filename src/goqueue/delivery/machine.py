@@ -8,7 +8,7 @@ written, unless the command asks for more.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Protocol
 
 import msgspec
@@ -38,8 +38,8 @@ from goqueue.delivery.commands import (
 )
 from goqueue.delivery.dead_letters.reopenings import reopened
 from goqueue.delivery.lanes.lane_scheduler import LANES
-from goqueue.delivery.leases.granting import Granting
-from goqueue.delivery.leases.outstanding import State, Timers
+from goqueue.delivery.leases.grants import Grants
+from goqueue.delivery.leases.outstanding import Hold, State, Timers
 from goqueue.delivery.queue import Queue
 from goqueue.delivery.records import (
     KEYS,
@@ -63,7 +63,7 @@ from goqueue.delivery.records import (
     SnapshotKey,
     ranges_of,
 )
-from goqueue.delivery.settlement import outcomes as settling
+from goqueue.delivery.settlement import outcomes
 from goqueue.delivery.snapshots import snapshot_of
 from goqueue.errors import GroupInFlight, StorageError
 
@@ -93,11 +93,24 @@ class QueueTable(Protocol):
         ...
 
 
+class QueueObserver(Protocol):
+    """Told of what happens to messages, in ranges, as it is decided. It must not raise and must not take long."""
+
+    def changed(self, queue: Queue, changes: Sequence[Change], command: object, now_ms: int, /) -> None:
+        """These changes follow; the queue is still as it was before. `command` is None for what time alone did."""
+        ...
+
+    def expired(self, queue: Queue, hold: Hold, /) -> None:
+        """The visibility of what belongs to the hold has ended, perhaps before the node was started."""
+        ...
+
+
 class DeliveryMachine:
     """A `coordinator.shard.Machine` for queues."""
 
-    def __init__(self, table: QueueTable) -> None:
+    def __init__(self, table: QueueTable, observer: QueueObserver | None = None) -> None:
         self._table = table
+        self._observer = observer
         self._queues: dict[QueueId, Queue] = {}
         self._timers = Timers()
         # Lease id -> [queue, offsets that still belong to it].
@@ -114,6 +127,9 @@ class DeliveryMachine:
         self.advance(now_ms)
         changes: Changes = {}
         reply, held = self._HANDLERS[type(command)](self, command, now_ms, changes)
+        if self._observer is not None:
+            for queue, found in changes.items():
+                self._observer.changed(queue, found, command, now_ms)
         if isinstance(command, ForgetQueue):
             return Decision(self._tombstones(command.queue), ((ticket, reply),))
         return Decision(self._records(changes), ((ticket, reply),), held=held)
@@ -122,7 +138,10 @@ class DeliveryMachine:
         """Let visibility end, and let those die whose last delivery it was."""
         self.advance(now_ms)
         exhausted, self._exhausted = self._exhausted, {}
-        changes = {queue: settling.exhaust(queue, now_ms) for queue in exhausted}
+        changes = {queue: outcomes.exhaust(queue, now_ms) for queue in exhausted}
+        if self._observer is not None:
+            for queue, found in changes.items():
+                self._observer.changed(queue, found, None, now_ms)
         return Decision(self._records({queue: found for queue, found in changes.items() if found}), held=False)
 
     def advance(self, now_ms: int) -> None:
@@ -131,6 +150,8 @@ class DeliveryMachine:
             self._since_ms = now_ms
         while (due := self._timers.pop_due(now_ms)) is not None:
             queue, hold = due
+            if self._observer is not None and hold.state is State.LEASED:
+                self._observer.expired(queue, hold)
             if queue.expire(hold, self._since_ms):
                 self._table.on_ready(queue)
             elif queue.exhausted:
@@ -204,25 +225,25 @@ class DeliveryMachine:
             for one in command.set_aside
             if one.fresh or queue.is_ready(one.offset)
         ]
-        granting = Granting(command, now_ms)
+        grants = Grants(command, now_ms)
         for offset in command.retries:
             if queue.is_ready(offset):
-                granting.add_retry(queue, offset)
-        granting.add_fresh(queue, command.fresh)
-        granting.count(queue)
-        found += granting.changes
+                grants.add_retry(queue, offset)
+        grants.add_fresh(queue, command.fresh)
+        grants.count(queue)
+        found += grants.changes
         if command.cursors != command.base:
             found.append(Cursors(command.cursors, command.epoch))
         if found:
             changes[queue] = found
-        return granting.granted, False
+        return grants.granted, False
 
     def _settle(self, command: Settle, now_ms: int, changes: Changes) -> tuple[object, bool]:
-        return settling.settle(command, now_ms, self._leases, changes), command.durable
+        return outcomes.settle(command, now_ms, self._leases, changes), command.durable
 
     def _promise(self, command: Promise, now_ms: int, changes: Changes) -> tuple[object, bool]:  # noqa: ARG002
         # Held: the transaction may be committed as soon as this is answered.
-        return settling.promise(command, self._leases, changes), True
+        return outcomes.promise(command, self._leases, changes), True
 
     def _reopen(self, command: Reopen, now_ms: int, changes: Changes) -> tuple[None, bool]:  # noqa: ARG002
         queue = self._sound(command.queue)
@@ -233,12 +254,12 @@ class DeliveryMachine:
         for queue in self._queues.values():
             if command.producer_id in queue.promises or command.producer_id in queue.reopenings:
                 found = reopened(queue, command.producer_id, now_ms) if command.commit else []
-                changes[queue] = [*found, *settling.end_promises(queue, command, now_ms)]
+                changes[queue] = [*found, *outcomes.end_promises(queue, command, now_ms)]
         return tuple(queue.id for queue in changes), True
 
     def _settle_held(self, command: SettleHeld, now_ms: int, changes: Changes) -> tuple[object, bool]:
         queue = self._sound(command.queue)
-        return settling.settle_held(queue, command, now_ms, changes), False
+        return outcomes.settle_held(queue, command, now_ms, changes), False
 
     def _set_aside_held(self, command: SetAsideHeld, now_ms: int, changes: Changes) -> tuple[None, bool]:
         queue = self._sound(command.queue)
@@ -256,7 +277,7 @@ class DeliveryMachine:
         queue = self._queues.get(command.queue)
         if queue is None or queue.is_incomplete:
             return 0, False
-        return settling.release_consumer(queue, command.consumer, now_ms, changes), False
+        return outcomes.release_consumer(queue, command.consumer, now_ms, changes), False
 
     def _begin_move(self, command: BeginMove, now_ms: int, changes: Changes) -> tuple[object, bool]:  # noqa: ARG002
         queue = self._sound(command.queue)

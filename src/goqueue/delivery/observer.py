@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from goqueue.caller import Caller
     from goqueue.coordinator.shard import Transaction
-    from goqueue.delivery.values import AcquiredRange, Delivery, RangeSettlement, Receive, Settled, Settlement
+    from goqueue.delivery.settlement.settler import LeasedOffsets, LeaseSettled
+    from goqueue.delivery.values import (
+        AcquiredRange,
+        Action,
+        Delivery,
+        RangeSettlement,
+        Receive,
+        Settlement,
+        SettleResult,
+    )
     from goqueue.errors import GoQueueError
     from goqueue.records import TopicPartition
 
@@ -26,8 +35,14 @@ class DeliveryObserver(Protocol):
         """A consumer that reads by itself (a share group's) has leased these offsets."""
         ...
 
-    def settled(self, caller: Caller, asked: Sequence[Settlement], results: Sequence[Settled], /) -> None:
+    def settled(self, caller: Caller, asked: Sequence[Settlement], results: Sequence[SettleResult], /) -> None:
         """Receipts came back; one result each, some perhaps refused."""
+        ...
+
+    def settled_leases(
+        self, caller: Caller, leases: Sequence[LeasedOffsets], action: Action, results: Sequence[LeaseSettled], /
+    ) -> None:
+        """The same was done with messages of several leases; one result each."""
         ...
 
     def settled_ranges(

@@ -8,11 +8,11 @@ from goqueue.broker.partitions import Partitions
 from goqueue.broker.topics import TopicService
 from goqueue.delivery.agreement import Agreement
 from goqueue.delivery.commands import ForgetQueue, ResetQueue
-from goqueue.delivery.leases.receive import Taker
+from goqueue.delivery.leases.taker import Taker
 from goqueue.delivery.records import QueueId
 from goqueue.delivery.settlement.settler import Settler
 from goqueue.delivery.shards import QueueShards
-from goqueue.delivery.table import Queues
+from goqueue.delivery.table import NodeQueues
 from goqueue.errors import PartitionNotFound, TopicNotFound
 from goqueue.records import TopicPartition
 
@@ -23,7 +23,7 @@ class QueuePositions:
     def __init__(
         self,
         shards: QueueShards,
-        queues: Queues,
+        queues: NodeQueues,
         taker: Taker,
         settler: Settler,
         agreement: Agreement,

@@ -12,7 +12,7 @@ from goqueue.coordinator.runtime import Coordinator
 from goqueue.delivery.commands import Settle
 from goqueue.delivery.queue import Queue
 from goqueue.delivery.records import QueueId
-from goqueue.delivery.table import Queues
+from goqueue.delivery.table import NodeQueues
 from goqueue.errors import TopicIdNotFound
 from goqueue.records import TopicPartition
 
@@ -23,7 +23,7 @@ class QueueShards:
     """Where each queue's state lies, in memory or still on disk."""
 
     def __init__(
-        self, coordinator: Coordinator, queues: Queues, *, topics: TopicService, partitions: Partitions
+        self, coordinator: Coordinator, queues: NodeQueues, *, topics: TopicService, partitions: Partitions
     ) -> None:
         self._coordinator = coordinator
         self._queues = queues

@@ -100,3 +100,14 @@ class ScheduleExists(Conflict):
         super().__init__(f"schedule {name!r} exists already")
         self.field = "name"
         self.hint = "delete it first, or choose another name"
+
+
+class TraceNotFound(NotFound):
+    """No message is known by that trace id."""
+
+    def __init__(self, trace_id: str) -> None:
+        super().__init__(f"no message is known by trace id {trace_id}")
+        self.hint = (
+            "ids in traceparent headers are found at once on topics with trace.index=true, "
+            "elsewhere by a search with a topic, a start and an end"
+        )

@@ -52,6 +52,7 @@ _TABLE: Mapping[type[tree.GoQueueError], Wire] = MappingProxyType(
         tree.PartitionNotFound: Wire("partition_not_found", 404, 3, "NOT_FOUND", retriable=True),
         tree.GroupNotFound: Wire("group_not_found", 404, 69, "NOT_FOUND"),
         tree.DelayedMessageNotFound: Wire("delayed_message_not_found", 404, -1, "NOT_FOUND"),
+        tree.TraceNotFound: Wire("trace_not_found", 404, -1, "NOT_FOUND"),
         tree.ScheduleNotFound: Wire("schedule_not_found", 404, -1, "NOT_FOUND"),
         tree.DelayedMessageFiring: Wire("delayed_message_firing", 409, 42, "FAILED_PRECONDITION"),
         tree.ScheduleExists: Wire("schedule_exists", 409, 42, "ALREADY_EXISTS"),

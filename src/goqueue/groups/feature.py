@@ -12,7 +12,7 @@ from goqueue.config import GroupsConfig
 from goqueue.coordinator.runtime import Coordinator, OnFailure
 from goqueue.coordinator.topic import CoordinatorTopic
 from goqueue.groups.commands import CheckTransaction
-from goqueue.groups.machine import GroupMachine, refuse_transactions
+from goqueue.groups.machine import GroupMachine, OnMoved, refuse_transactions
 from goqueue.groups.offsets.commits import Commits
 from goqueue.groups.queue.delivery_port import QueueDelivery, QueuePositions, Releases
 from goqueue.groups.service import CONSUMER_OFFSETS, GroupService, OnCommit
@@ -43,6 +43,7 @@ def feature(
     check_transaction: CheckTransaction = refuse_transactions,
     on_failure: OnFailure | None = None,
     on_commit: Sequence[OnCommit] = (),
+    on_moved: OnMoved | None = None,
 ) -> GroupService:
     """The group service over `__consumer_offsets`. `subscribe` is the metadata store's.
 
@@ -61,7 +62,7 @@ def feature(
     coordinator = Coordinator(
         CONSUMER_OFFSETS,
         topic.partition_count,
-        lambda: GroupMachine(config, catalog, rebalances, check_transaction, releases.departed),
+        lambda: GroupMachine(config, catalog, rebalances, check_transaction, releases.departed, on_moved),
         open_partition=topic,
         files=files,
         offload=offload,

@@ -1,6 +1,6 @@
 """The group machine: one shard's groups. It looks a group up and lets others decide.
 
-`Members` (for the protocols), `Offsets` and `Queues` do the work. What is durable changes
+`Members` (for the protocols), `Offsets` and `QueueRequests` do the work. What is durable changes
 only by `apply`; tickets, sessions and groups being formed are notes that a restart forgets:
 members found in the log begin a new session when it has been read.
 """
@@ -37,6 +37,8 @@ from goqueue.groups.commands import (
     JoinGroup,
     LeaveGroup,
     ListGroups,
+    OffsetToCommit,
+    Outcomes,
     SyncGroup,
     UseQueue,
 )
@@ -49,7 +51,7 @@ from goqueue.groups.offsets.pending_offsets import PendingOffsets
 from goqueue.groups.offsets.requests import OFFSETS_CHECK_MS, Offsets
 from goqueue.groups.outbox import Alarm, AlarmKey, Alarms, Departed, Outbox, ignore_departure
 from goqueue.groups.own_settings import NO_SETTINGS, Timing, altered_settings
-from goqueue.groups.queue.requests import Queues
+from goqueue.groups.queue.requests import QueueRequests
 from goqueue.groups.queue.settings import Mode
 from goqueue.groups.queue.share_protocol import ShareProtocol
 from goqueue.groups.records import KEYS, VALUES, OffsetKey, SettingsKey
@@ -69,6 +71,11 @@ _REASONS = {Alarm.SESSION: Reason.MEMBER_EXPIRED, Alarm.REVOKE: Reason.REVOCATIO
 _snapshot_decoder = msgspec.msgpack.Decoder(list[tuple[bytes, bytes]])
 
 
+# Told that a group's offset moves, as it is decided: group, member, the offset, and where it was. It must not raise.
+OnMoved = Callable[[str, str, OffsetToCommit, int], None]
+Move = tuple[str, str, OffsetToCommit, int]
+
+
 def refuse_transactions(_transaction: Transaction, _shard: int) -> None:
     """The check of a node without transactions."""
     raise InvalidTransactionState("no transaction was begun for these offsets")
@@ -84,12 +91,16 @@ class GroupMachine:
         rebalances: Rebalances,
         check_transaction: CheckTransaction = refuse_transactions,
         departed: Departed = ignore_departure,
+        on_moved: OnMoved | None = None,
     ) -> None:
+        self._on_moved = on_moved
+        # By producer, the offsets that its open transaction moves if it is committed.
+        self._moves: dict[int, list[Move]] = {}
         self._config = config
         self._departed = departed
         self._check_transaction = check_transaction
         self._pending = PendingOffsets()
-        self._queues = Queues(self._pending)
+        self._queues = QueueRequests(self._pending)
         self._rebalances = rebalances
         self._slots = Slots()
         self._alarms: Alarms = Deadlines()
@@ -181,6 +192,14 @@ class GroupMachine:
     def release(self, producer_id: int) -> None:
         """The transaction has ended."""
         self._pending.end(producer_id)
+        for move in self._moves.pop(producer_id, ()):
+            group, _, offset, before = move
+            # It was committed if the offset is the one that it brought.
+            if (
+                self._on_moved is not None
+                and self._slots.of(group).offsets.offset_of(offset) == offset.offset != before
+            ):
+                self._on_moved(*move)
 
     def wake_at_ms(self) -> int | None:
         """When `tick` must be called: at once if sessions of members from the log have not begun."""
@@ -205,7 +224,11 @@ class GroupMachine:
         if slot.queue is not None:
             out.reply(ticket, self._queues.commit(slot, command))
         else:
-            out.reply(ticket, self._offsets.commit(slot, command, now_ms, out))
+            outcomes = self._offsets.commit(slot, command, now_ms, out)
+            if self._on_moved is not None:
+                for move in _moves(slot, command, outcomes):
+                    self._on_moved(*move)
+            out.reply(ticket, outcomes)
 
     def _commit_in_transaction(self, ticket: int, command: CommitInTransaction, now_ms: int, out: Outbox) -> None:
         self._check_transaction(command.transaction, command.shard)
@@ -214,6 +237,8 @@ class GroupMachine:
         # Producers of older clients do not say on which member's behalf they commit.
         claims_membership = commit.generation >= 0 or commit.member_id or commit.instance_id is not None
         outcomes = self._offsets.commit(slot, commit, now_ms, out, checked=not claims_membership)
+        if self._on_moved is not None:
+            self._moves.setdefault(command.transaction.producer_id, []).extend(_moves(slot, commit, outcomes))
         out.transaction = command.transaction
         out.reply(ticket, outcomes)
 
@@ -299,6 +324,15 @@ class GroupMachine:
     def _arm_offsets(self, now_ms: int) -> None:
         if _OFFSETS not in self._alarms:
             self._alarms.set(_OFFSETS, now_ms + OFFSETS_CHECK_MS)
+
+
+def _moves(slot: Slot, command: CommitOffsets, outcomes: Outcomes) -> list[Move]:
+    """The offsets of a commit that are taken, each with the one that it replaces."""
+    return [
+        (command.group, command.member_id, one, slot.offsets.offset_of(one))
+        for one, refusal in zip(command.offsets, outcomes, strict=True)
+        if refusal is None
+    ]
 
 
 def _is_listed(slot: Slot) -> bool:

@@ -19,6 +19,7 @@ from goqueue.broker.queries import EARLIEST, LATEST, PartitionQueries
 from goqueue.broker.record_reads import RecordReader, RecordsRead
 from goqueue.broker.topics import TopicService
 from goqueue.broker.unreadable import Unreadable
+from goqueue.caller import ANONYMOUS, Caller
 from goqueue.clock import Clock
 from goqueue.errors import (
     GroupModeMismatch,
@@ -105,7 +106,7 @@ class GroupPolls:
         self._clock = clock
         self._held: OrderedDict[tuple[str, str], _Standing] = OrderedDict()
 
-    async def poll(self, poll: Poll) -> Polled:
+    async def poll(self, poll: Poll, *, caller: Caller = ANONYMOUS) -> Polled:
         """Records of the member's partitions, waiting for the first up to `wait_ms`.
 
         Whoever hands them on says so by `sent`; without that the next poll begins here again.
@@ -130,6 +131,7 @@ class GroupPolls:
                 max_bytes=poll.max_bytes,
                 wait_ms=min(left_ms, _SLICE_MS),
                 isolation=Isolation.READ_COMMITTED,
+                caller=caller,
             )
             next_offsets = {at: self._next(at, one, poll) for at, one in found.items() if not _is_deleted(one)}
             # Control records and compacted holes move a position without bringing a record.

@@ -18,6 +18,7 @@ from goqueue.node.assembly.tools import Tools
 from goqueue.node.disk.offload import ThreadOffload
 from goqueue.node.node import Node, Running
 from goqueue.node.serving import Serving
+from goqueue.node.stories.wiring import open_stories
 from goqueue.node.system_clock import SystemClock
 from goqueue.node.world import given_world, real_world
 from goqueue.ports import Files, Offload
@@ -48,10 +49,11 @@ def assemble(
             work_offload=offload or _threads("work", WORK_THREADS, stack),
         )
         storage = await open_storage(tools)
-        paths = await open_paths(tools, storage)
-        features = await open_features(tools, storage, paths)
+        stories = open_stories(tools, storage)
+        paths = await open_paths(tools, storage, stories)
+        features = await open_features(tools, storage, paths, stories)
         serving = Serving()
-        services = make_services(tools, storage, paths, features, serving)
+        services = make_services(tools, storage, paths, features, stories, serving)
         await serve(tools, services, serving)
         world = tools.world
         return Running(services, world.data_dir, world.kafka, world.http, world.grpc)

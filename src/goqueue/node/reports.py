@@ -51,6 +51,16 @@ _TOPIC_CHANGES = {
 }
 
 
+def report_stories(what: str, reason: BaseException) -> None:
+    """Stories are incomplete for a while; messages are not concerned."""
+    _log.warning("stories: %s: %s", what, reason)
+
+
+def report_exporter(name: str, reason: BaseException) -> None:
+    """An exporter could not send spans."""
+    _log.warning("the %s exporter dropped spans: %s", name, reason)
+
+
 def report_delay(what: str, reason: BaseException) -> None:
     """Held-back messages are kept waiting."""
     _log.warning("%s, and will be tried again: %s", what, reason)

@@ -57,7 +57,7 @@ class BoundService:
 
 # The services that record who called. A test finds those that are missing here.
 BOUND: Mapping[str, Wrap] = MappingProxyType(
-    dict.fromkeys(("topics", "publish", "delay", "groups", "delivery"), BoundService)
+    dict.fromkeys(("topics", "publish", "fetch", "reads", "delay", "groups", "group_polls", "delivery"), BoundService)
 )
 
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from goqueue.groups.polls import GroupPolls
     from goqueue.groups.service import GroupService
     from goqueue.schemas.service import SchemaService
+    from goqueue.tracing.feature import TracingService
     from goqueue.transactions.service import TransactionService
 
 
@@ -86,6 +87,7 @@ class Services(msgspec.Struct, frozen=True):
     eager_groups: EagerGroups
     group_polls: GroupPolls
     group_progress: GroupProgress
+    tracing: TracingService
     schemas: SchemaService
     # Whether the node can serve, asked anew each time.
     checks: Callable[[], Sequence[Check]] = tuple

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -36,9 +37,12 @@ Story = Callable[[Services], Awaitable[None]]
 class SimNode:
     """A node whose every chance comes from one seed."""
 
-    def __init__(self, seed: int, config: Config | None = None) -> None:
+    def __init__(self, seed: int, config: Config | None = None, *, stories: bool = False) -> None:
+        """With `stories` it records what happens to messages, which takes steps of the disk of its own."""
         self.seed = seed
         self.config = config or Config()
+        if not stories:
+            self.config = replace(self.config, tracing=replace(self.config.tracing, enabled=False))
         self.clock = ManualClock()
         self.files = MemoryFiles(seed=seeded_rng(seed, "disk").getrandbits(64))
         self.lives = 0

@@ -15,7 +15,7 @@ from goqueue.coordinator.runtime import Coordinator, OnFailure
 from goqueue.coordinator.topic import CoordinatorTopic
 from goqueue.ports import Files, Offload
 from goqueue.transactions.machine import TransactionMachine
-from goqueue.transactions.markers import EndInShard, Markers, OnRetry
+from goqueue.transactions.markers import EndInShard, Markers, OnEnded, OnRetry
 from goqueue.transactions.open_transactions import OpenTransactions, ShardProducers
 from goqueue.transactions.service import TRANSACTION_STATE, CompanionOf, GroupPlace, TransactionService
 from goqueue.transactions.statistics import TransactionStatistics
@@ -41,6 +41,7 @@ async def feature(
     clock: Clock,
     on_failure: OnFailure | None = None,
     on_retry: OnRetry | None = None,
+    on_ended: OnEnded | None = None,
 ) -> TransactionService:
     """The transaction service over `__transaction_state`, with all that its log says in memory."""
     topic = CoordinatorTopic(
@@ -65,6 +66,7 @@ async def feature(
         clock=clock,
         statistics=statistics,
         on_retry=on_retry,
+        on_ended=on_ended,
     )
     service = TransactionService(
         coordinator,

@@ -41,6 +41,16 @@ class EndInShard(Protocol):
 OnRetry = Callable[[str, TopicPartition | None, BaseException], None]
 
 
+class OnEnded(Protocol):
+    """Told of a transaction's end in one partition. It must not raise."""
+
+    def __call__(
+        self, place: TopicPartition, producer: Producer, first: int, last: int, now_ms: int, /, *, commit: bool
+    ) -> None:
+        """What the producer wrote from `first` to `last` counts, or never will."""
+        ...
+
+
 class Markers:
     """Ends transactions in their partitions, on behalf of the coordinator's shards."""
 
@@ -53,7 +63,9 @@ class Markers:
         clock: Clock,
         statistics: TransactionStatistics,
         on_retry: OnRetry | None = None,
+        on_ended: OnEnded | None = None,
     ) -> None:
+        self._on_ended = on_ended
         self._coordinator = coordinator
         self._partitions = partitions
         # By internal topic, who ends transactions there.
@@ -187,8 +199,15 @@ class Markers:
             coordinator_epoch=COORDINATOR_EPOCH,
             now_ms=now_ms,
         )
-        writer = self._partitions.get(*place).writer
+        partition = self._partitions.get(*place)
+        writer = partition.writer
+        first = -1
+        if self._on_ended is not None:
+            open_first = {one.producer_id: one.open_first_offset for one in partition.log.producers()}
+            first = open_first.get(producer.producer_id, -1)
         appended = writer.append(marker, now_ms=now_ms, marker=True)
+        if self._on_ended is not None and first >= 0:
+            self._on_ended(place, producer, first, appended.base_offset - 1, now_ms, commit=prepared.commit)
         unsafe = writer.reached(appended.end_offset, Acks.ALL)
         if unsafe is not None:
             await unsafe

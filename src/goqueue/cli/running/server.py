@@ -39,7 +39,7 @@ def server(
         typer.Option("--set", help="Any other setting, as in log.segment_bytes=1048576.", metavar="SECTION.NAME=VALUE"),
     ] = None,
 ) -> None:
-    """Start a broker. It listens on this machine only, until it is told otherwise."""
+    """Start a broker. By default it listens on the loopback interface only."""
     # All that a start makes stays, so the collector would look through it for nothing. It is
     # switched on again when the broker serves.
     gc.disable()

@@ -16,7 +16,7 @@ import logging
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from goqueue.client.background import end_task
 from goqueue.client.consuming.heart import Heart
@@ -26,9 +26,13 @@ from goqueue.client.durations import Duration, ms_of, or_ms, seconds_of
 from goqueue.client.errors import ClientError, ConsumerClosed, RequestRefused
 from goqueue.client.options import ConsumerOptions, RebalanceCallback
 from goqueue.client.reconnect import PASSING, Reconnect
+from goqueue.client.trace_context import Following
 from goqueue.client.transport import Transport, quoted
 from goqueue.client.types import Message, PollReply, decode_message
 from goqueue.records import TopicPartition
+
+if TYPE_CHECKING:
+    from goqueue.client.schemas.typed import TypedReader
 
 _log = logging.getLogger("goqueue.client")
 
@@ -58,6 +62,8 @@ class Consumer:
         limit_s = None if limit is None else seconds_of(limit, "reconnect_max")
         self._reconnect = Reconnect(str(self._member), limit_s)
         self._committer: asyncio.Task[None] | None = None
+        # Told by the client, if values are read as instances of a class.
+        self.typed: TypedReader | None = None
         self._closed = False
 
     # --- life ------------------------------------------------------------------------
@@ -124,12 +130,15 @@ class Consumer:
         return self._positions.hand_out(limit or self._options.poll_records_max)
 
     async def _iterate(self) -> AsyncIterator[Message]:
+        following = Following()
         while not self._closed:
             if not self._positions:
                 self._positions.settle()
                 await self._fill(self._poll_wait_ms)
             for message in self._positions.hand_out(1):
+                following.enter(message)
                 yield message
+                following.leave()
 
     async def _fill(self, timeout_ms: int) -> None:
         if self._closed:
@@ -167,9 +176,12 @@ class Consumer:
         except RequestRefused as refused:
             await self._heart.recover(refused)
             return
+        decoded: list[Message] = [decode_message(wire) for wire in reply.messages]
+        if self.typed is not None:
+            decoded = [await self.typed.read(one) for one in decoded]
         owned = self._member.owned
         self._positions.take_in(
-            [decode_message(wire) for wire in reply.messages if (wire.topic, wire.partition) in owned],
+            [one for one in decoded if (one.topic, one.partition) in owned],
             {
                 TopicPartition(topic, int(partition)): offset
                 for topic, offsets in reply.next_offsets.items()

@@ -12,6 +12,7 @@ import msgspec
 from goqueue.client.admin.delayed import Delay, DeliverAt, when
 from goqueue.client.errors import ClientError, InvalidArgument, RecordRefused, refused
 from goqueue.client.producing.accumulator import Batch
+from goqueue.client.trace_context import with_context
 from goqueue.client.types import Delivered, SendFailure
 from goqueue.errors import InvalidTopicName
 from goqueue.ids import parse_topic_name
@@ -119,7 +120,7 @@ def prepare(
     else:
         value_bytes = to_bytes(value, "value")
     key_bytes = None if key is None else to_bytes(key, "key")
-    pairs = NO_HEADERS if headers is None else header_bytes(headers)
+    pairs = with_context(NO_HEADERS if headers is None else header_bytes(headers))
     message = encode_message(value_bytes, key_bytes, pairs)
     if partition is not None:
         _check_number("partition", partition)

@@ -18,6 +18,7 @@ from contextlib import suppress
 from typing import Any, Literal, Protocol
 
 from goqueue.client.errors import InvalidArgument, TimeLimitExceeded
+from goqueue.client.trace_context import call_in_context
 from goqueue.client.types import QueueMessage
 
 Handler = Callable[[QueueMessage], Awaitable[object] | object]
@@ -61,7 +62,7 @@ class LoopPool:
 
     async def call(self, message: QueueMessage, limit_s: float | None) -> None:
         """Await the handler."""
-        await _await_limited(self._handler(message), limit_s)
+        await _await_limited(call_in_context(self._handler, message), limit_s)
 
     async def close(self) -> None:
         """Nothing to do: what was awaited is over or cancelled."""
@@ -165,7 +166,7 @@ class ThreadPool:
             try:
                 with job.lock:
                     job.thread_id = threading.get_ident()
-                outcome = self._handler(job.message)
+                outcome = call_in_context(self._handler, job.message)
                 if self._own_loops and isinstance(outcome, Awaitable):
                     outcome = asyncio.run(_as_coroutine(outcome))
             except BaseException as raised:  # noqa: BLE001 - even SystemExit is only a failed delivery here

@@ -21,6 +21,7 @@ from typing import Any
 
 from goqueue.client.errors import ClientError, InvalidArgument, TimeLimitExceeded, WorkerProcessDied
 from goqueue.client.queues.pools import Handler
+from goqueue.client.trace_context import call_in_context
 from goqueue.client.types import QueueMessage
 
 _END_S_MAX = 5.0
@@ -148,7 +149,7 @@ def _serve(connection: Connection[Any, Any], handler: Handler) -> None:
 
 def _handle(handler: Handler, message: QueueMessage) -> tuple[BaseException | None, str]:
     try:
-        outcome = handler(message)
+        outcome = call_in_context(handler, message)
         if isinstance(outcome, Awaitable):
             asyncio.run(_as_coroutine(outcome))
     except BaseException as problem:  # noqa: BLE001 - even SystemExit is only a failed delivery here

@@ -45,6 +45,14 @@ HEADER_PREFIX = "goqueue-dlq-"
 OnFailure = Callable[[QueueId, BaseException], None]
 
 
+class OnMoved(Protocol):
+    """Told of messages that lie in the dead-letter topic. It must not raise."""
+
+    def __call__(self, queue_id: QueueId, dead: Sequence[Dead], topic: str, first: int | None, now_ms: int, /) -> None:
+        """They lie one behind the other from `first` on; None: an earlier life put them there."""
+        ...
+
+
 class ProducerIds(Protocol):
     """Where producer ids come from."""
 
@@ -66,7 +74,9 @@ class DeadLetters:
         offload: Offload,
         clock: Clock,
         on_failure: OnFailure | None = None,
+        on_moved: OnMoved | None = None,
     ) -> None:
+        self._on_moved = on_moved
         self._topics = topics
         self._partitions = partitions
         self._publish = publish
@@ -167,22 +177,28 @@ class DeadLetters:
             unsafe = place.writer.reached(place.log.end_offset, Acks.ALL)
             if unsafe is not None:
                 await unsafe
+            if self._on_moved is not None:
+                self._on_moved(queue_id, move.dead, target, None, self._clock.now_ms())
             return known + 1
         source = self._partitions.get(topic.name, queue_id.partition)
-        records = await self._letters(source, queue_id, topic.name, move.dead)
+        letters = await self._letters(source, queue_id, topic.name, move.dead)
+        records = [record for _, record in letters]
         if not records:
             return move.sequence
+        now_ms = self._clock.now_ms()
         batch = encode_batch(
             records,
             producer_id=move.producer_id,
             producer_epoch=0,
             base_sequence=move.sequence,
-            now_ms=self._clock.now_ms(),
+            now_ms=now_ms,
         )
         facts = Facts(lane_of(records))
         pending = self._publish.append(target, queue_id.partition, batch, acks=Acks.ALL, facts=facts, caller=INTERNAL)
         if pending.durable is not None:
             await pending.durable
+        if self._on_moved is not None:
+            self._on_moved(queue_id, [one for one, _ in letters], target, pending.appended.base_offset, now_ms)
         return move.sequence + len(records)
 
     async def _dead_letter_topic(self, topic: Topic, partition: int) -> str:
@@ -196,16 +212,19 @@ class DeadLetters:
             raise PartitionNotFound(name, partition)
         return name
 
-    async def _letters(self, source: Partition, queue_id: QueueId, topic: str, dead: Sequence[Dead]) -> list[NewRecord]:
-        letters: list[NewRecord] = []
+    async def _letters(
+        self, source: Partition, queue_id: QueueId, topic: str, dead: Sequence[Dead]
+    ) -> list[tuple[Dead, NewRecord]]:
+        letters: list[tuple[Dead, NewRecord]] = []
         for one in dead:
             opened = await self._offload(partial(open_batches, source, one.offset, one.offset, nowait=False))
             unreadable = next((part.unreadable for part in opened if part.first <= one.offset <= part.last), None)
             found = [r for part in opened for r in part.records if r.offset == one.offset]
             if unreadable is not None:
-                letters += await self._raw_letter(source, queue_id, topic, one, unreadable)
+                raw = await self._raw_letter(source, queue_id, topic, one, unreadable)
+                letters += [(one, letter) for letter in raw]
             elif found:
-                letters.append(dead_letter(found[0], one, topic, queue_id, self._clock.now_ms()))
+                letters.append((one, dead_letter(found[0], one, topic, queue_id, self._clock.now_ms())))
         return letters
 
     async def _raw_letter(

@@ -10,7 +10,7 @@ from goqueue.broker.topics import TopicService
 from goqueue.clock import Clock
 from goqueue.delivery.agreement import Agreement
 from goqueue.delivery.dead_letters.letters import Letter
-from goqueue.delivery.leases.receive import key_hash
+from goqueue.delivery.leases.taker import key_hash
 from goqueue.delivery.queue import Queue
 from goqueue.delivery.reading.opened_batches import open_batches
 from goqueue.delivery.records import QueueId

@@ -23,11 +23,11 @@ from goqueue.caller import INTERNAL
 from goqueue.clock import Clock
 from goqueue.delivery.dead_letters.letters import Edits, Letter, LetterFilter, letter_of
 from goqueue.delivery.dead_letters.return_routes import Destination, IsQueueGroup, ReturnRoutes
-from goqueue.delivery.dead_letters.send_back import Outcome, SendBack, Transactions
+from goqueue.delivery.dead_letters.send_back import OnSentBack, Outcome, SendBack, Transactions
 from goqueue.delivery.service import DeliveryService
 from goqueue.delivery.values import Action, Delivery, Receive, Settlement
 from goqueue.errors import Conflict, GoQueueError, InvalidRequest, NotFound, TooBusy, TopicNotFound
-from goqueue.ids import DEAD_LETTER_SUFFIX, REDRIVE_GROUP
+from goqueue.ids import DEAD_LETTER_SUFFIX, QUARANTINE_SUFFIX, REDRIVE_GROUP
 from goqueue.records import TopicPartition
 
 _BATCH = 500
@@ -90,7 +90,9 @@ class Redrives:
         transactions: Transactions,
         is_queue_group: IsQueueGroup,
         clock: Clock,
+        on_sent: OnSentBack | None = None,
     ) -> None:
+        self._on_sent = on_sent
         self._delivery = delivery
         self._topics = topics
         self._queries = queries
@@ -172,7 +174,7 @@ class Redrives:
         loop = asyncio.get_running_loop()
         begun = loop.time()
         turn = 0
-        way = SendBack(request.topic, self._delivery, self._publish, self._transactions)
+        way = SendBack(request.topic, self._delivery, self._publish, self._transactions, self._on_sent)
         await way.open()
         self._delivery.redriven.note({at.topic for at in places})
         # What a crash left with an earlier job would else be held until its visibility ends.
@@ -274,7 +276,8 @@ class Redrives:
 
 def dead_letters_of(topics: TopicService, topic: str) -> list[TopicPartition]:
     """The partitions with a topic's dead letters; none while it has had none."""
-    name = topic if topic.endswith(DEAD_LETTER_SUFFIX) else topic + DEAD_LETTER_SUFFIX
+    # Records that their schema did not allow have a topic of their own, and are letters too.
+    name = topic if topic.endswith((DEAD_LETTER_SUFFIX, QUARANTINE_SUFFIX)) else topic + DEAD_LETTER_SUFFIX
     found = topics.find(name)
     if found is None:
         if topics.find(topic) is None:

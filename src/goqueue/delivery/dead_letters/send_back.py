@@ -57,12 +57,28 @@ class Outcome(NamedTuple):
     refused: list[tuple[Delivery, GoQueueError]]
 
 
+class OnSentBack(Protocol):
+    """Told of a dead letter that was sent back. It must not raise."""
+
+    def __call__(self, letter: Delivery, topic: str, partition: int, offset: int, /) -> None:
+        """It lies there now, or has lain there all the time and is delivered again."""
+        ...
+
+
 class SendBack:
     """The way back of one job's letters."""
 
     def __init__(
-        self, topic: str, delivery: DeliveryService, publish: PublishService, transactions: Transactions
+        self,
+        topic: str,
+        delivery: DeliveryService,
+        publish: PublishService,
+        transactions: Transactions,
+        on_sent: OnSentBack | None = None,
     ) -> None:
+        self._on_sent = on_sent
+        # Where the letters of the open transaction went.
+        self._sent: list[tuple[Delivery, str, int, int]] = []
         self._id = f"__redrive-{topic}"
         self._delivery = delivery
         self._publish = publish
@@ -80,10 +96,13 @@ class SendBack:
         if not letters.appends and not letters.reopens:
             return outcome
         number = await self._transactions.begin(self._id, self._producer)
+        self._sent = []
         try:
             for queue_id, originals in letters.reopens.items():
                 await self._reopen(queue_id, originals, number)
                 outcome.sent.extend(one for one, _ in originals)
+                topic = self._delivery.topic_of(queue_id)
+                self._sent += [(one, topic, queue_id.partition, original.offset) for one, original in originals]
             for at, some in letters.appends.items():
                 await self._write(at, some, number, outcome)
             await self._promise([one.receipt for one in outcome.sent], number)
@@ -93,6 +112,9 @@ class SendBack:
             with suppress(GoQueueError):
                 await self._transactions.end(self._id, self._producer, commit=False, number=number)
             raise
+        if self._on_sent is not None:
+            for sent in self._sent:
+                self._on_sent(*sent)
         return outcome
 
     async def _reopen(self, queue_id: QueueId, originals: Sequence[tuple[Delivery, Original]], number: int) -> None:
@@ -110,7 +132,7 @@ class SendBack:
         await self._delivery.reopen(queue_id, shares, transaction)
 
     async def _write(self, at: TopicPartition, letters: Sequence[Outgoing], number: int, outcome: Outcome) -> None:
-        error = await self._refusal(at, [record for _, record in letters], number)
+        error = await self._refusal(at, letters, number)
         if error is None:
             outcome.sent.extend(one for one, _ in letters)
         elif len(letters) == 1:
@@ -121,8 +143,9 @@ class SendBack:
             await self._write(at, letters[:half], number, outcome)
             await self._write(at, letters[half:], number, outcome)
 
-    async def _refusal(self, at: TopicPartition, records: Sequence[NewRecord], number: int) -> GoQueueError | None:
-        """Write records as one batch, or say why they cannot be; nothing of them is written then."""
+    async def _refusal(self, at: TopicPartition, letters: Sequence[Outgoing], number: int) -> GoQueueError | None:
+        """Write letters as one batch, or say why they cannot be; nothing of them is written then."""
+        records = [record for _, record in letters]
         refused = await self._transactions.add_partitions(self._id, self._producer, [at], number=number)
         if at in refused:
             return refused[at]
@@ -148,6 +171,8 @@ class SendBack:
                 # It may be written all the same, so nothing of this transaction may count.
                 raise result.error
         self._sequences[at] = sequence + len(records)
+        for (letter, _), result in zip(letters, results, strict=True):
+            self._sent.append((letter, at.topic, at.partition, result.offset))
         return None
 
     async def _promise(self, receipts: Sequence[str], number: int) -> None:

@@ -13,8 +13,8 @@ from goqueue.delivery.commands import Settle, SettleShare, ShareSettled
 from goqueue.delivery.dead_letters.dead_letter_moves import DeadLetters
 from goqueue.delivery.leases.receipts import is_ours, parse_nonce, split_place, split_receipt
 from goqueue.delivery.queue import Queue
-from goqueue.delivery.table import Queues
-from goqueue.delivery.values import Action, Settled, Settlement
+from goqueue.delivery.table import NodeQueues
+from goqueue.delivery.values import Action, Settlement, SettleResult
 from goqueue.errors import GoQueueError, InvalidRequest, ReceiptExpired, ReceiptNotFound
 
 REASON_CHARS_MAX = 1000
@@ -34,13 +34,33 @@ class Located(NamedTuple):
     offset: int
 
 
+class LeasedOffsets(NamedTuple):
+    """Messages of one lease: what their receipts have in common, and their offsets."""
+
+    place: str
+    count: int  # type: ignore[assignment]  # hides tuple.count, as above
+    nonce: str
+    offsets: list[int]
+
+
+class LeaseSettled(NamedTuple):
+    """The outcome for one lease: what was done with all offsets but the refused ones, or why with none."""
+
+    action_taken: str = ""
+    next_visible_ms: int | None = None
+    dead_letter_topic: str | None = None
+    # Settled before, or their visibility has ended.
+    refused: Sequence[int] = ()
+    error: GoQueueError | None = None
+
+
 class Settler:
     """Settles receipts of all queues."""
 
     def __init__(
         self,
         coordinator: Coordinator,
-        queues: Queues,
+        queues: NodeQueues,
         dead_letters: DeadLetters,
         *,
         topics: TopicService,
@@ -56,11 +76,11 @@ class Settler:
         self._rng = rng
         self._receipts_max = receipts_max
 
-    async def settle(self, settlements: Sequence[Settlement], *, durable: bool = False) -> list[Settled]:
+    async def settle(self, settlements: Sequence[Settlement], *, durable: bool = False) -> list[SettleResult]:
         """Do what each says; one result each, in their order. With `durable` it waits for the disk."""
         if len(settlements) > self._receipts_max:
             raise InvalidRequest(f"{len(settlements)} receipts are more than {self._receipts_max}", field="receipts")
-        results: list[Settled | None] = [None] * len(settlements)
+        results: list[SettleResult | None] = [None] * len(settlements)
         shares = self._shares(settlements, results)
         by_shard: dict[int, list[tuple[_Share, SettleShare]]] = {}
         for (_, count, _, action, delay_ms, reason, visibility_ms), found in shares.items():
@@ -80,11 +100,63 @@ class Settler:
             except GoQueueError as error:
                 for share, _ in parts:
                     for position in share.positions:
-                        results[position] = Settled(settlements[position].receipt, error=error)
+                        results[position] = SettleResult(settlements[position].receipt, error=error)
                 continue
             for (share, part), outcome in zip(parts, outcomes, strict=True):
                 self._fill(share, part, outcome, settlements, results)
         return [one for one in results if one is not None]
+
+    async def settle_leases(
+        self,
+        leases: Sequence[LeasedOffsets],
+        action: Action,
+        *,
+        delay_ms: int | None = None,
+        reason: str = "",
+        visibility_ms: int | None = None,
+        durable: bool = False,
+    ) -> list[LeaseSettled]:
+        """Do the same with messages of several leases; one outcome each, in their order."""
+        count = sum(len(one.offsets) for one in leases)
+        if count > self._receipts_max:
+            raise InvalidRequest(f"{count} receipts are more than {self._receipts_max}", field="leases")
+        results = [LeaseSettled()] * len(leases)
+        by_shard: dict[int, list[tuple[int, _Share, SettleShare]]] = {}
+        for position, (place, deliveries, nonce, offsets) in enumerate(leases):
+            receipt = f"{place}:{min(offsets, default=0)}:{deliveries}:{nonce}"
+            try:
+                share = self._share(Settlement(receipt, action, delay_ms, reason, visibility_ms), place, nonce)
+            except GoQueueError as error:
+                results[position] = LeaseSettled(error=error)
+                continue
+            part = SettleShare(
+                share.lease_id, deliveries, action, offsets, delay_ms, reason[:REASON_CHARS_MAX], visibility_ms
+            )
+            by_shard.setdefault(share.shard, []).append((position, share, part))
+        replies = [
+            self._coordinator.submit_to(
+                shard, Settle([part for _, _, part in parts], durable=durable, chance=self._rng.random())
+            )
+            for shard, parts in by_shard.items()
+        ]
+        for reply, parts in zip(replies, by_shard.values(), strict=True):
+            try:
+                outcomes: list[ShareSettled] = await reply
+            except GoQueueError as error:
+                for position, _, _ in parts:
+                    results[position] = LeaseSettled(error=error)
+                continue
+            for (position, share, _), outcome in zip(parts, outcomes, strict=True):
+                results[position] = self._lease_settled(share.topic, outcome)
+        return results
+
+    def _lease_settled(self, topic: str, outcome: ShareSettled) -> LeaseSettled:
+        dlq = None
+        if outcome.queue is not None and self._queues.find(outcome.queue) is not None:
+            self._queues.wake(outcome.queue)
+            if outcome.dies:
+                dlq = self._dead_letters.topic_for(topic)
+        return LeaseSettled(outcome.action_taken, outcome.next_visible_ms, dlq, sorted(outcome.refused))
 
     def lowest(self, queue: Queue, partition: Partition) -> int:
         """The lowest unsettled offset: outstanding, or untouched as far as anyone looked, or where nobody looked."""
@@ -96,7 +168,7 @@ class Settler:
         return max(lowest, min(partition.log.start_offset, untouched))
 
     def _shares(
-        self, settlements: Sequence[Settlement], results: list[Settled | None]
+        self, settlements: Sequence[Settlement], results: list[SettleResult | None]
     ) -> dict[tuple[Any, ...], _Share]:
         """The receipts by what they have in common; those that are none get their result here."""
         shares: dict[tuple[Any, ...], _Share] = {}
@@ -123,7 +195,7 @@ class Settler:
                 last, kind = share, one[1:]
                 before, behind = f"{place}:", f":{count}:{nonce}"
             except GoQueueError as error:
-                results[position] = Settled(receipt, error=error)
+                results[position] = SettleResult(receipt, error=error)
         return shares
 
     def locate(self, receipt: str) -> Located:
@@ -153,7 +225,7 @@ class Settler:
         part: SettleShare,
         outcome: ShareSettled,
         settlements: Sequence[Settlement],
-        results: list[Settled | None],
+        results: list[SettleResult | None],
     ) -> None:
         topic, number = share.topic, share.partition
         committed, in_flight, dlq = -1, 0, None
@@ -169,10 +241,11 @@ class Settler:
         for position, offset in zip(share.positions, share.offsets, strict=True):
             receipt = settlements[position].receipt
             if offset in refused:
-                results[position] = Settled(receipt, topic, number, offset, error=ReceiptExpired(receipt))
+                results[position] = SettleResult(receipt, topic, number, offset, error=ReceiptExpired(receipt))
             else:
                 results[position] = _settled(
-                    Settled, (receipt, topic, number, offset, taken, count, next_ms, dlq, committed, in_flight, None)
+                    SettleResult,
+                    (receipt, topic, number, offset, taken, count, next_ms, dlq, committed, in_flight, None),
                 )
 
 

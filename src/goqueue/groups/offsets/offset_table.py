@@ -65,6 +65,11 @@ class OffsetTable:
                 )
         return found
 
+    def offset_of(self, one: OffsetToCommit) -> int:
+        """What is committed in that partition of that topic; 0 if nothing is."""
+        record = self._offsets.get(TopicPartition(one.topic, one.partition))
+        return record.offset if record is not None and record.topic_id == one.topic_id else 0
+
     def delete(self, partition: TopicPartition, out: Outbox) -> None:
         """Forget one offset; nothing is written when there is none."""
         if partition in self._offsets:

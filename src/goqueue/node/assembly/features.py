@@ -10,6 +10,7 @@ from goqueue.delay.feature import feature as delay_feature
 from goqueue.delay.headers import HeaderDelay
 from goqueue.delay.service import DELAYED, DelayService
 from goqueue.delay.staging import Staging
+from goqueue.delivery.dead_letters.dead_letter_moves import HEADER_PREFIX
 from goqueue.delivery.dead_letters.redrive import Redrives
 from goqueue.delivery.feature import feature as delivery_feature
 from goqueue.delivery.service import DeliveryService
@@ -22,6 +23,7 @@ from goqueue.node.assembly.paths import Paths
 from goqueue.node.assembly.storage import Storage
 from goqueue.node.assembly.tools import Tools
 from goqueue.node.reports import report_dead_letters, report_delay, report_marker, report_shard
+from goqueue.node.stories.wiring import Stories
 from goqueue.schemas.feature import feature as schema_feature
 from goqueue.schemas.service import SchemaService
 from goqueue.transactions.feature import feature as transaction_feature
@@ -41,20 +43,22 @@ class Features(NamedTuple):
     schemas: SchemaService
 
 
-async def open_features(tools: Tools, storage: Storage, paths: Paths) -> Features:
-    """Each loads in the background what its log says; only transactions are waited for."""
-    schemas = schema_feature(
+async def open_features(tools: Tools, storage: Storage, paths: Paths, stories: Stories) -> Features:
+    """Each loads in the background what its log says; only schemas and transactions are waited for."""
+    own_batches = paths.way_in.through()
+    schemas = await schema_feature(
         config=tools.config.schemas,
         topics=storage.topics,
         partitions=storage.partitions,
+        own_batches=own_batches,
+        history_prefix=HEADER_PREFIX,
         files=tools.world.files,
         offload=tools.work_offload,
         clock=tools.clock,
         on_failure=partial(report_shard, "schema"),
     )
     tools.stack.push_async_callback(schemas.close)
-    own_batches = paths.way_in.through()
-    delivery, groups = _queues_and_groups(tools, storage, paths, own_batches)
+    delivery, groups = _queues_and_groups(tools, storage, paths, stories, own_batches)
     delay = delay_feature(
         config=tools.config.delay,
         topics=storage.topics,
@@ -66,24 +70,38 @@ async def open_features(tools: Tools, storage: Storage, paths: Paths) -> Feature
         offload=tools.work_offload,
         clock=tools.clock,
         on_trouble=report_delay,
+        on_hold=[stories.delays.held],
+        observer=stories.delays,
     )
     tools.stack.push_async_callback(delay.close)
     staging = Staging(delay, paths.open_transactions.check_of(DELAYED))
+    delay.check_values = schemas.refusals
     publish = paths.way_in.through(
+        schemas.step,
         HeaderDelay(delay, staging),
+        values=schemas.step,
     )
-    transactions = await _transactions(tools, storage, paths, delivery, groups, staging)
+    transactions = await _transactions(tools, storage, paths, stories, delivery, groups, staging)
 
     async def is_queue_group(group: str) -> bool:
         return await groups.mode(group) is Mode.QUEUE
 
-    redrives = Redrives(delivery, storage.topics, paths.queries, publish, transactions, is_queue_group, tools.clock)
+    redrives = Redrives(
+        delivery,
+        storage.topics,
+        paths.queries,
+        publish,
+        transactions,
+        is_queue_group,
+        tools.clock,
+        stories.queues.sent_back,
+    )
     tools.stack.push_async_callback(redrives.close)
-    return Features(publish, delivery, groups, delay, staging, transactions, redrives, schemas)
+    return Features(publish, delivery, groups, delay, staging, transactions, redrives, schemas.service)
 
 
 def _queues_and_groups(
-    tools: Tools, storage: Storage, paths: Paths, own_batches: PublishService
+    tools: Tools, storage: Storage, paths: Paths, stories: Stories, own_batches: PublishService
 ) -> tuple[DeliveryService, GroupService]:
     """Each needs the other: delivery asks for a group's settings when a message is received, and not before."""
 
@@ -107,6 +125,8 @@ def _queues_and_groups(
         on_failure=partial(report_shard, "delivery"),
         check_transaction=paths.open_transactions.check_of(DELIVERY_STATE),
         on_dead_letter_failure=report_dead_letters,
+        on_moved=stories.queues.moved,
+        queue_observer=stories.queues,
     )
     tools.stack.push_async_callback(delivery.close)
     groups = group_feature(
@@ -122,6 +142,7 @@ def _queues_and_groups(
         subscribe=storage.metadata.subscribe,
         check_transaction=paths.open_transactions.check_of(CONSUMER_OFFSETS),
         on_failure=partial(report_shard, "group"),
+        on_moved=stories.hooks.committed,
     )
     tools.stack.push_async_callback(groups.close)
     return delivery, groups
@@ -131,6 +152,7 @@ async def _transactions(
     tools: Tools,
     storage: Storage,
     paths: Paths,
+    stories: Stories,
     delivery: DeliveryService,
     groups: GroupService,
     staging: Staging,
@@ -155,6 +177,7 @@ async def _transactions(
         clock=tools.clock,
         on_failure=partial(report_shard, "transaction"),
         on_retry=report_marker,
+        on_ended=stories.hooks.ended,
     )
     tools.stack.push_async_callback(transactions.close)
     return transactions

@@ -22,6 +22,7 @@ from goqueue.node.health import HealthChecks
 from goqueue.node.listening import CannotListen
 from goqueue.node.metrics.metrics_page import DiskSources, MetricsPage
 from goqueue.node.serving import Serving
+from goqueue.node.stories.wiring import Stories
 from goqueue.servers.http.app import ROUTES
 from goqueue.servers.http.server import HttpServer
 from goqueue.servers.kafka.server import KafkaServer
@@ -41,11 +42,18 @@ class Server(Protocol):
         ...
 
 
-def make_services(tools: Tools, storage: Storage, paths: Paths, features: Features, serving: Serving) -> Services:
+def make_services(
+    tools: Tools, storage: Storage, paths: Paths, features: Features, stories: Stories, serving: Serving
+) -> Services:
     """The one bundle that all front-ends get, with health and metrics of everything behind it."""
     config, clock, topics, partitions = tools.config, tools.clock, storage.topics, storage.partitions
     housekeeping = Housekeeping(
-        partitions, clock=clock, offload=tools.work_offload, log=config.log, durability=config.durability
+        partitions,
+        clock=clock,
+        offload=tools.work_offload,
+        log=config.log,
+        durability=config.durability,
+        on_removed=stories.hooks.removed,
     )
     housekeeping.start()
     tools.stack.push_async_callback(housekeeping.close)
@@ -58,6 +66,7 @@ def make_services(tools: Tools, storage: Storage, paths: Paths, features: Featur
         transactions=features.transactions,
         delivery=features.delivery,
         delay=features.delay,
+        tracing=stories.tracing,
         storage=DiskSources(topics, partitions, storage.flusher.stats, housekeeping.stats, files.free_bytes, failures),
         request_times=request_times,
         connections=serving.connections,
@@ -86,6 +95,7 @@ def make_services(tools: Tools, storage: Storage, paths: Paths, features: Featur
         group_polls=GroupPolls(features.groups, topics, paths.queries, paths.reads, clock),
         group_progress=GroupProgress(features.groups, topics, paths.queries, paths.reads, clock),
         schemas=features.schemas,
+        tracing=stories.tracing,
         checks=HealthChecks(files, storage.metadata, partitions, config.durability, failures, features.delay, serving),
         metrics=metrics,
         request_times=request_times,

@@ -12,6 +12,7 @@ from goqueue.broker.queries import PartitionQueries
 from goqueue.broker.record_reads import RecordReader
 from goqueue.node.assembly.storage import Storage
 from goqueue.node.assembly.tools import Tools
+from goqueue.node.stories.wiring import Stories
 from goqueue.node.ways_in import WayIn
 from goqueue.transactions.open_transactions import OpenTransactions
 
@@ -27,7 +28,7 @@ class Paths(NamedTuple):
     reads: RecordReader
 
 
-async def open_paths(tools: Tools, storage: Storage) -> Paths:
+async def open_paths(tools: Tools, storage: Storage, stories: Stories) -> Paths:
     """Ready to be used once the features are there."""
     config, files, clock, offload = tools.config, tools.world.files, tools.clock, tools.work_offload
     partitions, metadata = storage.partitions, storage.metadata
@@ -42,12 +43,13 @@ async def open_paths(tools: Tools, storage: Storage) -> Paths:
         unread_ms_max=config.limits.unread_answer_ms_max,
         wait_ms_max=config.limits.answer_wait_ms_max,
     )
-    fetch = FetchService(partitions, offload=offload, limits=config.limits, answers=answers)
+    hooks = stories.hooks
+    fetch = FetchService(partitions, offload=offload, limits=config.limits, answers=answers, on_given=hooks.given)
     return Paths(
-        WayIn(partitions, clock, guard, open_transactions, deduplication, hooks=[]),
+        WayIn(partitions, clock, guard, open_transactions, deduplication, hooks=[hooks.appended]),
         open_transactions,
         answers,
         fetch,
-        PartitionQueries(partitions, metadata, files=files, data_dir=tools.world.data_dir),
+        PartitionQueries(partitions, metadata, files=files, data_dir=tools.world.data_dir, on_removed=hooks.removed),
         RecordReader(fetch, partitions, offload=offload, answers=answers),
     )

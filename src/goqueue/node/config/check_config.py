@@ -70,9 +70,9 @@ def _address_problems(config: Config) -> Iterator[tuple[str, str]]:
 def _advertised_problems(parsed: Mapping[str, Address], *, is_given: bool) -> Iterator[tuple[str, str]]:
     advertised, kafka = parsed.get("advertised_kafka"), parsed.get("kafka")
     if advertised is not None and advertised.is_everywhere:
-        yield "listeners.advertised_kafka", f"{advertised.host} is no address that a client can connect to"
+        yield "listeners.advertised_kafka", f"{advertised.host} is not an address that a client can connect to"
     elif advertised is not None and advertised.port == 0:
-        yield "listeners.advertised_kafka", "port 0 is no port that a client can connect to"
+        yield "listeners.advertised_kafka", "a client cannot connect to port 0"
     elif not is_given and kafka is not None and kafka.is_everywhere:
         yield "listeners.advertised_kafka", f"say which address clients are to use, since {kafka.host} is none"
 

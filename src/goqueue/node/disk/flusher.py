@@ -10,7 +10,7 @@ can tell whose bytes were lost.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -38,6 +38,9 @@ class FlusherStats:
     seconds_max: float = 0.0
 
 
+OnSynced = Callable[[PartitionLog, int, int], None]
+
+
 class Flusher:
     """Implements the broker's `Syncer`. Lives on the event loop; syncs run in the offload."""
 
@@ -52,6 +55,8 @@ class Flusher:
         self._due: dict[PartitionLog, None] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._rounds: asyncio.Task[None] | None = None
+        # Told what was made safe: the log, and from which offset to which. It must not raise.
+        self.on_synced: OnSynced | None = None
 
     def mark_dirty(self, log: PartitionLog) -> None:
         """Bytes were appended that nobody waits for: sync them within the flush interval."""
@@ -130,6 +135,7 @@ class Flusher:
             await self._run_syncs(syncs, errors)
         except Exception as error:  # noqa: BLE001 - no thread was to be had: nobody is left waiting for what never ran
             errors.update(dict.fromkeys(syncs, error))
+        ends = [(log, log.synced_end) for log in syncs] if self.on_synced is not None else ()
         for log, sync in syncs.items():
             log.end_sync(sync, errors.get(log))
         for log in logs:
@@ -138,6 +144,9 @@ class Flusher:
                 self.mark_dirty(log)
         for log, waiters in waiting.items():
             self._answer(log, waiters, errors.get(log))
+        for log, before in ends:
+            if self.on_synced is not None and log.synced_end > before:
+                self.on_synced(log, before, log.synced_end)
 
     async def _run_syncs(self, syncs: dict[PartitionLog, SyncRound], errors: dict[PartitionLog, Exception]) -> None:
         """Run every sync, and note under `errors` whose failed."""

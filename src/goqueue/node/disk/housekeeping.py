@@ -35,12 +35,24 @@ class HousekeepingStats:
     failures: int = 0
 
 
+# (partition, first, last, why): records are no longer in a log.
+OnRemoved = Callable[[Partition, int, int, str], None]
+
+
 class Housekeeping:
     """Runs from `start` until `close`."""
 
     def __init__(
-        self, partitions: Partitions, *, clock: Clock, offload: Offload, log: LogConfig, durability: DurabilityConfig
+        self,
+        partitions: Partitions,
+        *,
+        clock: Clock,
+        offload: Offload,
+        log: LogConfig,
+        durability: DurabilityConfig,
+        on_removed: OnRemoved | None = None,
     ) -> None:
+        self._on_removed = on_removed
         self.stats = HousekeepingStats()
         self._partitions = partitions
         self._clock = clock
@@ -89,7 +101,10 @@ class Housekeeping:
         self._tell_damage(partition)
         while not log.poisoned and (segment := log.segment_without_times(now_ms)) is not None:
             await self._offload(partial(rebuild_times, segment))
+        start = log.start_offset
         deleted = log.apply_retention(now_ms)
+        if self._on_removed is not None and log.start_offset > start:
+            self._on_removed(partition, start, log.start_offset - 1, "retention")
         if deleted:
             self.stats.segments_deleted += deleted
             _log.info("%s: deleted %d old segments, the log starts at %d", partition.key, deleted, log.start_offset)
@@ -112,6 +127,9 @@ class Housekeeping:
             return
         self.stats.compactions += 1
         self.stats.records_compacted_away += report.records_dropped
+        if self._on_removed is not None and report.records_dropped:
+            # Which of them went is not known here: those that are gone by then, went by this.
+            self._on_removed(partition, partition.log.start_offset, partition.log.end_offset - 1, "compaction")
         _log.info(
             "%s: compacted %d bytes to %d, %d records went",
             partition.key,

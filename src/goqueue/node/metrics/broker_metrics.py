@@ -25,8 +25,10 @@ from goqueue.node.metrics.delivery_metrics import delivery_metrics
 from goqueue.node.metrics.metrics_page import DiskSources
 from goqueue.node.metrics.series import PREFIX, Series
 from goqueue.node.metrics.storage_metrics import storage_metrics
+from goqueue.node.metrics.tracing_metrics import tracing_metrics
 from goqueue.records import Priority
 from goqueue.servers.request_times import BUCKETS_SECONDS, RequestTimes
+from goqueue.tracing.feature import TracingService
 from goqueue.transactions.service import TransactionService
 from goqueue.transactions.statistics import END_BUCKETS_SECONDS
 
@@ -80,6 +82,7 @@ class Metrics:
         transactions: TransactionService,
         delivery: DeliveryService,
         delay: DelayService,
+        tracing: TracingService,
         storage: DiskSources,
         request_times: RequestTimes,
         connections: Callable[[], int],
@@ -90,6 +93,7 @@ class Metrics:
         self._transactions = transactions
         self._delivery = delivery
         self._delay = delay
+        self._tracing = tracing
         self._storage = storage
         self._request_times = request_times
         self._connections = connections
@@ -97,7 +101,8 @@ class Metrics:
     async def __call__(self) -> bytes:
         """The page, in Prometheus' text format."""
         waited = [*await self._consumers(), *await self._ended(), *await delivery_metrics(self._delivery)]
-        return page([*self._broker(), *self._delayed(), *storage_metrics(self._storage), *waited])
+        told = tracing_metrics(self._tracing)
+        return page([*self._broker(), *self._delayed(), *storage_metrics(self._storage), *told, *waited])
 
     def _delayed(self) -> Iterator[Metric]:
         stats = self._delay.stats()

@@ -55,7 +55,7 @@ def test_a_variable_of_the_process_is_a_parameter_too(monkeypatch: pytest.Monkey
         ("${stage}'", "${stge}'", {}, "line 9, steps[0].filter.where: there is no parameter 'stge' (there are broker"),
         ("x", "x", {"environment": "qa"}, "there is no environment 'qa' (there are production)"),
         ("x", "x", {"given": {"colour": "red"}}, "there is no parameter 'colour' to set"),
-        ("{stage: prod", "{stagge: prod", {}, "line 4, environments.production.stagge: is no parameter"),
+        ("{stage: prod", "{stagge: prod", {}, "line 4, environments.production.stagge: is not a parameter"),
         (
             "broker: ${broker}",
             "broker: ${env:NOT_SET_HERE}",

@@ -80,10 +80,10 @@ def topics_of(pipeline: Pipeline) -> dict[str, str]:
 
 def _head(pipeline: Pipeline) -> Iterator[Problem]:
     if not _TRIGGER.match(pipeline.trigger):
-        yield Problem("trigger", f"{pipeline.trigger!r} is no trigger", "write 500ms, 10s, 5m or available-now")
+        yield Problem("trigger", f"{pipeline.trigger!r} is not a trigger", "write 500ms, 10s, 5m or available-now")
     for at in pipeline.broker.split(","):
         if not re.fullmatch(r"(\[[0-9a-fA-F:]+\]|[^:\s]+):\d{1,5}", at.strip()):
-            yield Problem("broker", f"{at!r} is no address", "write host:port")
+            yield Problem("broker", f"{at!r} is not an address", "write host:port")
     if pipeline.checkpoint is not UNSET:
         yield from place_problem("checkpoint", pipeline.checkpoint, {"file"})
     if pipeline.dead_letters is not UNSET:
@@ -185,11 +185,11 @@ def _tests(pipeline: Pipeline, unread: Collection[str]) -> Iterator[Problem]:
         results.add("dead_letters")
     for at, case in enumerate(pipeline.tests):
         for name in case.given.keys() - {*pipeline.sources, *unread}:
-            yield Problem(f"tests[{at}].given.{name}", "is no source", f"there are {names_of(pipeline.sources)}")
+            yield Problem(f"tests[{at}].given.{name}", "is not a source", f"there are {names_of(pipeline.sources)}")
         for name in pipeline.sources.keys() - case.given.keys():
             yield Problem(f"tests[{at}].given", f"says nothing of the source {name!r}", "give it rows, or []")
         for name in case.expect.keys() - results:
-            yield Problem(f"tests[{at}].expect.{name}", "is no sink or step", f"there are {names_of(results)}")
+            yield Problem(f"tests[{at}].expect.{name}", "is not a sink or step", f"there are {names_of(results)}")
 
 
 def _is_table(pipeline: Pipeline, name: str) -> bool:

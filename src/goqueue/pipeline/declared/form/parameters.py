@@ -51,7 +51,7 @@ class _Values:
         for name, values in environments.items():
             own = self._mapping(values, f"{ENVIRONMENTS}.{name}")
             for one in own.keys() - known.keys():
-                self._problem(f"{ENVIRONMENTS}.{name}.{one}", "is no parameter", f"there are {_names(known)}")
+                self._problem(f"{ENVIRONMENTS}.{name}.{one}", "is not a parameter", f"there are {_names(known)}")
             if name == environment:
                 known = {**known, **{one: value for one, value in own.items() if one in known}}
         if environment is not None and environment not in environments:
@@ -96,7 +96,7 @@ class _Values:
     def _plain(self, raw: Mapping[Any, Any], path: str) -> Iterator[tuple[str, Any]]:
         for name, value in raw.items():
             if not _NAME.fullmatch(str(name)):
-                self._problem(f"{path}.{name}", "is no name", "use letters, digits and underscores")
+                self._problem(f"{path}.{name}", "is not a name", "use letters, digits and underscores")
             elif not isinstance(value, _PLAIN):
                 self._problem(f"{path}.{name}", "must be a text, a number, true or false")
             else:

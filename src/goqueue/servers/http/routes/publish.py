@@ -14,6 +14,7 @@ from goqueue.servers.http.held import dues_in_transaction, field_of_message, has
 from goqueue.servers.http.message_json import record_of
 from goqueue.servers.http.route import Answer, Call, Route
 from goqueue.servers.http.times import format_time
+from goqueue.servers.http.trace_headers import add_trace
 from goqueue.servers.http.types.common import (
     InitProducer,
     MessageIn,
@@ -39,6 +40,8 @@ async def publish(services: Services, call: Call) -> Published | Answer:
     """Publish messages."""
     topic, body = call.path["topic"], call.body
     messages = _messages(body)
+    if services.caller.trace:
+        add_trace(messages, services.caller.trace)
     await services.topics.ensure(topic)
     _check_deduplication(services, topic, body, messages)
     if body.producer_id is not None:

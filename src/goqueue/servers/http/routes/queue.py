@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from msgspec import UNSET
 
 from goqueue.delivery.settlement.outcomes import REJECTED, RETRIES_EXHAUSTED
-from goqueue.delivery.values import Action, Receive, Settled, Settlement
+from goqueue.delivery.values import Action, Receive, Settlement, SettleResult
 from goqueue.errors import InvalidRequest, wire_of
 from goqueue.servers.http.adapter import detail_of
 from goqueue.servers.http.durations import parse_duration_ms, parse_visibility_ms
@@ -34,7 +34,7 @@ MakeSettlement = Callable[[str], Settlement]
 
 
 async def receive(services: Services, call: Call) -> MessagesReply:
-    """Take messages of a topic, without joining a group."""
+    """Receive messages of a topic, without joining a group."""
     body: ReceiveBody = call.body
     await services.answers.room()
     messages = await services.delivery.receive(
@@ -54,12 +54,12 @@ async def receive(services: Services, call: Call) -> MessagesReply:
 
 
 async def ack(services: Services, call: Call) -> SettledReceipt | SettledReceipts | Answer:
-    """Messages are done."""
+    """Acknowledge messages."""
     return await _settle(services, call.body, lambda receipt: Settlement(receipt, Action.ACK))
 
 
 async def nack(services: Services, call: Call) -> SettledReceipt | SettledReceipts | Answer:
-    """Messages failed and are to come again."""
+    """Redeliver messages that could not be processed."""
     body: NackBody = call.body
     delay_ms = None if body.delay is None else parse_duration_ms(body.delay, "delay", maximum_ms=_DELAY_MS_MAX)
     error = failure_text(body.error, body.reason)
@@ -69,7 +69,7 @@ async def nack(services: Services, call: Call) -> SettledReceipt | SettledReceip
 
 
 async def reject(services: Services, call: Call) -> SettledReceipt | SettledReceipts | Answer:
-    """Messages can never succeed."""
+    """Send messages to the dead letters."""
     body: RejectBody = call.body
     error = failure_text(body.error, body.reason)
     if body.error is None and body.reason is None:
@@ -80,7 +80,7 @@ async def reject(services: Services, call: Call) -> SettledReceipt | SettledRece
 
 
 async def extend(services: Services, call: Call) -> SettledReceipt | SettledReceipts | Answer:
-    """Messages need more time."""
+    """Extend the visibility of messages, or release them."""
     body: VisibilityBody = call.body
     if (body.extension_seconds is None) == (body.visibility is None):
         raise InvalidRequest(
@@ -118,19 +118,21 @@ async def _settle(services: Services, body: AckBody, make: MakeSettlement) -> Se
         result.offset_advanced = settled.committed_offset > settled.offset
         return result
     if body.receipt_handle is not UNSET:
-        raise InvalidRequest("there are both a receipt and several", field="receipts", hint="send one of the two")
+        raise InvalidRequest(
+            "receipt_handle and receipts exclude each other", field="receipts", hint="send one of the two"
+        )
     settlements = [make(receipt) for receipt in body.receipts]
     return _answer(await services.delivery.settle(settlements, durable=body.durable), body, services.clock.now_ms())
 
 
-def _answer(settled: Sequence[Settled], body: AckBody, now_ms: int) -> SettledReceipts | Answer:
+def _answer(settled: Sequence[SettleResult], body: AckBody, now_ms: int) -> SettledReceipts | Answer:
     results = [_result(one, body, now_ms, index) for index, one in enumerate(settled)]
     failed = sum([one.error is not None for one in settled])
     reply = SettledReceipts(results=results, succeeded=len(results) - failed, failed=failed)
     return Answer(207, reply) if failed else reply
 
 
-def _result(one: Settled, body: AckBody, now_ms: int, index: int = 0) -> SettledReceipt:
+def _result(one: SettleResult, body: AckBody, now_ms: int, index: int = 0) -> SettledReceipt:
     receipt, topic, partition, offset, taken, count, next_visible_ms, dlq_topic, _, _, error = one
     if error is not None:
         detail = detail_of(error, f"receipts[{index}]" if error.field == "receipt_handle" else error.field)
@@ -166,20 +168,20 @@ ROUTES = (
         "POST",
         "/topics/{topic}/receive",
         receive,
-        "Take messages with receipts",
+        "Receive messages with receipts",
         {200: Received},
         body=ReceiveBody,
         body_optional=True,
         errors=(400, 403, 404, 409, 429, 503, 507),
     ),
-    Route("POST", "/messages/ack", ack, "Messages are done", _SETTLED, body=AckBody, errors=_REFUSALS),
-    Route("POST", "/messages/nack", nack, "Messages are to come again", _SETTLED, body=NackBody, errors=_REFUSALS),
-    Route("POST", "/messages/reject", reject, "Messages are dead letters", _SETTLED, body=RejectBody, errors=_REFUSALS),
+    Route("POST", "/messages/ack", ack, "Acknowledge messages", _SETTLED, body=AckBody, errors=_REFUSALS),
+    Route("POST", "/messages/nack", nack, "Redeliver messages (nack)", _SETTLED, body=NackBody, errors=_REFUSALS),
+    Route("POST", "/messages/reject", reject, "Reject messages", _SETTLED, body=RejectBody, errors=_REFUSALS),
     Route(
         "POST",
         "/messages/visibility",
         extend,
-        "Messages need more time",
+        "Extend or end the visibility of messages",
         _SETTLED,
         body=VisibilityBody,
         errors=_REFUSALS,

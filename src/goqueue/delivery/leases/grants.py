@@ -1,4 +1,4 @@
-"""Granting: which leases a receive gets, as changes to its queue."""
+"""Grants: which leases a receive gets, as changes to its queue."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from goqueue.delivery.queue import Queue
 
 
-class Granting:
+class Grants:
     """Leases in the making: one per lane and number of deliveries."""
 
     def __init__(self, command: Lease, now_ms: int) -> None:

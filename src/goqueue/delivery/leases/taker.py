@@ -28,7 +28,7 @@ from goqueue.delivery.policy import DeliveryPolicy
 from goqueue.delivery.queue import Queue
 from goqueue.delivery.reading.opened_batches import OpenedBatches, Part, address_of, place_batches
 from goqueue.delivery.records import QueueId, offsets_of, ranges_of
-from goqueue.delivery.table import Queues
+from goqueue.delivery.table import NodeQueues
 from goqueue.delivery.values import Delivery
 from goqueue.ports import ColdRead, Offload
 from goqueue.records import Record
@@ -97,7 +97,9 @@ class Reading:
 class Taker:
     """Takes messages of queues whose shards are loaded."""
 
-    def __init__(self, coordinator: Coordinator, queues: Queues, *, offload: Offload, clock: Clock, rng: Rng) -> None:
+    def __init__(
+        self, coordinator: Coordinator, queues: NodeQueues, *, offload: Offload, clock: Clock, rng: Rng
+    ) -> None:
         self._coordinator = coordinator
         self._queues = queues
         self._offload = offload
