@@ -294,15 +294,21 @@ def _read(log: PartitionLog, offset: int) -> Stored | None:
 
 
 def _told_once(lines: Sequence[Line]) -> list[Line]:
-    """Without what another line says better: a move that was noted at both ends, or again after a crash."""
+    """Without what another line says better: a move that was noted at both ends, or a sync that a restart repeats."""
     known = {(line.kind, line.attributes.get("group")) for line in lines if "@" in (line.target or "")}
-    return [
-        line
-        for line in lines
-        if "@" in (line.target or "")
-        or (line.kind, line.attributes.get("group")) not in known
-        or line.kind not in {Kind.DLQ_ROUTED, Kind.DELAY_READY}
-    ]
+    synced: set[tuple[str, int, int]] = set()
+    told: list[Line] = []
+    for line in lines:
+        if line.kind in {Kind.DLQ_ROUTED, Kind.DELAY_READY} and "@" not in (line.target or ""):
+            if (line.kind, line.attributes.get("group")) in known:
+                continue
+        elif line.kind is Kind.PUBLISH_SYNCED:
+            place = (line.topic, line.partition, line.offset)
+            if place in synced:
+                continue
+            synced.add(place)
+        told.append(line)
+    return told
 
 
 def _noted_context(events: Sequence[Happened]) -> TraceContext | None:

@@ -22,6 +22,7 @@ _PATH_SCHEMAS = {
     "group": {"type": "string", "minLength": 1, "maxLength": 255},
     "member": {"type": "string", "minLength": 1, "maxLength": 255},
     "offset": {"type": "integer", "minimum": 0, "maximum": 2**63 - 1},
+    "trace_id": {"type": "string", "pattern": "^[0-9a-f]{32}$"},
     "slot_partition": {"type": "integer", "minimum": 0, "maximum": 2**31 - 1},
     "slot_offset": {"type": "integer", "minimum": 0, "maximum": 2**63 - 1},
     "name": {"type": "string", "minLength": 1, "maxLength": 255},
