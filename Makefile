@@ -139,8 +139,17 @@ vuln: licences ## known vulnerabilities of what we bring (pip-audit), and licenc
 licences: $(TOOLS) ## licences of what we bring
 	$(BIN)/python tools/licences.py --extra spark --extra lake --extra remote --extra schemas
 
-proto: $(READY) ## wire formats: Kafka's message shapes, compatibility page, HTTP contract
-	$(BIN)/python -m pytest -m 'not slow' tests/unit/codec/kafka tests/unit/servers/kafka/test_compatibility.py tests/e2e/test_http_contract.py
+proto: $(READY) ## write the Python code of the gRPC API from proto/
+	$(BIN)/buf format -w
+	$(BIN)/python tools/make_protos.py
+	$(BIN)/python tools/grpc_page.py
+
+proto-check: $(READY) ## wire formats: protos (lint, breaking changes, generated code), Kafka's message shapes, compatibility page, HTTP contract
+	$(BIN)/python -m pytest -m 'not slow' tests/unit/tools/test_protos.py tests/unit/servers/test_grpc_table.py tests/unit/codec/kafka tests/unit/servers/kafka/test_compatibility.py tests/e2e/test_http_contract.py
+
+# With a release, and only then: from here on, whatever breaks its users is refused.
+proto-release: $(READY) ## keep the protos as they are as what later ones are compared with
+	$(BIN)/buf build --exclude-source-info -o proto/released.binpb
 
 canary: $(TOOLS) ## plant defects in copies of the tree: does every gate refuse its own? GATES="lint test"
 	@PATH=$(abspath $(BIN)):$$PATH $(BIN)/python tools/canary.py $(GATES)
@@ -207,14 +216,23 @@ peers-install: $(READY) ## get the brokers and clients that bench-peers compares
 bench-queue: $(READY) ## receipts, lanes and delay, from the machine alone to a client over HTTP
 	$(BIN)/python -m tests.bench.bench_queue
 
+bench-grpc: $(READY) ## the gRPC API beside HTTP: publish stream, work stream, unary latency
+	$(BIN)/python -m tests.bench.bench_grpc
+
 bench-share: $(READY) ## consumers of one share group against GoQueue and Apache Kafka, in turns
 	$(BIN)/python -m tests.bench.bench_share_consumers
 
 bench-tracing: $(READY) ## what stories of messages cost, on the way and on the disk, and how fast one is found
 	$(BIN)/python -m tests.bench.bench_tracing
 
+bench-queue-clients: $(READY) ## the queue client beside redis-py and nats-py, in turns
+	$(BIN)/python -m tests.bench.bench_queue_clients
+
 bench-transactions: $(READY) ## what transactions cost, against the same client without them
 	$(BIN)/python -m tests.bench.bench_transactions
+
+bench-schemas: $(READY) ## what checking messages against schemas costs
+	$(BIN)/python -m tests.bench.bench_schemas
 
 bench-spark: $(READY) ## Spark reads and writes topics, as shares of what any Python source can do
 	@failed=0; for part in bench_spark bench_spark_jobs; do \
@@ -224,6 +242,7 @@ bench-spark: $(READY) ## Spark reads and writes topics, as shares of what any Py
 docs: $(READY) ## write the reference pages that are made from the code
 	$(BIN)/python -m goqueue.node.config.settings_page > docs/reference/settings.md
 	$(BIN)/python -m goqueue.servers.kafka.compatibility docs/reference/kafka-compatibility.md
+	$(BIN)/python tools/grpc_page.py
 
 docs-release: $(TOOLS) ## the same, added to build/sites with the sites of other versions
 	$(BIN)/python tools/build_site.py --release $(VERSION)

@@ -138,8 +138,15 @@ CANARIES = (
         "proto",
         "a message shape that Kafka does not have",
         change("src/goqueue/codec/kafka/messages.txt", "  acks int16 *\n", "  acks int32 *\n"),
-        "proto",
+        "proto-check",
         "FAILED tests/unit/codec/kafka/test_messages.py|ERROR tests/unit/codec/kafka/test_messages.py",
+    ),
+    Canary(
+        "proto",
+        "a field that changed its type",
+        change("proto/goqueue/v1/common.proto", "int64 offset = 3;", "string offset = 3;"),
+        "proto-check",
+        "FAILED tests/unit/tools/test_protos.py",
     ),
     Canary(
         "licences",

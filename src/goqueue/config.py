@@ -63,6 +63,12 @@ class ListenersConfig:
         env="GOQUEUE_LISTENERS_HTTP",
         flag="--http",
     )
+    grpc: str = setting(
+        "",
+        "Address of the gRPC API, host:port; port 0 takes a free one. Empty: no gRPC. Needs the extra goqueue[grpc].",
+        env="GOQUEUE_LISTENERS_GRPC",
+        flag="--grpc",
+    )
     allow_insecure: bool = setting(
         False,
         "Accept that whoever reaches a listener beyond loopback may read and write everything.",
@@ -310,6 +316,25 @@ class HttpConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class GrpcConfig:
+    """The gRPC API."""
+
+    reflection: bool = setting(
+        False, "Let clients ask for the services and their protos.", env="GOQUEUE_GRPC_REFLECTION"
+    )
+    message_bytes_max: int = setting(
+        16 * MIB, "Largest message that a client may send; a call with a larger one is refused.", minimum=1024
+    )
+    streams_per_connection_max: int = setting(
+        1_000, "Calls and streams that one connection may have open; further ones wait.", minimum=1
+    )
+    calls_max: int = setting(10_000, "Calls and streams of all connections; one more is refused.", minimum=1)
+    keepalive_ms: int = setting(30_000, "A quiet connection is asked for a sign of life this often.", minimum=1000)
+    keepalive_timeout_ms: int = setting(10_000, "A connection that gives none in this time is closed.", minimum=100)
+    client_ping_ms_min: int = setting(10_000, "A client that pings more often than this is disconnected.", minimum=0)
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """All settings of one node."""
 
@@ -325,6 +350,7 @@ class Config:
     tracing: TracingConfig = TracingConfig()
     schemas: SchemasConfig = SchemasConfig()
     http: HttpConfig = HttpConfig()
+    grpc: GrpcConfig = GrpcConfig()
 
 
 def environment_name(section: str, name: str, metadata: Any) -> str:

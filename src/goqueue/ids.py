@@ -20,6 +20,8 @@ GROUP_ID_CHARS_MAX = 255
 TRANSACTIONAL_ID_CHARS_MAX = 255
 INTERNAL_PREFIX = "__"
 DEAD_LETTER_SUFFIX = ".dlq"
+# The topic of records that their schema does not allow.
+QUARANTINE_SUFFIX = ".invalid"
 # The queue group that sends dead letters back: what it has settled in a dead-letter topic was sent.
 REDRIVE_GROUP = GroupId("goqueue-redrive")
 

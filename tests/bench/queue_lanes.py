@@ -14,6 +14,7 @@ from pathlib import Path
 
 from tests.bench.measure import Bar, at_most, told
 
+from goqueue.broker.arrival import Facts
 from goqueue.broker.batch_lanes import BatchLane
 from goqueue.broker.topics import NewTopic
 from goqueue.codec.batch_encode import encode_batch
@@ -80,7 +81,7 @@ async def _publish(services: Services, messages: int) -> None:
     }
     for number in range(messages // BATCH):
         lane = number % 5
-        services.publish.append(AT.topic, 0, batches[lane], acks=Acks.LEADER, lane=BatchLane(lane))
+        services.publish.append(AT.topic, 0, batches[lane], acks=Acks.LEADER, facts=Facts(BatchLane(lane)))
         if number % 100 == 0:
             await asyncio.sleep(0)
 

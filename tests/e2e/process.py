@@ -25,6 +25,8 @@ class BrokerProcess:
         self.ready_file = home / "ready.json"
         self.kafka = "127.0.0.1:0"
         self.http = "127.0.0.1:0"
+        # Empty: without a gRPC listener.
+        self.grpc = ""
         self.environment = dict(environment or {})
         # What the command is started by, such as `prlimit`.
         self.prefix: tuple[str, ...] = ()
@@ -92,6 +94,7 @@ class BrokerProcess:
             f"--data-dir={self.data_dir}",
             f"--kafka={self.kafka}",
             f"--http={self.http}",
+            *([f"--grpc={self.grpc}"] if self.grpc else []),
             f"--ready-file={self.ready_file}",
         ]
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("GOQUEUE_")}
@@ -110,7 +113,7 @@ class BrokerProcess:
             if self.ready_file.exists():
                 ready = json.loads(self.ready_file.read_text())
                 assert ready["pid"] == self.pid
-                self.kafka, self.http = ready["kafka"], ready["http"]
+                self.kafka, self.http, self.grpc = ready["kafka"], ready["http"], ready.get("grpc", "")
                 return True
             if time.monotonic() > deadline:
                 self.kill()

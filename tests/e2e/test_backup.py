@@ -134,7 +134,7 @@ def test_what_cannot_be_done_is_one_line_that_says_what_to_do(tmp_path: Path) ->
     empty = run("restore", "--from", tmp_path / "store", "--data-dir", tmp_path / "new")
     scheme = run("list", "--from", "s4://bucket")
 
-    assert nowhere.stderr == f"error: {tmp_path} is no data directory of a broker\n"
+    assert nowhere.stderr == f"error: {tmp_path} is not the data directory of a broker\n"
     assert empty.stderr == f"error: there is no backup in {tmp_path / 'store'}\n"
     assert "s4://bucket: there is no scheme 's4'" in scheme.stderr
     assert {nowhere.returncode, empty.returncode, scheme.returncode} == {1}

@@ -1,7 +1,9 @@
 """Celery's own integration tests, run on GoQueue with a Redis as result backend.
 
 Unpack Celery's source package (`celery-5.*.tar.gz`, which the wheel does not contain) and name the folder in
-`CELERY_SOURCE`. Without it, or without `redis-server`, the test is skipped.
+`CELERY_SOURCE`. It needs pytest-rerunfailures, freezegun and python-dateutil beside the packages of the project.
+Without the source, or without `redis-server`, the test is skipped. Files that are not listed test other brokers or
+backends.
 """
 
 from __future__ import annotations
@@ -21,12 +23,34 @@ SOURCE = Path(os.environ.get("CELERY_SOURCE", "missing"))
 # Test -> why it does not apply.
 LEFT_OUT = {
     "test_inspect.py::test_Inspect::test_scheduled": "expects an ETA task in the worker's memory; the broker holds it",
+    "test_canvas.py::test_chain::test_chord_header_id_duplicated_on_rabbitmq_msg_duplication": "publishes what is not "
+    "JSON, which only AMQP drops; the suite expects a failure with Redis too",
+    "test_worker.py::test_concurrency_auto_sizes_prefork_pool": "starts `celery -b` without importing goqueue.celery",
+    "test_worker.py::test_django_fixup_direct_worker": "needs Django",
+    "test_worker.py::test_django_fixup_installs_django_task_for_celery_subclass": "needs Django",
+    "test_tasks.py::test_trace_log_arguments": "fails in the same way with Redis as the broker",
 }
-# Test -> what is known of its failure. These are open, and not claimed to be right.
+# Test -> what is known of its failure. These depend on how fast a worker is, and fail on a loaded machine.
 OPEN = {
-    "test_tasks.py::test_tasks::test_revoked_by_headers_complex_canvas": "fails; the cause is not known yet",
+    "test_tasks.py::test_tasks::test_revoked_by_headers_simple_canvas": "the revocation and its task are sent to "
+    "two queues one after the other, and a slow worker receives the task first",
+    "test_tasks.py::test_tasks::test_revoked_by_headers_complex_canvas": "the same",
+    "test_canvas.py::test_chord::test_mutable_errback_called_by_chord_from_group_fail_multiple_on_body_failure": "does "
+    "not wait for 41 of its 42 callbacks",
 }
-FILES = ["test_inspect.py", "test_tasks.py"]
+FILES = [
+    "test_beat.py",
+    "test_canvas.py",
+    "test_group_chains.py",
+    "test_inspect.py",
+    "test_loader.py",
+    "test_redis_backend.py",
+    "test_request_backend_down.py",
+    "test_serialization.py",
+    "test_tasks.py",
+    "test_upgrade.py",
+    "test_worker.py",
+]
 
 
 @pytest.fixture
@@ -53,7 +77,7 @@ def redis(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(3600)
 @pytest.mark.skipif(not (SOURCE / "t" / "integration").is_dir(), reason="CELERY_SOURCE names no source of Celery")
 @pytest.mark.parametrize("file", FILES)
 def test_celerys_integration_tests_pass(broker, redis, file):
@@ -65,6 +89,7 @@ def test_celerys_integration_tests_pass(broker, redis, file):
         cwd=SOURCE,
         env={
             **os.environ,
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "TEST_BROKER": f"goqueue://{broker.http}",
             "TEST_BACKEND": f"redis://127.0.0.1:{redis}/0",
             "REDIS_HOST": "127.0.0.1",

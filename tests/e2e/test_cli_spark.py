@@ -77,7 +77,7 @@ def test_without_a_broker_a_pipeline_ends_with_three(tmp_path: Path) -> None:
         ),
         (["verify", "--from", "/nowhere"], 1, "there is no backup in /nowhere"),
         (["restore", "--from", "/nowhere", "--data-dir", "/nowhere/data"], 1, "there is no backup in /nowhere"),
-        (["backup", "--data-dir", "/nowhere", "--to", "/nowhere"], 1, "/nowhere is no data directory of a broker"),
+        (["backup", "--data-dir", "/nowhere", "--to", "/nowhere"], 1, "/nowhere is not the data directory of a broker"),
         (
             ["replay", "a", "b", "--from", "2026-01-02", "--to", "2026-01-01"],
             2,

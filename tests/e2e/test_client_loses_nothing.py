@@ -34,6 +34,8 @@ from goqueue.client.retry import RetryPolicy
 NOBODY = "http://127.0.0.1:9"
 ONCE = RetryPolicy(attempts_max=1)
 
+LOST, BACK = "lost the connection to the broker", "reconnected to the broker"
+
 
 def until(condition, seconds_max=30.0):
     """Poll to a deadline."""
@@ -210,7 +212,7 @@ async def test_a_failure_that_nobody_looks_at_is_logged(start_broker, caplog, mo
         await producer.send_and_wait("errands", "a")
         await asyncio.to_thread(broker.kill)
         await producer.send("errands", "b")
-        await eventually(lambda: "nobody looked at their futures" in caplog.text)
+        await eventually(lambda: "the results of their futures were not retrieved" in caplog.text)
         assert "1 records were not stored" in caplog.text
         with pytest.raises(SendFailed):
             await producer.close()
@@ -325,7 +327,7 @@ async def test_consumers_of_every_kind_survive_a_broker_that_is_killed_and_start
             assert not any(task.done() for task in tasks)
             if round_number < 2:
                 await asyncio.to_thread(broker.kill)
-                await eventually(lambda n=round_number: caplog.text.count("lost the broker") >= 4 * (n + 1))
+                await eventually(lambda n=round_number: caplog.text.count(LOST) >= 4 * (n + 1))
                 await asyncio.to_thread(broker.start)
         for task in tasks:
             task.cancel()
@@ -334,7 +336,7 @@ async def test_consumers_of_every_kind_survive_a_broker_that_is_killed_and_start
     assert [sorted(got[reader]) for reader in readers[1:]] == [sorted(sent)] * 3
     # Once when it began and once when it ended, however many attempts there were. Which of them notice depends on what
     # each was doing: one that was settling says so in its own lines, and may have the broker back by its next read.
-    lost, back = (Counter(who for who, _ in said(caplog, what)) for what in ("lost the broker", "has the broker back"))
+    lost, back = (Counter(who for who, _ in said(caplog, what)) for what in (LOST, BACK))
     assert lost == back
     assert len(lost) >= 4
     assert max(lost.values()) <= 2

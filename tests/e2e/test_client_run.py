@@ -40,7 +40,7 @@ def topic(client):
     client.create_topic(name, partitions=1)
     with client.queue(name, group=name) as queue:
         assert queue.receive(wait=0) == []
-    client.alter_policy(name, backoff_ms=1, backoff_ms_max=1, retries_max=1)
+    client.alter_policy(name, backoff="1ms", backoff_max="1ms", retries_max=1)
     return name
 
 
@@ -201,7 +201,7 @@ def test_hooks_hear_what_becomes_of_a_message_and_failures_are_logged(client, to
 
 
 def test_leases_are_extended_while_a_handler_works(client, topic):
-    client.alter_policy(topic, visibility_ms=300)
+    client.alter_policy(topic, visibility="300ms")
     counts = []
 
     def handle(message):

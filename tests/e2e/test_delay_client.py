@@ -90,12 +90,12 @@ def test_the_client_without_await_does_the_same(broker: BrokerProcess) -> None:
 def test_the_command_line_holds_back_shows_moves_and_cancels(broker: BrokerProcess) -> None:
     said = goqueue(broker, "produce", "from-cli", "--create", "-m", "one", "--delay", "1h")
     slot = said.split()[2]
-    assert said.startswith(f"from-cli slot {slot} comes at ")
+    assert said.startswith(f"from-cli slot {slot} is due at ")
     goqueue(broker, "produce", "from-cli", "-m", "two", "--deliver-at", "2099-01-01T00:00:00Z")
     listed = json.loads(goqueue(broker, "delayed", "list", "from-cli", "-o", "json"))
     assert listed[0]["slot"] == slot
     assert json.loads(goqueue(broker, "delayed", "show", "from-cli", slot, "-o", "json"))["value"] == "one"
-    assert "comes at 2098" in goqueue(
+    assert "is due at 2098" in goqueue(
         broker, "delayed", "reschedule", "from-cli", slot, "--deliver-at", "2098-01-01T00:00:00Z"
     )
     goqueue(broker, "delayed", "now", "from-cli", slot)

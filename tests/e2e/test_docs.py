@@ -15,6 +15,7 @@ BLOCK = re.compile(r"^```(bash|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 def run(language: str, code: str, broker) -> str:
     """Run a block against this broker instead of the one on the default ports."""
     code = code.replace("127.0.0.1:8080", broker.http).replace("127.0.0.1:9092", broker.kafka)
+    code = code.replace("127.0.0.1:9000", broker.grpc)
     command = ["bash", "-euo", "pipefail", "-c", code] if language == "bash" else [sys.executable, "-c", code]
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "GOQUEUE_SERVER": f"http://{broker.http}"}
@@ -41,7 +42,7 @@ def test_the_page_on_delay_works_from_top_to_bottom(broker):
     shown = "\n".join(outputs)
     for expected in (
         '"delayed":true',
-        "comes now",
+        "is delivered now",
         "cancelled reminders",
         "here it is",
         "1 waits",
@@ -135,3 +136,37 @@ def test_the_page_on_stories_works_from_top_to_bottom(broker):
     assert '"status": "completed"' in by_http
     assert traced == "same trace: True\n"
     assert "false" in switched
+
+
+def test_the_page_on_schemas_works_from_top_to_bottom(broker):
+    page = (ROOT / "docs" / "howto" / "schemas.md").read_text()
+
+    outputs = [run(language, code, broker) for language, code in BLOCK.findall(page)]
+
+    shown = "\n".join(outputs)
+    expected = [
+        *("orders-value version 1 is schema", "REQUIRED_ATTRIBUTE_ADDED", "exit code 1", "orders-value version 2"),
+        *('{"id":1,"item":"tea"}', "order 1 paid 9.5", "left: 0", "refused", "invalid_value", "1 sent back"),
+        *('"additionalProperties": false', "BACKWARD (the new reads the old): compatible"),
+    ]
+    assert [text for text in expected if text not in shown] == [], shown
+
+
+def test_the_page_on_the_queue_connection_works(broker):
+    page = (ROOT / "docs" / "reference" / "queue-connection.md").read_text()
+
+    (shown,) = [run(language, code, broker) for language, code in BLOCK.findall(page)]
+
+    assert shown.splitlines() == ["received b'a letter'", "['settled', 2, [['acked', None, None, [], None, 200]]]"]
+
+
+def test_pages_can_be_followed_one_after_another_on_one_broker():
+    made = re.compile(r"topic create ([\w.-]+)|schedule create ([\w.-]+)")
+    pages: dict[str, set[str]] = {}
+    for folder in ("tutorial", "howto", "reference"):
+        for page in (ROOT / "docs" / folder).glob("*.md"):
+            for _, code in BLOCK.findall(page.read_text()):
+                for names in made.findall(code):
+                    pages.setdefault("".join(names), set()).add(page.name)
+
+    assert {name: where for name, where in pages.items() if len(where) > 1} == {}

@@ -48,7 +48,7 @@ class World:
             await self.turn(services, rng.choice(GROUPS), rng, turn)
 
     async def begin(self, services: Services) -> None:
-        services.groups.attach(self.delivery, self.delivery)
+        services.groups._positions = services.groups._releases._delivery = self.delivery
         if services.topics.find("t") is None:
             await services.topics.create(NewTopic("t"))
 

@@ -18,6 +18,7 @@ from goqueue.codec.batch_encode import encode_batch
 from goqueue.config import BrokerConfig, Config, DeliveryConfig, DurabilityConfig, GroupsConfig, LogConfig
 from goqueue.records import Acks, NewRecord, TopicPartition
 from goqueue.servers.kafka.dispatch import Dispatcher
+from goqueue.servers.kafka.peer import Peer
 from goqueue.servers.services import Services
 from goqueue.testing.clock import seeded_rng
 from goqueue.testing.sim_node import SimNode
@@ -54,7 +55,7 @@ class World:
         topic_id = services.topics.get("jobs").topic_id
         dispatcher = Dispatcher(services)
         rng = seeded_rng(self.node.seed, self.node.lives, "work")
-        clients = [ShareClient(caller(dispatcher, name), topic_id, member_id=name) for name in CONSUMERS]
+        clients = [ShareClient(caller(dispatcher, Peer(name)), topic_id, member_id=name) for name in CONSUMERS]
         await asyncio.gather(
             self.send(services, Random(rng.getrandbits(64))),
             *(self.consume(one, Random(rng.getrandbits(64))) for one in clients),

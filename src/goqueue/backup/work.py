@@ -63,7 +63,7 @@ def backup(
 ) -> Outcome:
     """Copy every log as it is at one instant. Without a runner it is only planned."""
     if not (data_dir / "metadata").is_dir():
-        raise InvalidRequest(f"{data_dir} is no data directory of a broker", field="data_dir")
+        raise InvalidRequest(f"{data_dir} is not the data directory of a broker", field="data_dir")
     begun = time.monotonic()
     store = open_store(target)
     parent = store.read() if incremental and store.names() else None

@@ -18,7 +18,7 @@ from goqueue.codec.batch import BatchHeader, check_batch, parse_batch_header
 from goqueue.codec.batch_decode import RECORDS_BYTES_MAX, decode_records
 from goqueue.codec.batch_encode import encode_sparse_batch
 from goqueue.ports import Buffer
-from goqueue.records import Acks, Appended, Record
+from goqueue.records import Acks, Appended, NewRecord, Record
 
 if TYPE_CHECKING:
     from goqueue.broker.partitions import Partition
@@ -43,6 +43,8 @@ class Facts(msgspec.Struct, frozen=True):
     has_no_repeats: bool = False
     # Some records have a trace context of their own, which is worth opening the batch for.
     has_traces: bool = False
+    # Records that were checked against their schemas and are not allowed: why, by position. None: nobody has looked.
+    bad_records: Mapping[int, str] | None = None
 
 
 NO_FACTS = Facts()
@@ -111,6 +113,26 @@ class Arrival(msgspec.Struct, eq=False):
     def after(self, call: Callable[[Arrival], None]) -> None:
         """Call this once the batch is in its log; not if it was there before."""
         self.when_stored = [*(self.when_stored or ()), call]
+
+
+class NeedsCheck(Exception):
+    """A batch whose records must be checked first, which takes time: `PublishService.take` does both."""
+
+
+class ChecksValues(Protocol):
+    """Looks into keys and values, outside of this process, before a batch is taken in."""
+
+    def is_needed(self, partition: Partition, /) -> bool:
+        """Whether records of this partition are checked at all."""
+        ...
+
+    def is_refusing(self, partition: Partition, /) -> bool:
+        """Whether a bad record is refused; else it is taken out on its way in."""
+        ...
+
+    async def check(self, partition: Partition, records: Sequence[Record | NewRecord], /) -> Mapping[int, str]:
+        """Why records are not allowed, by position."""
+        ...
 
 
 class Step(Protocol):

@@ -6,20 +6,23 @@ ordinary topic is never opened, and pays for no step that its topic does not use
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from goqueue.broker.arrival import NO_FACTS, Arrival, Facts, HeldAt, Step, Steps
+from goqueue.broker.arrival import NO_FACTS, Arrival, ChecksValues, Facts, HeldAt, Step, Steps
 from goqueue.broker.batch_checks import header_of
 from goqueue.broker.deduplication import Deduplication
 from goqueue.broker.partitions import Partition, Partitions
 from goqueue.broker.record_publishing import RecordPublishing
 from goqueue.caller import ANONYMOUS, Caller
 from goqueue.clock import Clock
+from goqueue.codec.batch import check_batch
+from goqueue.codec.batch_decode import RECORDS_BYTES_MAX, decode_records
 from goqueue.errors import GoQueueError, wire_of
 from goqueue.ports import Buffer
-from goqueue.records import Acks, Appended
+from goqueue.records import Acks, Appended, NewRecord, Record
 
 _NOTHING_HELD: Mapping[int, HeldAt] = MappingProxyType({})
 
@@ -37,13 +40,22 @@ class PublishService:
     """Takes batches in, one partition at a time, through an ordered list of steps of which one writes."""
 
     def __init__(
-        self, partitions: Partitions, *, clock: Clock, steps: Sequence[Step], deduplication: Deduplication
+        self,
+        partitions: Partitions,
+        *,
+        clock: Clock,
+        steps: Sequence[Step],
+        deduplication: Deduplication,
+        values: ChecksValues | None = None,
     ) -> None:
         self._partitions = partitions
         self._clock = clock
         self._steps = tuple(steps)
         # For records that are in no batch yet: they come back to `append` as batches.
-        self.publish_records = RecordPublishing(partitions, clock, deduplication, self.append).publish
+        self.publish_records = RecordPublishing(partitions, clock, deduplication, self.append, values).publish
+        self._values = values
+        # The last batch of each partition that is being checked: those behind it are written behind it.
+        self._checking: dict[Partition, asyncio.Future[Pending]] = {}
 
     def append(
         self,
@@ -72,6 +84,53 @@ class PublishService:
         if acks and arrival.waits is not None:
             durable = _all_of([durable, *arrival.waits])
         return _pending(Pending, (appended, durable, arrival.held or _NOTHING_HELD))
+
+    async def check(self, topic: str, records: Sequence[NewRecord | Record]) -> Facts:
+        """What `append` must be told of records of a topic that checks values."""
+        place = self._partitions.get(topic, 0)
+        if self._values is None or not self._values.is_needed(place):
+            return NO_FACTS
+        return Facts(bad_records=await self._values.check(place, records))
+
+    def take(
+        self,
+        topic: str,
+        partition: int,
+        batch: Buffer,
+        *,
+        acks: Acks,
+        caller: Caller = ANONYMOUS,
+    ) -> asyncio.Future[Pending]:
+        """Check the records of a batch, then write it. Batches of one partition are written in the order of calls."""
+        place = self._partitions.get(topic, partition)
+        before = self._checking.get(place)
+
+        async def work() -> Pending:
+            facts = await self._checked(place, batch)
+            if before is not None:
+                await asyncio.wait([before])
+            return self.append(topic, partition, batch, acks=acks, facts=facts, caller=caller)
+
+        def done(task: asyncio.Future[Pending]) -> None:
+            if self._checking.get(place) is task:
+                del self._checking[place]
+            # With acks=0 nobody asks for the outcome.
+            if not task.cancelled():
+                task.exception()
+
+        task = asyncio.get_running_loop().create_task(work())
+        self._checking[place] = task
+        task.add_done_callback(done)
+        return task
+
+    async def _checked(self, place: Partition, batch: Buffer) -> Facts:
+        try:
+            check_batch(batch)
+            records = decode_records(batch, size_max=RECORDS_BYTES_MAX)
+        except GoQueueError:
+            # A step refuses it, with all that belongs to a refusal.
+            return Facts(bad_records={})
+        return Facts(bad_records={} if self._values is None else await self._values.check(place, records))
 
     def _needed(self, place: Partition, facts: Facts) -> Steps:
         # The methods themselves: to call an object costs a look-up each time.

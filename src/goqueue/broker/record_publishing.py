@@ -6,20 +6,21 @@ batches, which go the way of all batches.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from goqueue.broker.arrival import Facts
+from goqueue.broker.arrival import ChecksValues, Facts
 from goqueue.broker.batch_checks import check_acks, check_timestamp, keyless
 from goqueue.broker.batch_lanes import lane_of
 from goqueue.broker.deduplication import Deduplication, Remembered, Sifted
 from goqueue.broker.partitions import Partition, Partitions
 from goqueue.broker.placement import Share, place_records, split_share
+from goqueue.broker.refused_records import refused_values
 from goqueue.caller import ANONYMOUS, Caller
 from goqueue.clock import Clock
 from goqueue.codec.batch_encode import encode_batch
-from goqueue.errors import GoQueueError, InternalTopic, InvalidRequest
+from goqueue.errors import GoQueueError, InternalTopic, InvalidRequest, InvalidValue
 from goqueue.ports import Buffer
 from goqueue.records import TRACEPARENT, Acks, NewRecord
 
@@ -69,7 +70,15 @@ class Sender:
 class RecordPublishing:
     """Makes batches of records, and answers for each record."""
 
-    def __init__(self, partitions: Partitions, clock: Clock, deduplication: Deduplication, append: AppendBatch) -> None:
+    def __init__(
+        self,
+        partitions: Partitions,
+        clock: Clock,
+        deduplication: Deduplication,
+        append: AppendBatch,
+        values: ChecksValues | None = None,
+    ) -> None:
+        self._values = values
         self._partitions = partitions
         self._clock = clock
         self._deduplication = deduplication
@@ -103,13 +112,18 @@ class RecordPublishing:
         now_ms = self._clock.now_ms()
         results: dict[int, Published] = {}
         taken = self._check_records(first, records, sender, now_ms, results)
+        bad: Mapping[int, str] | None = None
+        if self._values is not None and self._values.is_needed(first):
+            bad = await self._values.check(first, records)
+            if bad and self._values.is_refusing(first):
+                taken = _refuse_bad(taken, bad, sender, results)
         waits: list[tuple[Share, Awaitable[None]]] = []
         sifted = self._sift(first, records, taken, sender, now_ms)
         if sifted is not None:
             taken = sifted.fresh
         for share in self._shares(first, records, taken, partition, sender):
             try:
-                pending = self._append_share(topic, share, records, sender, acks, now_ms, results, dues, caller)
+                pending = self._append_share(topic, share, records, sender, acks, now_ms, results, dues, bad, caller)
             except GoQueueError as error:
                 _fail(share, error, results)
                 continue
@@ -218,6 +232,7 @@ class RecordPublishing:
         now_ms: int,
         results: dict[int, Published],
         dues: Sequence[int | None] | None,
+        bad: Mapping[int, str] | None,
         caller: Caller,
     ) -> Pending:
         chosen = [records[position] for position in share.positions]
@@ -232,7 +247,8 @@ class RecordPublishing:
         has_no_repeats = not sender.is_idempotent
         said = None if dues is None else [dues[position] for position in share.positions]
         has_traces = any(name == TRACEPARENT for one in chosen for name, _ in one.headers)
-        facts = Facts(lane_of(chosen), said, has_no_repeats, has_traces)
+        named = None if bad is None else {at: bad[one] for at, one in enumerate(share.positions) if one in bad}
+        facts = Facts(lane_of(chosen), said, has_no_repeats, has_traces=has_traces, bad_records=named)
         pending = self._append(topic, share.partition, batch, acks=acks, facts=facts, caller=caller)
         appended = pending.appended
         place = self._partitions.get(topic, share.partition)
@@ -249,6 +265,18 @@ class RecordPublishing:
                 held.partition, held.offset, -1, duplicate=appended.duplicate, due_ms=held.due_ms
             )
         return pending
+
+
+def _refuse_bad(
+    taken: Sequence[int], bad: Mapping[int, str], sender: Sender, results: dict[int, Published]
+) -> list[int]:
+    """Answer for the records that their schema does not allow; returns the others."""
+    if sender.is_idempotent:
+        raise refused_values(bad)
+    for position in taken:
+        if position in bad:
+            results[position] = Published(-1, -1, -1, InvalidValue(bad[position]))
+    return [position for position in taken if position not in bad]
 
 
 def _fail(share: Share, error: GoQueueError, results: dict[int, Published]) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 
-from goqueue.errors import GoQueueError, RecordRefusal
+from goqueue.errors import GoQueueError, InvalidValue, RecordRefusal
 from goqueue.records import Record
 
 # Named in one answer. A client takes a record that is not named for one that was not the reason.
@@ -40,3 +41,13 @@ def name_records(open_batch: Callable[[], Iterable[Record]], check: CheckRecord)
     except GoQueueError:
         return
     check_records(records, check)
+
+
+def refused_values(bad: Mapping[int, str]) -> InvalidValue:
+    """The refusal of a batch because its schema does not allow some of its records."""
+    first = next(iter(bad.values()))
+    refusal = InvalidValue(
+        first if len(bad) == 1 else f"{len(bad)} records of the batch are refused; the first: {first}"
+    )
+    refusal.bad_records = dict(islice(bad.items(), NAMED_MAX))
+    return refusal

@@ -108,6 +108,6 @@ def confirmed(question: str, *, force: bool) -> None:
     if force:
         return
     if not sys.stdin.isatty():
-        raise fail(f"{question} Say --force to do it without asking.", USAGE)
+        raise fail(f"{question} Use --force to do it without confirmation.", USAGE)
     if not typer.confirm(question):
         raise typer.Exit(REFUSED)

@@ -1,8 +1,10 @@
-"""Times as people write them on a command line."""
+"""Times and durations as people write them on a command line: the same rules in every command."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
+
+import typer
 
 from goqueue.cli.session import USAGE, fail
 
@@ -21,3 +23,17 @@ def time_ms(text: str | None, option: str) -> int | None:
         ) from None
     # A time without a zone is what the reader's own clock shows.
     return int(when.astimezone(UTC).timestamp() * 1000)
+
+
+def duration(param: typer.CallbackParam, value: str | None) -> str | None:
+    """The callback of every option that takes a duration: 250ms, 5s, 2m, 1h30m, 7d; a number needs its unit."""
+    if value is None:
+        return None
+    from goqueue.client.durations import text_of
+    from goqueue.client.errors import InvalidArgument
+
+    option = param.opts[0]
+    try:
+        return text_of(value, option)
+    except InvalidArgument as error:
+        raise fail(f"{option} {value!r} is not a duration: {error.hint}", USAGE) from None

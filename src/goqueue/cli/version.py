@@ -22,7 +22,7 @@ def client_line() -> str:
 
 
 def version(
-    client_only: Annotated[bool, typer.Option("--client", help="Do not ask the broker.")] = False,
+    client_only: Annotated[bool, typer.Option("--client", help="Do not contact the broker.")] = False,
     output: Output = Format.table,
     server: Server = None,
     context: ContextName = None,

@@ -34,11 +34,13 @@ from goqueue.client.options import (
 from goqueue.client.producing.producer import Producer
 from goqueue.client.queues.queue_consumer import QueueConsumer
 from goqueue.client.queues.queue_source import GroupSource, TopicSource
+from goqueue.client.queues.wire import QueueWire
 from goqueue.client.retry import RetryPolicy
 from goqueue.client.transport import Transport
 
 if TYPE_CHECKING:
     from goqueue.client.schemas.registry import SchemaRegistry
+
 _log = logging.getLogger("goqueue.client")
 
 
@@ -79,6 +81,7 @@ class Client(Reads, TopicAdmin, GroupAdmin, QueueAdmin, DeadLetterAdmin, Transac
         super().__init__(transport)
         self._producers: WeakSet[Producer] = WeakSet()
         self._consumers: WeakSet[Consumer | QueueConsumer] = WeakSet()
+        self._queue_wire = QueueWire(transport)
         self.delayed = DelayedMessages(transport)
         self.schedules = Schedules(transport)
         self._schemas: SchemaRegistry | None = None
@@ -101,7 +104,14 @@ class Client(Reads, TopicAdmin, GroupAdmin, QueueAdmin, DeadLetterAdmin, Transac
             await producer.send("orders", "hello")
         """
         self._transport.check_open()
-        producer = Producer(self._transport, ProducerOptions(**without_ms(options, **PRODUCER_SYNONYMS)))
+        chosen = ProducerOptions(**without_ms(options, **PRODUCER_SYNONYMS))
+        producer = Producer(self._transport, chosen)
+        if chosen.schema is not None:
+            from goqueue.client.schemas.typed import TypedValues
+
+            producer.typed = TypedValues(
+                self.schemas, chosen.schema, register=chosen.schema_register, subject=chosen.schema_subject
+            )
         self._producers.add(producer)
         return producer
 
@@ -115,6 +125,10 @@ class Client(Reads, TopicAdmin, GroupAdmin, QueueAdmin, DeadLetterAdmin, Transac
         self._transport.check_open()
         chosen = ConsumerOptions(**without_ms(options, **CONSUMER_SYNONYMS))
         consumer = Consumer(self._transport, group, topics, chosen)
+        if chosen.schema is not None:
+            from goqueue.client.schemas.typed import TypedReader
+
+            consumer.typed = TypedReader(self.schemas, chosen.schema)
         self._consumers.add(consumer)
         return consumer
 
@@ -127,8 +141,8 @@ class Client(Reads, TopicAdmin, GroupAdmin, QueueAdmin, DeadLetterAdmin, Transac
         """
         self._transport.check_open()
         chosen = QueueOptions(**without_ms(options, **QUEUE_SYNONYMS))
-        source = TopicSource(self._transport, topic, group, chosen.client_id)
-        queue = QueueConsumer(self._transport, source, chosen)
+        source = TopicSource(self._transport, self._queue_wire, topic, group, chosen.client_id)
+        queue = QueueConsumer(self._transport, self._queue_wire, source, chosen)
         self._consumers.add(queue)
         return queue
 
@@ -144,8 +158,8 @@ class Client(Reads, TopicAdmin, GroupAdmin, QueueAdmin, DeadLetterAdmin, Transac
         chosen = QueueOptions(**without_ms(options, **QUEUE_SYNONYMS))
         given = {"sharing": chosen.sharing, "key_ordered": chosen.key_ordered}
         kind = {name: one for name, one in given.items() if one is not None}
-        source = GroupSource(self._transport, group, list(topics), chosen.client_id, kind)
-        queue = QueueConsumer(self._transport, source, chosen)
+        source = GroupSource(self._transport, self._queue_wire, group, list(topics), chosen.client_id, kind)
+        queue = QueueConsumer(self._transport, self._queue_wire, source, chosen)
         self._consumers.add(queue)
         return queue
 
@@ -162,6 +176,7 @@ class Client(Reads, TopicAdmin, GroupAdmin, QueueAdmin, DeadLetterAdmin, Transac
                 await consumer.close()
             except ClientError as problem:
                 _log.warning("%s was not closed properly: %s", consumer, problem)
+        await self._queue_wire.close()
         await self._transport.close()
         if failed is not None:
             raise failed

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 from goqueue.client.durations import Duration
 from goqueue.client.errors import InvalidArgument
@@ -33,6 +33,12 @@ class ProducerOptions:
     # With an id, records are sent in transactions only, and acks is "all".
     transactional_id: str | None = None
     transaction_timeout: Duration = 60
+    # A class whose instances are sent, or the subject by whose schema documents are encoded.
+    schema: Any = None
+    # Whether the schema of a class is registered; else it must be.
+    schema_register: bool = True
+    # The subject; without one, it is the topic's name with -value.
+    schema_subject: str | None = None
 
     def __post_init__(self) -> None:
         _check_choice("acks", self.acks, ("none", "leader", "all"))
@@ -49,6 +55,9 @@ class ProducerFields(TypedDict, total=False):
     buffer_records_max: int
     transactional_id: str | None
     transaction_timeout: Duration
+    schema: Any
+    schema_register: bool
+    schema_subject: str | None
     linger_ms: int
     transaction_timeout_ms: int
 
@@ -72,6 +81,8 @@ class ConsumerOptions:
     reconnect_max: Duration | None = None
     on_assigned: RebalanceCallback | None = None
     on_revoked: RebalanceCallback | None = None
+    # A class as whose instances values are read (`message.object`), or dict for plain documents.
+    schema: Any = None
 
     def __post_init__(self) -> None:
         _check_choice("auto_offset_reset", self.auto_offset_reset, ("earliest", "latest"))
@@ -93,6 +104,7 @@ class ConsumerFields(TypedDict, total=False):
     reconnect_max: Duration | None
     on_assigned: RebalanceCallback | None
     on_revoked: RebalanceCallback | None
+    schema: Any
     auto_commit_interval_ms: int
     poll_wait_ms: int
 

@@ -53,9 +53,14 @@ class Reconnect:
         if self._since is None:
             self._since, self._attempts = now, 0
             limit = "until it answers" if self._limit_s is None else f"for up to {self._limit_s:g} s"
-            _log.warning("%s lost the broker and retries %s: %s", self._what, limit, problem)
+            _log.warning("%s lost the connection to the broker and retries %s: %s", self._what, limit, problem)
         if self._limit_s is not None and now - self._since >= self._limit_s:
-            _log.error("%s gives up after %.1f s without the broker: %s", self._what, now - self._since, problem)
+            _log.error(
+                "%s gives up after %.1f s without a connection to the broker: %s",
+                self._what,
+                now - self._since,
+                problem,
+            )
             raise problem
         self._attempts += 1
         delay_s = min(_DELAY_S_FIRST * 2 ** min(self._attempts - 1, 10), _DELAY_S_MAX)
@@ -67,4 +72,4 @@ class Reconnect:
         if self._since is not None:
             away_s = asyncio.get_running_loop().time() - self._since
             self._since = None
-            _log.warning("%s has the broker back after %.1f s", self._what, away_s)
+            _log.warning("%s reconnected to the broker after %.1f s", self._what, away_s)

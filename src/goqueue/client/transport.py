@@ -9,7 +9,7 @@ import asyncio
 import io
 import random
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
 import aiohttp
@@ -24,7 +24,18 @@ T = TypeVar("T")
 _encode = msgspec.json.Encoder().encode
 _DOT = "%2E"
 _LARGE_BODY_BYTES = 512 * 1024
+# Pings on a WebSocket: a broker that answers none is gone.
+_HEARTBEAT_S = 30.0
+# Answers of a broker, or of a proxy, that has no WebSockets.
+_NO_SUCH_ROUTE = frozenset({200, 400, 404, 405, 426, 501})
 _REPEATABLE_METHODS = frozenset({"GET", "HEAD", "PUT", "DELETE"})
+
+
+class OpenedSocket(NamedTuple):
+    """A WebSocket, or none; `is_unknown` where the broker will not have one later either."""
+
+    socket: aiohttp.ClientWebSocketResponse | None
+    is_unknown: bool = False
 
 
 class Transport:
@@ -40,8 +51,8 @@ class Transport:
         connections_max: int = 100,
     ) -> None:
         self._servers = addresses(server)
-        self._timeout_s = seconds_of(timeout, "timeout")
-        self._retry = retry or RetryPolicy()
+        self.timeout_s = seconds_of(timeout, "timeout")
+        self.retry = retry or RetryPolicy()
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         self._connections_max = connections_max
         self._session: aiohttp.ClientSession | None = None
@@ -84,25 +95,25 @@ class Transport:
                 status, content, retry_after = await self._once(method, path, data, params, wait_ms)
             except (aiohttp.ClientError, TimeoutError) as problem:
                 tried = self.server
-                self._next_server()
+                self.next_server()
                 never_sent = isinstance(problem, aiohttp.ClientConnectorError)
                 if not never_sent and on_lost is not None:
                     on_lost()
-                if not self._retry.may_retry(attempt, repeatable=repeatable or never_sent, status=None):
+                if not self.retry.may_retry(attempt, repeatable=repeatable or never_sent, status=None):
                     raise BrokerUnreachable(tried, str(problem) or type(problem).__name__) from problem
             else:
                 if status < 300:
                     return msgspec.json.decode(content, type=reply)
-                if not self._retry.may_retry(attempt, repeatable=repeatable, status=status):
+                if not self.retry.may_retry(attempt, repeatable=repeatable, status=status):
                     raise refusal(status, content)
                 if status in MAY_PASS:
-                    self._next_server()
+                    self.next_server()
             # Jitter needs no secrecy: it only keeps many clients from knocking at once.
-            await asyncio.sleep(self._retry.delay_ms(attempt, random.random(), retry_after) / 1000)  # noqa: S311
+            await asyncio.sleep(self.retry.delay_ms(attempt, random.random(), retry_after) / 1000)  # noqa: S311
 
     async def lines(self, path: str, params: Mapping[str, str]) -> AsyncIterator[bytes]:
         """The lines of a streaming read, until either side ends it."""
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._timeout_s)
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=self.timeout_s)
         try:
             async with self._open().get(self._url(path), params=params, timeout=timeout) as response:
                 if response.status >= 300:
@@ -112,6 +123,18 @@ class Transport:
                         yield line
         except aiohttp.ClientError as problem:
             raise BrokerUnreachable(self.server, str(problem)) from problem
+
+    async def open_socket(self, path: str, protocol: str) -> OpenedSocket:
+        """A WebSocket to the address in use, none where it is refused. ConnectionError where nothing answers."""
+        try:
+            socket = await self._open().ws_connect(
+                self.server + path, protocols=(protocol,), heartbeat=_HEARTBEAT_S, max_msg_size=0, compress=0
+            )
+        except aiohttp.WSServerHandshakeError as refused:
+            return OpenedSocket(None, is_unknown=refused.status in _NO_SUCH_ROUTE)
+        except (aiohttp.ClientError, TimeoutError) as problem:
+            raise ConnectionError(str(problem) or type(problem).__name__) from problem
+        return OpenedSocket(socket)
 
     async def close(self) -> None:
         """Close the pooled connections. A second close does no harm."""
@@ -123,7 +146,7 @@ class Transport:
     async def _once(
         self, method: str, path: str, data: bytes | None, params: Mapping[str, str] | None, wait_ms: int
     ) -> tuple[int, bytes, float | None]:
-        timeout = aiohttp.ClientTimeout(total=self._timeout_s + wait_ms / 1000)
+        timeout = aiohttp.ClientTimeout(total=self.timeout_s + wait_ms / 1000)
         headers = {"Content-Type": "application/json"} if data is not None else None
         # A large body is written in pieces, so that it does not hold up the loop.
         content = io.BytesIO(data) if data is not None and len(data) > _LARGE_BODY_BYTES else data
@@ -138,7 +161,8 @@ class Transport:
         # Dots that `quoted` has hidden are to stay hidden.
         return URL(self.server + path, encoded=True) if _DOT in path else self.server + path
 
-    def _next_server(self) -> None:
+    def next_server(self) -> None:
+        """Use the next address: the one in use does not answer."""
         self._servers = (*self._servers[1:], self._servers[0])
 
     def _open(self) -> aiohttp.ClientSession:

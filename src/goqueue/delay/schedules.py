@@ -76,6 +76,8 @@ class ScheduleService:
         )
         run = Slot(now_ms, new.topic, topic.topic_id.bytes, partition, key, value, headers, now_ms)
         check_holds(self._topics.config(new.topic), run)
+        for refusal in (await self._delay.refusals(new.topic, [new.record])).values():
+            raise refusal
         if not next_runs_ms(new.cron, new.timezone, now_ms, 1):
             raise InvalidRequest(f"{new.cron!r} never comes", field="cron", hint="there is no such date")
         shard = await self._delay.shard_of(new.topic)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import mmh3
@@ -34,6 +34,7 @@ from goqueue.errors import (
     ShuttingDown,
     TopicNotFound,
 )
+from goqueue.records import NewRecord
 
 DELAYED = "__delayed"
 _RELOAD_PAUSE_MS = 1000
@@ -51,6 +52,10 @@ OpenShard = Callable[[int], Awaitable[DelayShard]]
 
 # Told of messages that were handed in to be delayed, and of what became of each; it must not raise.
 OnHold = Callable[[Caller, str, Sequence[Held], Sequence[SlotId | GoQueueError]], None]
+
+
+# Which records a topic would refuse, by position.
+CheckValues = Callable[[str, Sequence[NewRecord]], Awaitable[Mapping[int, GoQueueError]]]
 
 
 class DelayService:
@@ -81,6 +86,8 @@ class DelayService:
         self._scheduled: Counter[str] = Counter()
         self._cancelled: Counter[str] = Counter()
         self._closed = False
+        # Set by the node.
+        self.check_values: CheckValues | None = None
 
     def start(self, partitions: Sequence[int]) -> None:
         """Load, in the background, the shards that have a log: what is due must fire without being asked for."""
@@ -105,12 +112,19 @@ class DelayService:
         self, topic: str, messages: Sequence[Held], *, caller: Caller = ANONYMOUS
     ) -> list[SlotId | GoQueueError]:
         """Hold messages back until they are due; each gets its slot, or the reason why not."""
+        refused = await self.refusals(topic, [held.record for held in messages])
         shard = await self.shard_of(topic)
         await shard.store.room()
-        outcomes, unsafe = self.hold_now(shard, topic, messages, caller=caller)
+        taken = [held for at, held in enumerate(messages) if at not in refused]
+        outcomes, unsafe = self.hold_now(shard, topic, taken, caller=caller)
         if unsafe is not None:
             await unsafe
-        return outcomes
+        slots = iter(outcomes)
+        return [refused[at] if at in refused else next(slots) for at in range(len(messages))]
+
+    async def refusals(self, topic: str, records: Sequence[NewRecord]) -> Mapping[int, GoQueueError]:
+        """Which records the topic would not take when they are due: their sender is there to hear it now."""
+        return {} if self.check_values is None else await self.check_values(topic, records)
 
     def hold_now(
         self,

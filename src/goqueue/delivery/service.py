@@ -37,7 +37,7 @@ from goqueue.delivery.queue import Queue
 from goqueue.delivery.reading.acquired_batches import Stretches
 from goqueue.delivery.records import QueueId
 from goqueue.delivery.settlement.promises import Promises
-from goqueue.delivery.settlement.settler import Settler, check_visibility
+from goqueue.delivery.settlement.settler import LeasedOffsets, LeaseSettled, Settler, check_visibility
 from goqueue.delivery.shards import DELIVERY_STATE, QueueShards
 from goqueue.delivery.stats import LaneReport, PriorityStats, ReliabilityStats, priority_stats, reliability_stats
 from goqueue.delivery.table import Queues
@@ -201,6 +201,21 @@ class DeliveryService:
         for observer in self._observers:
             observer.settled(caller, settlements, results)
         return results
+
+    async def settle_leases(
+        self,
+        leases: Sequence[LeasedOffsets],
+        action: Action,
+        *,
+        delay_ms: int | None = None,
+        reason: str = "",
+        visibility_ms: int | None = None,
+        durable: bool = False,
+    ) -> list[LeaseSettled]:
+        """Do the same with messages of several leases; one outcome each, in their order."""
+        return await self._settler.settle_leases(
+            leases, action, delay_ms=delay_ms, reason=reason, visibility_ms=visibility_ms, durable=durable
+        )
 
     # --- receipts in a transaction -------------------------------------------------------
 

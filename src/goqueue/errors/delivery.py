@@ -21,16 +21,14 @@ class ReceiptNotFound(NotFound):
     """A receipt that was never given out, or whose topic is gone."""
 
     def __init__(self, receipt: str) -> None:
-        super().__init__(f"receipt {receipt[:400]!r} was never given out, or its topic is gone")
+        super().__init__(f"receipt {receipt[:400]!r} is unknown, or its topic was deleted")
 
 
 class ReceiptExpired(GoQueueError):
     """The message was settled, or its visibility has ended, whether or not it was delivered again since."""
 
     def __init__(self, receipt: str) -> None:
-        super().__init__(
-            f"receipt {receipt[:400]!r} is no longer good: the message was settled, or its visibility has ended"
-        )
+        super().__init__(f"receipt {receipt[:400]!r} has expired: the message was settled, or its visibility has ended")
         self.hint = "if the work takes longer, extend the visibility in time"
 
 

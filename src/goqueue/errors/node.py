@@ -63,10 +63,6 @@ class DataDirectoryInUse(StorageError):
         self.hint = "stop that process, or choose another --data-dir"
 
 
-class CoordinatorLoading(GoQueueError):
-    """The coordinator is replaying its log; ask again."""
-
-
 class CoordinatorUnavailable(GoQueueError):
     """The coordinator lost its log or its leadership; ask again."""
 

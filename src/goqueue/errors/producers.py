@@ -21,10 +21,6 @@ class ProducerFenced(ProducerError):
     """A newer epoch of this producer has written."""
 
 
-class UnknownProducerId(ProducerError):
-    """The partition knows nothing of this producer and the batch is not its first."""
-
-
 class TransactionsUnsupported(ProducerError):
     """A transactional id, while there is no transaction coordinator."""
 

@@ -63,7 +63,6 @@ _TABLE: Mapping[type[tree.GoQueueError], Wire] = MappingProxyType(
         tree.OutOfOrderSequence: Wire("out_of_order_sequence", 409, 45, "FAILED_PRECONDITION"),
         tree.DuplicateSequence: Wire("duplicate_sequence", 409, 46, "ALREADY_EXISTS"),
         tree.ProducerFenced: Wire("producer_fenced", 409, 47, "FAILED_PRECONDITION"),
-        tree.UnknownProducerId: Wire("unknown_producer_id", 409, 59, "FAILED_PRECONDITION"),
         # Clients give up at once on this code, and retry for ever on those that would say more.
         tree.TransactionsUnsupported: Wire("transactions_unsupported", 501, 53, "UNIMPLEMENTED"),
         tree.InvalidTransactionState: Wire("invalid_transaction_state", 409, 48, "FAILED_PRECONDITION"),
@@ -128,7 +127,6 @@ _TABLE: Mapping[type[tree.GoQueueError], Wire] = MappingProxyType(
         tree.NoSubjectMode: Wire("no_subject_mode", 404, -1, "NOT_FOUND", registry=40409),
         tree.NoAssociations: Wire("no_associations", 404, -1, "NOT_FOUND", registry=404),
         tree.InvalidValue: Wire("invalid_value", 400, 87, "INVALID_ARGUMENT"),
-        tree.CoordinatorLoading: Wire("coordinator_loading", 503, 14, "UNAVAILABLE", retriable=True),
         tree.CoordinatorUnavailable: Wire("coordinator_unavailable", 503, 15, "UNAVAILABLE", retriable=True),
         tree.StorageError: Wire("storage_error", 500, 56, "INTERNAL", retriable=True),
         tree.CorruptFrame: Wire("corrupt_frame", 500, 2, "DATA_LOSS"),

@@ -3,7 +3,7 @@
 - prefix v0: a zero byte and the id in four; prefix v1: a one byte and a GUID in sixteen;
 - headers `__key_schema_id` and `__value_schema_id`, which hold a prefix;
 - header `schema-id`, which holds the id of the value's schema as decimal text.
-Behind the prefix of a Protobuf schema follow the indexes of the message within the file.
+Behind the prefix of a Protobuf schema, in a header too, follow the indexes of the message within the file.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ class Envelope(NamedTuple):
     guid: str | None
     # Where what follows the prefix begins: Protobuf's indexes, or the value itself.
     start: int
-    # Whether the schema stands in a header.
+    # Whether the schema stands in a header, and what follows it there: Protobuf's indexes.
     in_header: bool = False
+    rest: bytes = b""
 
     @property
     def is_named(self) -> bool:
@@ -46,13 +47,20 @@ def open_envelope(value: bytes, headers: Sequence[tuple[str, bytes | None]] = ()
     own = KEY_HEADER if is_key else VALUE_HEADER
     for name, content in headers:
         if name == own and content is not None:
-            found = _prefix(content, exact=True)
+            found = _prefix(content)
             if not found.is_named:
                 raise InvalidValue(f"header {own} is not a schema id: it must hold a byte 0 and 4 bytes, or 1 and 16")
-            return Envelope(found.schema_id, found.guid, 0, in_header=True)
+            return Envelope(found.schema_id, found.guid, 0, in_header=True, rest=content[found.start :])
         if name == ID_HEADER and not is_key and content is not None:
             return _by_id_header(value, content)
     return _prefix(value)
+
+
+def message_of(envelope: Envelope, value: bytes) -> tuple[tuple[int, ...], int]:
+    """The indexes of the Protobuf message that a value is, and where the message begins."""
+    if not envelope.in_header:
+        return message_indexes(value, envelope.start)
+    return (message_indexes(envelope.rest, 0)[0] if envelope.rest else _FIRST), envelope.start
 
 
 def message_indexes(value: bytes, start: int) -> tuple[tuple[int, ...], int]:
@@ -91,11 +99,11 @@ def _by_id_header(value: bytes, content: bytes) -> Envelope:
     return Envelope(schema_id, None, start, in_header=start == 0)
 
 
-def _prefix(content: bytes, *, exact: bool = False) -> Envelope:
+def _prefix(content: bytes) -> Envelope:
     size = len(content)
-    if size >= _ID_BYTES and content[0] == 0 and (not exact or size == _ID_BYTES):
+    if size >= _ID_BYTES and content[0] == 0:
         return Envelope(int.from_bytes(content[1:5], "big"), None, _ID_BYTES)
-    if size >= _GUID_BYTES and content[0] == 1 and (not exact or size == _GUID_BYTES):
+    if size >= _GUID_BYTES and content[0] == 1:
         return Envelope(None, str(UUID(bytes=bytes(content[1:17]))), _GUID_BYTES)
     return NO_ENVELOPE
 

@@ -14,7 +14,7 @@ from goqueue.coordinator.topic import CoordinatorTopic
 from goqueue.groups.commands import CheckTransaction
 from goqueue.groups.machine import GroupMachine, OnMoved, refuse_transactions
 from goqueue.groups.offsets.commits import Commits
-from goqueue.groups.queue.delivery_port import Releases
+from goqueue.groups.queue.delivery_port import QueueDelivery, QueuePositions, Releases
 from goqueue.groups.service import CONSUMER_OFFSETS, GroupService, OnCommit
 from goqueue.groups.statistics import Rebalances
 from goqueue.groups.subscription.topic_catalog import NodeTopics
@@ -31,6 +31,8 @@ _TOPIC_CONFIG: Mapping[str, str] = MappingProxyType(
 def feature(
     *,
     config: GroupsConfig,
+    delivery: QueueDelivery,
+    positions: QueuePositions,
     topics: TopicService,
     partitions: Partitions,
     files: Files,
@@ -43,10 +45,13 @@ def feature(
     on_commit: Sequence[OnCommit] = (),
     on_moved: OnMoved | None = None,
 ) -> GroupService:
-    """The group service over `__consumer_offsets`. `subscribe` is the metadata store's."""
+    """The group service over `__consumer_offsets`. `subscribe` is the metadata store's.
+
+    Queue groups stand where `positions` says; `delivery` is told of members that are gone.
+    """
     catalog = NodeTopics(topics)
     subscribe(catalog.on_delta)
-    rebalances, releases = Rebalances(), Releases()
+    rebalances, releases = Rebalances(), Releases(delivery)
     topic = CoordinatorTopic(
         topics,
         partitions,
@@ -74,6 +79,7 @@ def feature(
         topics,
         rebalances,
         releases=releases,
+        positions=positions,
         commits=Commits(topics, synced),
         rng=rng,
         on_commit=on_commit,

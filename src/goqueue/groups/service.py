@@ -50,7 +50,7 @@ from goqueue.groups.commands import (
 )
 from goqueue.groups.descriptions import ClassicDescription, ConsumerDescription, ListedGroup
 from goqueue.groups.offsets.commits import Commits, NewOffset
-from goqueue.groups.queue.delivery_port import NoPositions, QueueDelivery, QueuePositions, Releases
+from goqueue.groups.queue.delivery_port import QueuePositions, Releases
 from goqueue.groups.queue.settings import AsQueue, Mode, QueueSettings, Sharing
 from goqueue.groups.records import PolicyValue, SettingsRecord
 from goqueue.groups.statistics import Rebalances, RebalanceStatistics
@@ -75,6 +75,7 @@ class GroupService:
         rebalances: Rebalances,
         *,
         releases: Releases,
+        positions: QueuePositions,
         commits: Commits,
         rng: Rng,
         on_commit: Sequence[OnCommit] = (),
@@ -83,17 +84,12 @@ class GroupService:
         self._on_commit = tuple(on_commit)
         self._topics = topics
         self._releases = releases
-        self._positions: QueuePositions = NoPositions()
+        self._positions = positions
         self._commits = commits
         self._rebalances = rebalances
         self._rng = rng
         # Queue groups as they are stored: asked for at every receive.
         self._queues: dict[str, QueueSettings] = {}
-
-    def attach(self, delivery: QueueDelivery, positions: QueuePositions) -> None:
-        """From now on queue groups stand where this says. Delivery is put together after groups, and needs them."""
-        self._releases.delivery = delivery
-        self._positions = positions
 
     # --- the classic protocol ---------------------------------------------------------
 

@@ -50,14 +50,14 @@ def integer(minimum: int, maximum: int = LONG_MAX, *, unlimited: str = "") -> Ru
     def parse(text: str) -> int:
         # int() would also take "1_000" and digits of other scripts.
         if not re.fullmatch(r"[+-]?[0-9]{1,20}", text):
-            raise ValueError("it is not a whole number")
+            raise ValueError("it is not an integer")
         number = int(text)
         if not minimum <= number <= maximum:
             raise ValueError("it is out of range")
         return number
 
     kind = ConfigType.INT if maximum <= INT_MAX else ConfigType.LONG
-    return Rule(kind, parse, f"a whole number from {minimum} to {maximum}{unlimited}")
+    return Rule(kind, parse, f"an integer from {minimum} to {maximum}{unlimited}")
 
 
 def fraction() -> Rule:
@@ -109,7 +109,7 @@ def compression_level(minimum: int, maximum: int) -> Rule:
             raise ValueError("it is out of range")
         return level
 
-    return Rule(ConfigType.INT, parse, f"-1 or a whole number from {minimum} to {maximum}")
+    return Rule(ConfigType.INT, parse, f"-1 or an integer from {minimum} to {maximum}")
 
 
 def throttled_replicas() -> Rule:
@@ -172,13 +172,13 @@ def lane_weights() -> Rule:
     def parse(text: str) -> tuple[int, ...]:
         weights = text.split(",")
         if len(weights) != _LANES or not all(re.fullmatch(r" *[0-9]{1,4} *", one) for one in weights):
-            raise ValueError("it is not five whole numbers")
+            raise ValueError("it is not a list of five integers")
         numbers = tuple(int(one) for one in weights)
         if min(numbers) < 1:
             raise ValueError("a lane without weight would never be served")
         return numbers
 
-    return Rule(ConfigType.LIST, parse, "five whole numbers from 1 to 9999, critical first, with commas between")
+    return Rule(ConfigType.LIST, parse, "five integers from 1 to 9999, critical first, with commas between")
 
 
 def flush_messages() -> Rule:

@@ -45,6 +45,13 @@ class TopicConfig:
     partitioner: str
     priority_headers: bool
     delay_headers: bool
+    schema_validation: str
+    schema_key_validation: str
+    schema_subjects: str
+    schema_missing: str
+    schema_invalid: str
+    confluent_value_validation: bool
+    confluent_key_validation: bool
     strict_priority: bool
     index_interval_bytes: int
     max_message_bytes: int

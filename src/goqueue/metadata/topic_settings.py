@@ -30,6 +30,20 @@ _YEAR_MS = 365 * 24 * 3600 * 1000
 
 _ROWS = (
     TopicSetting(
+        "confluent.key.schema.validation",
+        "confluent_key_validation",
+        boolean(),
+        "false",
+        "The same as goqueue.schema.key.validation=id.",
+    ),
+    TopicSetting(
+        "confluent.value.schema.validation",
+        "confluent_value_validation",
+        boolean(),
+        "false",
+        "The same as goqueue.schema.validation=id.",
+    ),
+    TopicSetting(
         "cleanup.policy",
         "cleanup_policy",
         cleanup_policy(),
@@ -141,6 +155,41 @@ _ROWS = (
         "Whether the record header goqueue-priority of Kafka producers puts a record in a lane.",
     ),
     TopicSetting(
+        "goqueue.schema.invalid",
+        "schema_invalid",
+        one_of("refuse", "quarantine"),
+        "refuse",
+        "What becomes of records that are not allowed: their batch is refused, or they go to {topic}.invalid.",
+    ),
+    TopicSetting(
+        "goqueue.schema.key.validation",
+        "schema_key_validation",
+        one_of("off", "id", "full"),
+        "off",
+        "As goqueue.schema.validation, for keys.",
+    ),
+    TopicSetting(
+        "goqueue.schema.missing",
+        "schema_missing",
+        one_of("refuse", "latest"),
+        "refuse",
+        "What holds for values that name no schema: they are refused, or checked against the subject's latest version.",
+    ),
+    TopicSetting(
+        "goqueue.schema.subjects",
+        "schema_subjects",
+        one_of("topic", "record", "topic-record"),
+        "topic",
+        "Whose schemas are allowed: those of {topic}-value and {topic}, of {record}, or of {topic}-{record}.",
+    ),
+    TopicSetting(
+        "goqueue.schema.validation",
+        "schema_validation",
+        one_of("off", "id", "full"),
+        "off",
+        "What is asked of values: nothing, that they name an allowed schema, or that they are valid by it.",
+    ),
+    TopicSetting(
         "goqueue.strict.priority",
         "strict_priority",
         boolean(),
@@ -194,7 +243,7 @@ _ROWS = (
     TopicSetting(
         "message.ttl.ms",
         "message_ttl_ms",
-        integer(-1, unlimited="; -1 is no limit"),
+        integer(-1, unlimited="; -1 means no limit"),
         "-1",
         "Age at which a message is no longer delivered to queue groups.",
     ),
@@ -230,7 +279,7 @@ _ROWS = (
     TopicSetting(
         "retention.bytes",
         "retention_bytes",
-        integer(-1, unlimited="; -1 is no limit"),
+        integer(-1, unlimited="; -1 means no limit"),
         "",
         "Size of a partition above which its oldest segments go.",
         "retention_bytes",
@@ -238,7 +287,7 @@ _ROWS = (
     TopicSetting(
         "retention.ms",
         "retention_ms",
-        integer(-1, unlimited="; -1 is no limit"),
+        integer(-1, unlimited="; -1 means no limit"),
         "",
         "Age at which records go.",
         "retention_ms",

@@ -34,6 +34,7 @@ def banner_lines(running: Running) -> list[tuple[str, str]]:
         *([("Build", build.origin)] if build.origin else []),
         ("Kafka", str(running.kafka)),
         ("HTTP", f"http://{running.http}"),
+        *([("gRPC", str(running.grpc))] if running.grpc is not None else []),
         ("Data", running.data_dir),
         ("Next", f"echo hello | kcat -P -b {running.kafka} -t first, then kcat -C -b {running.kafka} -t first -e"),
         ("Stop", "Ctrl-C or SIGTERM"),

@@ -35,12 +35,12 @@ class Listener:
     address: Address
 
 
-def claim_listeners(config: Config, stack: ExitStack) -> tuple[Listener, Listener]:
-    """The Kafka and the HTTP listener, bound; raises `ConfigError` with all that is in the way."""
+def claim_listeners(config: Config, stack: ExitStack) -> tuple[Listener, Listener, Listener | None]:
+    """The Kafka, the HTTP and perhaps the gRPC listener, bound; raises `ConfigError` with all that is in the way."""
     problems: list[str] = []
     claimed: list[Listener] = []
     with ExitStack() as attempt:
-        for text in (config.listeners.kafka, config.listeners.http):
+        for text in filter(None, (config.listeners.kafka, config.listeners.http, config.listeners.grpc)):
             wanted = parse_address(text)
             try:
                 bound = attempt.enter_context(bind(wanted))
@@ -51,8 +51,8 @@ def claim_listeners(config: Config, stack: ExitStack) -> tuple[Listener, Listene
         if problems:
             raise ConfigError(problems + _lock_problems(config.broker.data_dir))
         stack.push(attempt.pop_all())
-    kafka, http = claimed
-    return kafka, http
+    kafka, http, *grpc = claimed
+    return kafka, http, grpc[0] if grpc else None
 
 
 def claim_directory(data_dir: str, stack: ExitStack) -> OsFiles:

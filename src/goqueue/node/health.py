@@ -9,12 +9,13 @@ from goqueue.config import DurabilityConfig
 from goqueue.delay.service import DelayService
 from goqueue.metadata.store import MetadataStore
 from goqueue.node.disk.write_failures import WriteFailures
+from goqueue.node.serving import Serving
 from goqueue.ports import Files
 from goqueue.servers.services import Check
 
 
 class HealthChecks:
-    """The checks behind `/readyz`. `serving` is set once every listener accepts, and cleared by the stop."""
+    """The checks behind `/readyz`."""
 
     def __init__(
         self,
@@ -24,8 +25,9 @@ class HealthChecks:
         durability: DurabilityConfig,
         write_failures: WriteFailures,
         delay: DelayService,
+        serving: Serving,
     ) -> None:
-        self.serving = False
+        self._serving = serving
         self._files = files
         self._metadata = metadata
         self._partitions = partitions
@@ -36,7 +38,7 @@ class HealthChecks:
     def __call__(self) -> Sequence[Check]:
         """Every check with its problem, if it has one."""
         return (
-            Check("listeners", None if self.serving else "the node is starting or stopping"),
+            Check("listeners", None if self._serving.is_on else "the node is starting or stopping"),
             Check("metadata", self._metadata.problem()),
             Check("disk", self._disk_problem() or self._write_failures.problem()),
             Check("logs", self._log_problem(), self._damage()),

@@ -17,7 +17,7 @@ from goqueue.config import Config
 from goqueue.heap import keep_freed_memory
 from goqueue.node.assemble import assemble
 from goqueue.node.banner import show_banner
-from goqueue.node.node import Node
+from goqueue.node.node import Node, Running
 from goqueue.node.ready_file import check_ready_file, ready_file
 from goqueue.node.service_manager import announced
 
@@ -39,12 +39,17 @@ async def serve(node: Node, *, ready_path: str | None) -> None:
     _stop_on_signals(stopping)
     running = await node.start()
     try:
-        with ready_file(ready_path, running), announced(f"Kafka on {running.kafka}, HTTP on {running.http}"):
+        with ready_file(ready_path, running), announced(_places(running)):
             show_banner(running, sys.stdout)
             keep_for_good()
             await stopping.wait()
     finally:
         await node.stop()
+
+
+def _places(running: Running) -> str:
+    grpc = "" if running.grpc is None else f", gRPC on {running.grpc}"
+    return f"Kafka on {running.kafka}, HTTP on {running.http}{grpc}"
 
 
 def keep_for_good() -> None:

@@ -20,6 +20,8 @@ class Running:
     data_dir: str
     kafka: Address
     http: Address
+    # None: there is no gRPC listener.
+    grpc: Address | None = None
 
 
 # Opens everything in order and leaves on the stack how each is closed again.

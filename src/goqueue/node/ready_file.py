@@ -30,6 +30,8 @@ def ready_file(path: str | None, running: Running) -> Iterator[None]:
     target = Path(path)
     draft = target.with_name(target.name + ".tmp")
     content = {"pid": os.getpid(), "kafka": str(running.kafka), "http": str(running.http)}
+    if running.grpc is not None:
+        content["grpc"] = str(running.grpc)
     draft.write_text(json.dumps(content) + "\n", encoding="utf-8")
     draft.replace(target)
     try:

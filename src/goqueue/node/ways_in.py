@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from goqueue.broker.arrival import AfterAppend, Step
+from goqueue.broker.arrival import AfterAppend, ChecksValues, Step
 from goqueue.broker.deduplication import Deduplication, RemoveRepeats
 from goqueue.broker.disk_guard import DiskGuard
 from goqueue.broker.partitions import Partitions
@@ -26,7 +26,7 @@ class WayIn(NamedTuple):
     # Told of every batch that is stored, whoever sent it.
     hooks: Sequence[AfterAppend] = ()
 
-    def through(self, *asked_of_clients: Step) -> PublishService:
+    def through(self, *asked_of_clients: Step, values: ChecksValues | None = None) -> PublishService:
         """The service whose batches pass these steps, in this order.
 
         What is `asked_of_clients` is not asked of the broker's own batches (dead letters, delayed messages that
@@ -45,4 +45,6 @@ class WayIn(NamedTuple):
             Write(),
             TellHooks(self.hooks),
         ]
-        return PublishService(self.partitions, clock=self.clock, steps=steps, deduplication=self.deduplication)
+        return PublishService(
+            self.partitions, clock=self.clock, steps=steps, deduplication=self.deduplication, values=values
+        )

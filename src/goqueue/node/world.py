@@ -20,15 +20,16 @@ class World:
     kafka: Address
     http: Address
     advertised: Address
-    listeners: tuple[Listener, Listener] | None
+    listeners: tuple[Listener, Listener, Listener | None] | None
     # Where derived files may lie that only the operating system can open; None: nowhere.
     index_root: str | None = None
+    grpc: Address | None = None
 
 
 def real_world(config: Config, stack: AsyncExitStack) -> World:
     """The machine's own: claim the addresses and the directory, before anything is read."""
     claims = stack.enter_context(ExitStack())
-    kafka, http = claim_listeners(config, claims)
+    kafka, http, grpc = claim_listeners(config, claims)
     files = claim_directory(config.broker.data_dir, claims)
     advertised = config.listeners.advertised_kafka
     return World(
@@ -37,8 +38,9 @@ def real_world(config: Config, stack: AsyncExitStack) -> World:
         kafka=kafka.address,
         http=http.address,
         advertised=parse_address(advertised) if advertised else kafka.address,
-        listeners=(kafka, http),
+        listeners=(kafka, http, grpc),
         index_root=files.root,
+        grpc=None if grpc is None else grpc.address,
     )
 
 

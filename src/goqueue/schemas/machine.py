@@ -51,8 +51,8 @@ Answer = tuple[Sequence[Record], object]
 class RegistryMachine:
     """A `coordinator.shard.Machine` for the registry."""
 
-    def __init__(self, schemas_max: int) -> None:
-        self.state = RegistryState()
+    def __init__(self, schemas_max: int, on_switched: Callable[[], None] | None = None) -> None:
+        self.state = RegistryState(on_switched)
         self._schemas_max = schemas_max
         self._handlers: Mapping[type, Callable[[Any, int], Answer]] = {
             Register: self._register,

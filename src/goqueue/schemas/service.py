@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar, cast
 
 import msgspec
@@ -11,6 +12,7 @@ from goqueue.broker.topics import TopicService
 from goqueue.config import SchemasConfig
 from goqueue.coordinator.runtime import Coordinator
 from goqueue.errors import (
+    GoQueueError,
     IncompatibleSchema,
     InvalidSchema,
     SchemaNotFound,
@@ -72,6 +74,13 @@ class SchemaService:
         self._checked: Recent[tuple[Source, bool], Checked] = Recent(config.cache_size)
         self._missing: str | None = None
         self._looked_for_libraries = False
+
+    async def start(self) -> None:
+        """Load what is registered, if anything is: batches are checked against it as soon as they come."""
+        if self._topics.find(SCHEMAS) is not None:
+            # A registry that cannot be loaded keeps those from writing whose topics ask for it, and nobody else.
+            with suppress(GoQueueError):
+                await self._coordinator.submit_to(0, Ask(lambda _state: None))
 
     # --- registering ------------------------------------------------------------------
 

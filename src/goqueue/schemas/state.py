@@ -39,12 +39,16 @@ class Basis(msgspec.Struct, frozen=True):
 class RegistryState:
     """Subjects, versions, schemas, settings. `apply` alone changes them."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_switched: Callable[[], None] | None = None) -> None:
+        # Told when the switches of subjects have changed.
+        self._on_switched = on_switched
         self.schemas: dict[int, Schema] = {}
         self.subjects: dict[str, dict[int, Version]] = {}
         self.next_versions: dict[str, int] = {}
         self.configs: dict[str, SubjectConfig] = {}
         self.modes: dict[str, Mode] = {}
+        # Subjects that say themselves whether their messages are checked.
+        self.switched: dict[str, bool] = {}
         self.next_id = 1
         # Changes with every record, so that what was derived from the tables is derived again.
         self.changes = 0
@@ -70,11 +74,19 @@ class RegistryState:
             case SubjectKey(subject=subject):
                 self.next_versions[subject] = cast("SubjectRecord", record).next_version
             case ConfigKey(scope=scope):
-                _put(self.configs, scope, cast("SubjectConfig | None", record))
+                self._apply_config(scope, cast("SubjectConfig | None", record))
             case ModeKey(scope=scope):
                 _put(self.modes, scope, None if record is None else cast("ModeRecord", record).mode)
             case CounterKey():
                 self.next_id = cast("CounterRecord", record).next_id
+
+    def _apply_config(self, scope: str, config: SubjectConfig | None) -> None:
+        _put(self.configs, scope, config)
+        switch = None if config is None else config.validation_enabled
+        if self.switched.get(scope) != switch:
+            _put(self.switched, scope, switch)
+            if self._on_switched is not None:
+                self._on_switched()
 
     def _apply_schema(self, schema_id: int, schema: Schema | None) -> None:
         known = self.schemas.pop(schema_id, None)

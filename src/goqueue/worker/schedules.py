@@ -33,7 +33,7 @@ async def upsert_schedules(client: Client, app: Worker, *, prune: bool = False) 
             await _delete(client, name)
             _log.info("schedule %s was deleted: no decorator names it", name)
         else:
-            _log.warning("schedule %s has no @app.every any more and goes on: --prune-schedules deletes it", name)
+            _log.warning("schedule %s has no @app.every any more and keeps running: --prune-schedules deletes it", name)
     return left
 
 
@@ -60,7 +60,7 @@ async def _upsert(client: Client, app: Worker, every: Every) -> None:
         else:
             _log.info("schedule %s was %s: %s", every.name, "created" if found is None else "changed", every.cron)
             return
-    _log.warning("schedule %s is changed by somebody else again and again, and was left as it is", every.name)
+    _log.warning("schedule %s is being changed by other processes and was not updated", every.name)
 
 
 async def _find(client: Client, name: str) -> dict[str, Any] | None:

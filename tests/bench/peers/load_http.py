@@ -19,11 +19,11 @@ from tests.bench.peers.common import (
     stamped,
     until,
 )
-from tests.bench.peers.load_http_queue import delay, priorities, queue
+from tests.bench.peers.load_http_queue import delay, priorities, queue, queue_ones
 
 from goqueue.client import Client, Delivered, connect
 
-__all__ = ["consume", "create", "delay", "delete", "latency", "priorities", "produce", "queue", "stored"]
+__all__ = ["consume", "create", "delay", "delete", "latency", "priorities", "produce", "queue", "queue_ones", "stored"]
 
 READ_AT_ONCE = 5000
 

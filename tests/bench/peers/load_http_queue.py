@@ -21,9 +21,14 @@ AT_ONCE = 2
 WEIGHTS = (50, 25, 15, 7, 3)
 
 
-def queue(address: str, topic: str, count: int) -> dict[str, Any]:
+def queue(address: str, topic: str, count: int, batch: int = QUEUE_BATCH) -> dict[str, Any]:
     """Many at a time, acknowledged in one call."""
-    return asyncio.run(_queue(address, topic, count))
+    return asyncio.run(_queue(address, topic, count, batch, AT_ONCE))
+
+
+def queue_ones(address: str, topic: str, count: int, consumers: int) -> dict[str, Any]:
+    """Consumers that receive one message, acknowledge it and ask for the next."""
+    return asyncio.run(_queue(address, topic, count, 1, consumers))
 
 
 def delay(address: str, topic: str, count: int, seconds: float) -> dict[str, Any]:
@@ -36,15 +41,16 @@ def priorities(address: str, topic: str, count: int) -> dict[str, Any]:
     return asyncio.run(_priorities(address, topic, count))
 
 
-async def _queue(address: str, topic: str, count: int) -> dict[str, Any]:
+async def _queue(address: str, topic: str, count: int, batch: int, consumers: int) -> dict[str, Any]:
     got = settled = total = 0
 
     async def work(number: int) -> None:
         nonlocal got, settled, total
-        options = {"client_id": f"bench-{number}", "auto_extend": False, "visibility_ms": 600_000}
-        async with client.queue(topic, group=GROUP, **options) as receiver:
+        # Those that take one at a time have the name of their program, as they have by default, and share requests.
+        name = "bench" if batch == 1 else f"bench-{number}"
+        async with client.queue(topic, group=GROUP, client_id=name, auto_extend=False, visibility=600) as receiver:
             while got < count:
-                messages = await receiver.receive(limit=QUEUE_BATCH, wait=0)
+                messages = await receiver.receive(limit=batch, wait=0)
                 if messages:
                     got += len(messages)
                     total += checksum([message.value or b"" for message in messages])
@@ -54,7 +60,7 @@ async def _queue(address: str, topic: str, count: int) -> dict[str, Any]:
     async with connect(f"http://{address}") as client:
         started = time.monotonic()
         async with asyncio.timeout(QUIET_SECONDS_MAX * 10):
-            await asyncio.gather(*(work(number) for number in range(AT_ONCE)))
+            await asyncio.gather(*(work(number) for number in range(consumers)))
         seconds = time.monotonic() - started
     return {"count": got, "seconds": seconds, "checksum": total, "left": got - settled}
 

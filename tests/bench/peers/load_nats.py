@@ -91,6 +91,32 @@ async def _queue(address: str, topic: str, count: int) -> dict[str, Any]:
     return {"count": got, "seconds": seconds, "checksum": total, "left": left}
 
 
+async def _queue_ones(address: str, topic: str, count: int, consumers: int) -> dict[str, Any]:
+    got = total = 0
+    async with connect(address) as stream:
+        config = ConsumerConfig(ack_policy=AckPolicy.EXPLICIT, max_ack_pending=10_000)
+        pullers = [await stream.pull_subscribe(topic, durable="work", config=config) for _ in range(consumers)]
+
+        async def work(puller: JetStreamContext.PullSubscription) -> None:
+            nonlocal got, total
+            while got < count:
+                try:
+                    (message,) = await puller.fetch(1, timeout=1)
+                except nats.errors.TimeoutError:
+                    continue
+                got += 1
+                total += checksum([message.data])
+                await message.ack()
+
+        started = time.monotonic()
+        await asyncio.gather(*(work(puller) for puller in pullers))
+        deadline = time.monotonic() + QUIET_SECONDS_MAX
+        while (left := (await pullers[0].consumer_info()).num_ack_pending) and time.monotonic() < deadline:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        seconds = time.monotonic() - started
+    return {"count": got, "seconds": seconds, "checksum": total, "left": left}
+
+
 async def _latency(address: str, topic: str, size: int, rate: int, seconds: float) -> dict[str, Any]:
     warm_up = int(rate * WARM_UP_SECONDS)
     wanted = warm_up + int(rate * seconds)
@@ -147,6 +173,11 @@ def consume(address: str, topic: str, partitions: int, count: int) -> dict[str, 
 def queue(address: str, topic: str, count: int) -> dict[str, Any]:
     """A pull consumer with explicit acknowledgements, many at a time."""
     return asyncio.run(_queue(address, topic, count))
+
+
+def queue_ones(address: str, topic: str, count: int, consumers: int) -> dict[str, Any]:
+    """Consumers that fetch one message, acknowledge it and ask for the next."""
+    return asyncio.run(_queue_ones(address, topic, count, consumers))
 
 
 def latency(address: str, topic: str, partitions: int, size: int, rate: int, seconds: float) -> dict[str, Any]:

@@ -73,14 +73,14 @@ def consume(address: str, topic: str, partitions: int, count: int) -> dict[str, 
     return {"count": got, "seconds": ended - started, "checksum": total, "started": started, "ended": ended}
 
 
-def queue(address: str, topic: str, count: int) -> dict[str, Any]:
+def queue(address: str, topic: str, count: int, batch: int = QUEUE_BATCH) -> dict[str, Any]:
     """XREADGROUP many at a time, XACK them in one call."""
     redis = connect(address)
     redis.xgroup_create(topic, GROUP, id="0")
     started = time.monotonic()
     got = total = 0
     while got < count:
-        answer = redis.xreadgroup(GROUP, "one", {topic: ">"}, count=QUEUE_BATCH, block=int(QUIET_SECONDS_MAX * 1000))
+        answer = redis.xreadgroup(GROUP, "one", {topic: ">"}, count=batch, block=int(QUIET_SECONDS_MAX * 1000))
         entries = _entries(answer, got, count)
         if redis.xack(topic, GROUP, *[one for one, _ in entries]) != len(entries):
             raise Wrong("an entry could not be acknowledged")

@@ -93,5 +93,5 @@ def verify_files(data_dir: Path) -> list[str]:
     """What is wrong with the files of a stopped broker."""
     command = [str(Path(sys.executable).parent / "goqueue"), "log", "verify", str(data_dir)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
-    is_sound = done.returncode == 0 and "all sound" in done.stdout
+    is_sound = done.returncode == 0 and "no damage" in done.stdout
     return [] if is_sound else [f"log verify: exit code {done.returncode}: {done.stdout[-2000:]}{done.stderr[-500:]}"]

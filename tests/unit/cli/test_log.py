@@ -91,7 +91,7 @@ def test_verify_says_that_all_is_sound(data: Path) -> None:
     result = run("verify", data)
     assert result.exit_code == 0
     assert "2 partitions, 6 segments, 200 frames, 600 records" in result.stdout
-    assert "all sound" in result.stdout
+    assert "no damage" in result.stdout
     assert result.stderr == ""
 
 
@@ -103,7 +103,7 @@ def test_verify_names_file_bytes_and_offsets_of_damage_and_ends_with_1(data: Pat
     base = int(middle.stem)
     assert f"logs/orders/0/{middle.name}, bytes {FRAME_BYTES} to {2 * FRAME_BYTES}" in result.stdout
     assert f"offsets {base + 3} to {base + 5}" in result.stdout
-    assert "NOT sound" in result.stdout
+    assert "DAMAGED" in result.stdout
     found = answer("verify", data, "--topic", "orders")
     assert isinstance(found, dict)
     assert found["sound"] is False
@@ -120,7 +120,7 @@ def test_verify_names_synced_records_that_are_gone_from_the_end_of_a_file(data: 
     assert result.exit_code == 1
     where = f"damaged: logs/orders/0/{last.name}, at byte {left}"
     assert f"{where}: the file ends here, but more was synced; offsets 294 to 299" in result.stdout
-    assert "NOT sound" in result.stdout
+    assert "DAMAGED" in result.stdout
     assert where in run("inspect", data).stderr
     assert [row["sound"] for row in answer("verify", data)["partitions"]] == [False, True]
 
@@ -179,7 +179,7 @@ def test_repair_cuts_only_when_told_and_says_exactly_what_was_lost(data: Path) -
     untold = run("repair", data)
     assert untold.exit_code == 1
     assert last.read_bytes() == content[:-1]
-    assert "orders-0: left as it is, for its end is damaged" in untold.stdout
+    assert "orders-0: not changed, because its end is damaged" in untold.stdout
     assert "--cut-damaged-tail would lose" in untold.stdout
     told = run("repair", data, "--cut-damaged-tail")
     assert told.exit_code == 0

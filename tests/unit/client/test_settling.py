@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from goqueue.client.errors import BrokerUnreachable, SettleFailed
 from goqueue.client.queues.settling import Settler
-from goqueue.client.types import QueueMessage, Settled, SettleReply
+from goqueue.client.types import QueueMessage, Settled
 
 
 class Wire:
@@ -23,30 +23,28 @@ class Wire:
         self._down = down
         self._loses_answer = loses_answer
 
-    async def call(
+    async def settle(
         self,
-        _method: str,
         path: str,
-        _reply: type,
+        receipts: Sequence[str],
+        fields: Mapping[str, Any],
         *,
-        body: dict[str, Any],
-        repeatable: bool,
+        durable: bool,
         on_lost: Callable[[], None],
-    ) -> SettleReply:
-        assert repeatable
+    ) -> list[Settled]:
+        body = {"receipts": list(receipts), "durable": durable, **fields}
         if self._loses_answer:
             on_lost()
         self.sent.append((path, body))
         await self.go.wait()
         if self._down:
             raise BrokerUnreachable("there", "nobody")
-        results = [
+        return [
             Settled(False, one, error={"code": "receipt_expired", "message": "too late"}, status=410)
             if one in self._refuse
             else Settled(True, one, "acked")
             for one in body["receipts"]
         ]
-        return SettleReply(results)
 
 
 def message(receipt: str) -> QueueMessage:

@@ -30,7 +30,7 @@ def play(story: object) -> None:
 
 async def prepared(services: Services, *, messages: int = 0) -> FakeDelivery:
     delivery = FakeDelivery()
-    services.groups.attach(delivery, delivery)
+    services.groups._positions = services.groups._releases._delivery = delivery
     await services.topics.create(NewTopic("jobs"))
     if messages:
         batch = encode_batch([NewRecord(None, b"x")] * messages, now_ms=services.clock.now_ms())

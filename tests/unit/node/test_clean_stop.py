@@ -103,7 +103,7 @@ async def late_refused_start(files: MemoryFiles, clock: ManualClock, seed: int) 
         raise CannotListen("cannot listen on 127.0.0.1:9092")
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("goqueue.node.assemble._serve", cannot_listen)
+        patched.setattr("goqueue.node.assemble.serve", cannot_listen)
         with pytest.raises(CannotListen):
             await node_on(files, clock, seed).start()
 

@@ -94,12 +94,12 @@ def test_variables_of_the_client_side_are_left_alone() -> None:
     [
         ({"GOQUEUE_BROKER_DATA_DIR": "x"}, "GOQUEUE_BROKER_DATA_DIR: unknown setting; did you mean 'GOQUEUE_BROKER_DA"),
         ({"GOQUEUE_ZZZ": "x"}, "GOQUEUE_ZZZ: unknown setting"),
-        ({"GOQUEUE_BROKER_NODEID": "one"}, "GOQUEUE_BROKER_NODEID: 'one' is no whole number"),
-        ({"GOQUEUE_BROKER_NODEID": "1.5"}, "GOQUEUE_BROKER_NODEID: '1.5' is no whole number"),
+        ({"GOQUEUE_BROKER_NODEID": "one"}, "GOQUEUE_BROKER_NODEID: 'one' is not an integer"),
+        ({"GOQUEUE_BROKER_NODEID": "1.5"}, "GOQUEUE_BROKER_NODEID: '1.5' is not an integer"),
         ({"GOQUEUE_BROKER_NODEID": "-1"}, "GOQUEUE_BROKER_NODEID: -1 is less than 0"),
         ({"GOQUEUE_BROKER_DEFAULT_PARTITIONS": "10001"}, "GOQUEUE_BROKER_DEFAULT_PARTITIONS: 10001 is more than 10000"),
-        ({"GOQUEUE_BROKER_AUTO_CREATE_TOPICS": "maybe"}, "'maybe' is no true or false"),
-        ({"GOQUEUE_LOG_COMPACTION_DIRTY_RATIO": "nan%"}, "'nan%' is no number"),
+        ({"GOQUEUE_BROKER_AUTO_CREATE_TOPICS": "maybe"}, "'maybe' is not true or false"),
+        ({"GOQUEUE_LOG_COMPACTION_DIRTY_RATIO": "nan%"}, "'nan%' is not a number"),
         ({"GOQUEUE_LOG_COMPACTION_DIRTY_RATIO": "1.1"}, "1.1 is more than 1.0"),
         ({"GOQUEUE_BROKER_DATADIR": ""}, "GOQUEUE_BROKER_DATADIR: name a directory"),
         ({"GOQUEUE_BROKER_DATADIR": "/dev/null/data"}, "/dev/null is not a directory"),
@@ -111,10 +111,10 @@ def test_variables_of_the_client_side_are_left_alone() -> None:
         ({"GOQUEUE_LISTENERS_HTTP": "127.0.0.1:9092"}, "is the address of the Kafka listener already"),
         (
             {"GOQUEUE_LISTENERS_ADVERTISED_KAFKA": "0.0.0.0:9092"},
-            "GOQUEUE_LISTENERS_ADVERTISED_KAFKA: 0.0.0.0 is no address that a client can connect to",
+            "GOQUEUE_LISTENERS_ADVERTISED_KAFKA: 0.0.0.0 is not an address that a client can connect to",
         ),
-        ({"GOQUEUE_LISTENERS_ADVERTISED_KAFKA": "[::]:9092"}, ":: is no address that a client can connect to"),
-        ({"GOQUEUE_LISTENERS_ADVERTISED_KAFKA": "broker:0"}, "port 0 is no port that a client can connect to"),
+        ({"GOQUEUE_LISTENERS_ADVERTISED_KAFKA": "[::]:9092"}, ":: is not an address that a client can connect to"),
+        ({"GOQUEUE_LISTENERS_ADVERTISED_KAFKA": "broker:0"}, "a client cannot connect to port 0"),
         (
             {"GOQUEUE_LISTENERS_KAFKA": "0.0.0.0:9092", "GOQUEUE_LISTENERS_ALLOW_INSECURE": "true"},
             "listeners.advertised_kafka: say which address clients are to use",
@@ -138,9 +138,9 @@ def test_a_wrong_variable_is_named_with_its_reason(env: dict[str, str], problem:
         ("a.toml", "[brokr]\nnode_id = 1\n", "unknown section 'brokr'; did you mean 'broker'?"),
         ("a.toml", "broker = 1\n", "broker holds settings by name, not one value"),
         ("a.toml", "[broker\n", "a.toml: Expected"),
-        ("a.toml", '[broker]\nnode_id = "x"\n', "a.toml: broker.node_id: 'x' is no whole number"),
-        ("a.toml", "[broker]\nnode_id = true\n", "a.toml: broker.node_id: True is no whole number"),
-        ("a.toml", "[broker]\ndata_dir = 7\n", "a.toml: broker.data_dir: 7 is no text"),
+        ("a.toml", '[broker]\nnode_id = "x"\n', "a.toml: broker.node_id: 'x' is not an integer"),
+        ("a.toml", "[broker]\nnode_id = true\n", "a.toml: broker.node_id: True is not an integer"),
+        ("a.toml", "[broker]\ndata_dir = 7\n", "a.toml: broker.data_dir: 7 is not text"),
         ("a.yaml", "- broker\n", "the file must hold sections by name"),
         ("a.yaml", "broker: {node_id: [", "a.yaml: while parsing"),
         ("a.yaml", "1: {x: 2}\n", "unknown section 1"),
@@ -162,7 +162,7 @@ def test_flags_are_named_as_they_were_typed() -> None:
     found = problems(flags={"broker.node_id": "x", "log.segment_bytes": "1", "log.segment_byte": "1"})
     assert found == [
         "--set log.segment_byte: unknown setting; did you mean 'log.segment_bytes'?",
-        "--node-id: 'x' is no whole number",
+        "--node-id: 'x' is not an integer",
         "--set log.segment_bytes: 1 is less than 1024",
     ]
 

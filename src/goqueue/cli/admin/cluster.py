@@ -10,7 +10,7 @@ from goqueue.cli.output import Format, show
 from goqueue.cli.session import REFUSED, ContextName, Output, Server, with_client
 from goqueue.client import Client, RequestRefused
 
-app = typer.Typer(help="Look at the nodes.", no_args_is_help=True)
+app = typer.Typer(help="Describe the nodes.", no_args_is_help=True)
 
 
 @app.command()

@@ -10,9 +10,10 @@ from goqueue.cli import contexts
 from goqueue.cli.contexts import DEFAULT_SERVER, DEFAULT_TIMEOUT_S, Context
 from goqueue.cli.output import Format, show
 from goqueue.cli.session import REFUSED, USAGE, Output, fail
+from goqueue.cli.times import duration
 from goqueue.errors import ConfigError
 
-app = typer.Typer(help="Brokers this command line knows by name.", no_args_is_help=True)
+app = typer.Typer(help="Stored contexts: brokers by name.", no_args_is_help=True)
 
 
 @app.command()
@@ -47,24 +48,24 @@ def set_context(
     server: Annotated[str, typer.Option("--server", help="Address of the broker's HTTP API.")] = DEFAULT_SERVER,
     api_key: Annotated[str | None, typer.Option("--api-key", help="Key to send.")] = None,
     timeout: Annotated[
-        int, typer.Option("--timeout", help="Seconds to wait for an answer.", min=1)
-    ] = DEFAULT_TIMEOUT_S,
+        str, typer.Option("--timeout", help="How long to wait for an answer.", callback=duration)
+    ] = f"{DEFAULT_TIMEOUT_S}s",
 ) -> None:
     """Add or change a context."""
     known = _load()
-    known.known[name] = Context(server, api_key, timeout)
+    known.known[name] = Context(server, api_key, int(timeout.removesuffix("ms")) / 1000)
     contexts.save(known)
     typer.echo(f"context {name} is {server}")
 
 
 @app.command("delete-context")
 def delete_context(name: str) -> None:
-    """Forget a context."""
+    """Delete a context."""
     known = _load()
     if known.known.pop(name, None) is None:
         raise fail(f"there is no context {name!r}", REFUSED)
     contexts.save(known)
-    typer.echo(f"forgot context {name}")
+    typer.echo(f"deleted context {name}")
 
 
 def _load() -> contexts.Contexts:

@@ -10,7 +10,7 @@ from goqueue.cli.output import Format, show, tell
 from goqueue.cli.session import USAGE, ContextName, Output, Server, confirmed, fail, with_client
 from goqueue.cli.times import time_ms
 
-app = typer.Typer(help="Look at consumer groups, their lag, and move their offsets.", no_args_is_help=True)
+app = typer.Typer(help="Describe consumer groups and their lag, reset offsets, evict members.", no_args_is_help=True)
 
 _OFFSET_COLUMNS = ["topic", "partition", "committed", "end", "lag", "lag_seconds"]
 
@@ -79,7 +79,7 @@ def offsets(group: str, output: Output = Format.table, server: Server = None, co
 @app.command("reset-offsets")
 def reset_offsets(
     group: str,
-    topic: Annotated[str, typer.Option("--topic", "-t", help="The topic to move in.")],
+    topic: Annotated[str, typer.Option("--topic", "-t", help="The topic to reset.")],
     partition: Annotated[
         list[int] | None, typer.Option("--partition", "-p", help="Only this partition; may be repeated.")
     ] = None,
@@ -89,13 +89,13 @@ def reset_offsets(
         str | None, typer.Option("--to-timestamp", help="To a time: ISO 8601 or milliseconds.")
     ] = None,
     to_offset: Annotated[int | None, typer.Option("--to-offset", help="To an offset.")] = None,
-    shift_by: Annotated[int | None, typer.Option("--shift-by", help="By so many messages, forwards or back.")] = None,
+    shift_by: Annotated[int | None, typer.Option("--shift-by", help="By a number of messages, such as -10.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
     output: Output = Format.table,
     server: Server = None,
     context: ContextName = None,
 ) -> None:
-    """Move the offsets of a group that has no active members."""
+    """Reset the offsets of a group that has no active members."""
     targets: list[Any] = [
         *(["earliest"] if to_earliest else []),
         *(["latest"] if to_latest else []),
@@ -122,7 +122,7 @@ def evict(
     server: Server = None,
     context: ContextName = None,
 ) -> None:
-    """Take a member out of its group at once; one that still runs joins again."""
+    """Remove a member from its group at once. A member that is still running joins again."""
     with_client(lambda client: client.evict(group, member), server, context)
     tell(f"evicted {member} from group {group}", {"evicted": True, "group": group, "member": member}, output)
 
@@ -135,7 +135,7 @@ def delete(
     server: Server = None,
     context: ContextName = None,
 ) -> None:
-    """Forget a group and its offsets."""
+    """Delete a group and its offsets."""
     confirmed(f"Delete group {group} and its offsets?", force=force)
     with_client(lambda client: client.delete_group(group), server, context)
     tell(f"deleted group {group}", {"deleted": True, "group": group}, output)

@@ -9,7 +9,7 @@ import typer
 from goqueue.cli.output import Format, show, tell
 from goqueue.cli.session import ContextName, Output, Server, confirmed, with_client
 
-app = typer.Typer(help="Look at prepared transactions, and abort an epoch.", no_args_is_help=True)
+app = typer.Typer(help="List prepared transactions, and abort an epoch.", no_args_is_help=True)
 
 _COLUMNS = ["writer", "last_committed_epoch", "open"]
 _PARTICIPANT_COLUMNS = ["epoch", "task", "state", "producer_id", "started_ms", "timeout_ms", "partitions"]
@@ -24,7 +24,7 @@ def list_writers(output: Output = Format.table, server: Server = None, context: 
 
 @app.command()
 def describe(writer: str, output: Output = Format.table, server: Server = None, context: ContextName = None) -> None:
-    """Show who stages records for a writer."""
+    """Show the participants of a writer."""
     row = with_client(lambda client: client.writer(writer), server, context)
     if output is Format.table:
         typer.echo(f"{writer}: last committed epoch {row['last_committed_epoch']}")

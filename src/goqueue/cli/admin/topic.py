@@ -11,7 +11,7 @@ from goqueue.cli.session import USAGE, ContextName, Output, Server, TopicName, c
 from goqueue.client import Client
 from goqueue.client.transport import quoted
 
-app = typer.Typer(help="Create, look at, change and delete topics.", no_args_is_help=True)
+app = typer.Typer(help="Create, describe, change and delete topics.", no_args_is_help=True)
 
 Settings = Annotated[
     list[str] | None, typer.Option("--config", help="A setting as name=value; may be repeated.", show_default=False)
@@ -34,7 +34,7 @@ def list_topics(
 def create(
     name: str,
     partitions: Annotated[
-        int | None, typer.Option("--partitions", "-p", help="Partitions; 3 unless the broker says otherwise.")
+        int | None, typer.Option("--partitions", "-p", help="Partitions. [default: the broker's setting, 3]")
     ] = None,
     retention: Annotated[int | None, typer.Option("--retention", "-r", help="Hours that messages are kept.")] = None,
     config: Settings = None,
@@ -93,7 +93,7 @@ def describe(
 def alter(
     name: TopicName,
     partitions: Annotated[
-        int | None, typer.Option("--partitions", "-p", help="New number of partitions; it can only rise.")
+        int | None, typer.Option("--partitions", "-p", help="New number of partitions; it can only grow.")
     ] = None,
     config: Settings = None,
     unset: Annotated[list[str] | None, typer.Option("--unset", help="A setting to return to its default.")] = None,

@@ -9,7 +9,7 @@ import typer
 from goqueue.cli.output import Format, show, tell
 from goqueue.cli.session import ContextName, Output, Server, confirmed, with_client
 
-app = typer.Typer(help="Look at transactions, and abort those that hang.", no_args_is_help=True)
+app = typer.Typer(help="List transactions, and abort those that hang.", no_args_is_help=True)
 
 _COLUMNS = ["transactional_id", "state", "producer_id", "epoch", "started_ms", "timeout_ms", "partitions"]
 
@@ -25,7 +25,7 @@ def list_transactions(output: Output = Format.table, server: Server = None, cont
 def describe(
     transactional_id: str, output: Output = Format.table, server: Server = None, context: ContextName = None
 ) -> None:
-    """Show what is known of a transactional id."""
+    """Show the state of a transactional id."""
     show(with_client(lambda client: client.transaction(transactional_id), server, context), output)
 
 

@@ -21,26 +21,26 @@ if TYPE_CHECKING:
     from goqueue.backup.local import LocalTasks
     from goqueue.backup.work import Outcome
 
-app = typer.Typer(help="Take, verify, list and restore backups; needs no Spark.", no_args_is_help=True)
+app = typer.Typer(help="Create, verify, list and restore backups, without Spark.", no_args_is_help=True)
 
 To = Annotated[str, typer.Option("--to", help="Folder or URL (s3://bucket/backups) in which backups are kept.")]
 From = Annotated[str, typer.Option("--from", help="Folder or URL in which backups are kept.")]
-Name = Annotated[str | None, typer.Option("--backup", help="Which one; the newest unless named.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
+Name = Annotated[str | None, typer.Option("--backup", help="Name of the backup. [default: the newest]")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and do nothing.")]
 
 
 @app.command()
 def create(
     data_dir: Annotated[Path, typer.Option("--data-dir", help="The broker's data directory, on this machine.")],
     to: To,
-    full: Annotated[bool, typer.Option("--full", help="Read everything, also what the last backup has.")] = False,
-    stopped: Annotated[bool, typer.Option("--stopped", help="The broker is stopped: ask nobody.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Read everything, also what the last backup contains.")] = False,
+    stopped: Annotated[bool, typer.Option("--stopped", help="The broker is stopped: do not contact it.")] = False,
     dry_run: DryRun = False,
     output: Output = Format.table,
     server: Server = None,
     context: ContextName = None,
 ) -> None:
-    """Copy every log of a broker, running or stopped, as it is at one instant; a second backup reads what is new."""
+    """Copy every log of a broker, running or stopped, as of one instant; later backups are incremental."""
 
     def ask() -> dict[tuple[str, str], int] | None:
         if stopped:
@@ -58,7 +58,7 @@ def create(
 
 @app.command()
 def verify(backups: From, name: Name = None, output: Output = Format.table) -> None:
-    """Read a backup whole and compute every checksum and hash again."""
+    """Read a whole backup and verify every checksum and hash."""
 
     def work(run: LocalTasks) -> Outcome:
         from goqueue.backup.work import verify
@@ -77,7 +77,7 @@ def restore(
     dry_run: DryRun = False,
     output: Output = Format.table,
 ) -> None:
-    """Lay a backup into an empty directory, with every checksum verified."""
+    """Restore a backup into an empty directory, verifying every checksum."""
     until_ms = time_ms(until, "--until")
 
     def work(run: LocalTasks) -> Outcome:

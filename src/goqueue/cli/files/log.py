@@ -40,14 +40,14 @@ from goqueue.log.segment.file_names import LOG, file_name
 if TYPE_CHECKING:
     from goqueue.node.disk.os_files import OsFiles
 
-app = typer.Typer(help="Look at, check and mend the files of a stopped broker.", no_args_is_help=True)
+app = typer.Typer(help="Inspect, verify and repair the files of a stopped broker.", no_args_is_help=True)
 
 DataDir = Annotated[
     Path | None, typer.Argument(help="The data directory of a broker that is not running.", show_default=False)
 ]
 # The server calls it so, and hands remember.
 NamedDataDir = Annotated[
-    Path | None, typer.Option("--data-dir", help="The same, as the server takes it.", show_default=False)
+    Path | None, typer.Option("--data-dir", help="The data directory, as an option.", show_default=False)
 ]
 Topic = Annotated[str | None, typer.Option("--topic", "-t", help="Only this topic.", show_default=False)]
 PartitionNumber = Annotated[
@@ -102,9 +102,9 @@ def verify(
             for damage in report.damage:
                 typer.echo(f"damaged: {damage_line(damage)}")
             for fault in report.index_faults:
-                typer.echo(f"stale:   {fault.file}: {fault.reason}; nothing is lost, repair builds it again")
+                typer.echo(f"stale:   {fault.file}: {fault.reason}; no data is lost, repair rebuilds it")
         summary = ", ".join(f"{count:,} {what}" for what, count in totals(reports).items())
-        typer.echo(f"{summary}: {'all sound' if is_sound else 'NOT sound'}")
+        typer.echo(f"{summary}: {'no damage' if is_sound else 'DAMAGED'}")
     if not is_sound:
         raise typer.Exit(REFUSED)
 
@@ -116,11 +116,11 @@ def repair(
     partition: PartitionNumber = None,
     named: NamedDataDir = None,
     cut_damaged_tail: Annotated[
-        bool, typer.Option("--cut-damaged-tail", help="Cut a log that ends in damage. What goes is gone for good.")
+        bool, typer.Option("--cut-damaged-tail", help="Truncate a log at its damaged end. The data after it is lost.")
     ] = False,
     output: Output = Format.table,
 ) -> None:
-    """Build the indexes again and, only when told, cut a damaged end. Exit code 1 if damage is left."""
+    """Rebuild the indexes and, with --cut-damaged-tail, truncate a damaged end. Exit code 1 if damage is left."""
     with _stopped_broker(data_dir, named) as files:
         places = _places(files, topic, partition)
         now_ms = int(time.time() * 1000)
@@ -150,9 +150,9 @@ def repair(
 def _tell_repair(place: Place, repair: Repair) -> None:
     name = f"{place.topic}-{place.partition}"
     if repair.end_offset is None:
-        typer.echo(f"{name}: left as it is, for its end is damaged")
+        typer.echo(f"{name}: not changed, because its end is damaged")
     else:
-        typer.echo(f"{name}: {repair.rebuilt_files} derived files built again, next offset {repair.end_offset}")
+        typer.echo(f"{name}: {repair.rebuilt_files} derived files rebuilt, next offset {repair.end_offset}")
     if repair.is_cut and repair.cut is not None:
         typer.echo(f"  lost: {cut_line(repair.cut)}")
     for damage in repair.damage:

@@ -39,19 +39,19 @@ class Order(StrEnum):
 
 def consume(
     topic: TopicName,
-    partition: Annotated[int | None, typer.Option("--partition", "-p", help="One partition; all without it.")] = None,
-    offset: Annotated[int | None, typer.Option("--offset", help="Begin at this offset of --partition.")] = None,
-    limit: Annotated[int | None, typer.Option("--limit", "-n", help="Stop after so many messages.")] = None,
+    partition: Annotated[int | None, typer.Option("--partition", "-p", help="One partition. [default: all]")] = None,
+    offset: Annotated[int | None, typer.Option("--offset", help="Start at this offset of --partition.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", "-n", help="Stop after this many messages.")] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more at the end.")] = False,
     from_beginning: Annotated[
-        bool, typer.Option("--from-beginning", help="Begin with the oldest message (the default).")
+        bool, typer.Option("--from-beginning", help="Start with the oldest message (the default).")
     ] = False,
     from_latest: Annotated[
         bool,
-        typer.Option("--from-latest", help="Begin with what comes next (a group: if it is new); follows."),
+        typer.Option("--from-latest", help="Start with new messages (a group: on its first use); implies --follow."),
     ] = False,
     from_time: Annotated[
-        str | None, typer.Option("--from-time", help="Begin at a time: ISO 8601 or milliseconds.")
+        str | None, typer.Option("--from-time", help="Start at a time: ISO 8601 or milliseconds.")
     ] = None,
     to_time: Annotated[str | None, typer.Option("--to-time", help="End at a time: ISO 8601 or milliseconds.")] = None,
     group: Annotated[
@@ -74,7 +74,7 @@ def consume(
     if offset is not None and partition is None:
         raise fail("--offset counts within one partition: give --partition too", USAGE)
     if group is not None and (partition is not None or offset is not None or from_time or to_time):
-        raise fail("a group has positions of its own: use 'goqueue group reset-offsets' to move them", USAGE)
+        raise fail("a group reads from its committed offsets: change them with 'goqueue group reset-offsets'", USAGE)
     if order is not Order.offset and (partition is None or group is not None or follow or from_latest or to_time):
         raise fail(
             f"--order {order} reads what one partition holds now: give --partition, and no --group, "

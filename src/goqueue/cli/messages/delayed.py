@@ -8,8 +8,9 @@ import typer
 
 from goqueue.cli.output import Format, show, tell
 from goqueue.cli.session import USAGE, ContextName, Output, Server, fail, with_client
+from goqueue.cli.times import duration
 
-app = typer.Typer(help="Look at delayed messages, cancel them, or let them come at another time.", no_args_is_help=True)
+app = typer.Typer(help="List, reschedule and cancel delayed messages.", no_args_is_help=True)
 
 _COLUMNS = ["slot", "deliver_at", "time_remaining", "state"]
 Slot = Annotated[str, typer.Argument(help="The slot as produce and list show it, such as 2/17.")]
@@ -47,7 +48,7 @@ def show_one(
 def cancel(
     topic: str, slot: Slot, output: Output = Format.table, server: Server = None, context: ContextName = None
 ) -> None:
-    """Cancel a delayed message: it never comes."""
+    """Cancel a delayed message."""
     _check_slot(slot)
     done = with_client(lambda client: client.delayed.cancel(topic, slot), server, context)
     tell(f"cancelled {topic} slot {slot}", done, output)
@@ -57,7 +58,9 @@ def cancel(
 def reschedule(
     topic: str,
     slot: Slot,
-    delay: Annotated[str | None, typer.Option("--delay", "-d", help="From now, such as 30s or 1h30m.")] = None,
+    delay: Annotated[
+        str | None, typer.Option("--delay", "-d", help="From now, such as 30s or 1h30m.", callback=duration)
+    ] = None,
     deliver_at: Annotated[str | None, typer.Option("--deliver-at", help="An RFC 3339 time.")] = None,
     output: Output = Format.table,
     server: Server = None,
@@ -66,13 +69,13 @@ def reschedule(
     """Deliver a message at another time."""
     _check_slot(slot)
     if (delay is None) == (deliver_at is None):
-        raise fail("say either --delay or --deliver-at", USAGE)
+        raise fail("give either --delay or --deliver-at", USAGE)
     moved = with_client(
         lambda client: client.delayed.reschedule(topic, slot, delay=delay, deliver_at=deliver_at),
         server,
         context,
     )
-    tell(f"{topic} slot {slot} comes at {moved['deliver_at']}", moved, output)
+    tell(f"{topic} slot {slot} is due at {moved['deliver_at']}", moved, output)
 
 
 @app.command()
@@ -82,7 +85,7 @@ def now(
     """Deliver a message without waiting any longer."""
     _check_slot(slot)
     done = with_client(lambda client: client.delayed.now(topic, slot), server, context)
-    tell(f"{topic} slot {slot} comes now", done, output)
+    tell(f"{topic} slot {slot} is delivered now", done, output)
 
 
 @app.command()

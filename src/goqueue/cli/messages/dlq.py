@@ -15,7 +15,7 @@ from goqueue.cli.times import time_ms
 from goqueue.client import Client
 from goqueue.client.transport import quoted
 
-app = typer.Typer(help="Look at dead letters, send them back, delete them.", no_args_is_help=True)
+app = typer.Typer(help="List, redrive and purge dead letters.", no_args_is_help=True)
 
 _COLUMNS = ["partition", "offset", "died", "reason", "error", "group", "deliveries", "from", "key", "value"]
 _SHOWN_CHARS = 60
@@ -33,8 +33,8 @@ Key = Annotated[str | None, typer.Option("--key", "-k", help="Only those with th
 HeaderOption = Annotated[
     str | None, typer.Option("--header", "-H", help="Only those with this header: name or name=value.")
 ]
-Since = Annotated[str | None, typer.Option("--since", help="Only those that died at or after: ISO 8601 or ms.")]
-Until = Annotated[str | None, typer.Option("--until", help="Only those that died before: ISO 8601 or ms.")]
+Since = Annotated[str | None, typer.Option("--since", help="Only those dead-lettered at or after: ISO 8601 or ms.")]
+Until = Annotated[str | None, typer.Option("--until", help="Only those dead-lettered before: ISO 8601 or ms.")]
 
 
 @app.command("list")
@@ -46,7 +46,7 @@ def list_letters(
     header: HeaderOption = None,
     since: Since = None,
     until: Until = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", help="At most so many.")] = 100,
+    limit: Annotated[int, typer.Option("--limit", "-n", help="Maximum number.")] = 100,
     output: Output = Format.table,
     server: Server = None,
     context: ContextName = None,
@@ -63,13 +63,13 @@ def list_letters(
 @app.command()
 def peek(
     topic: TopicName,
-    partition: Annotated[int, typer.Option("--partition", "-p", help="The partition it lies in.")] = 0,
-    offset: Annotated[int | None, typer.Option("--offset", help="Its offset there; the oldest without it.")] = None,
+    partition: Annotated[int, typer.Option("--partition", "-p", help="Its partition.")] = 0,
+    offset: Annotated[int | None, typer.Option("--offset", help="Its offset. [default: the oldest]")] = None,
     output: Output = Format.table,
     server: Server = None,
     context: ContextName = None,
 ) -> None:
-    """Show one dead letter with everything that is known of it."""
+    """Show one dead letter with its history."""
 
     async def work(client: Client) -> dict[str, Any] | None:
         start = None if offset is None else f"{partition}:{offset}"
@@ -78,7 +78,7 @@ def peek(
 
     letter = with_client(work, server, context)
     if letter is None or (offset is not None and letter["message"]["offset"] != offset):
-        raise fail(f"there is no dead letter of {topic} there", REFUSED)
+        raise fail(f"topic {topic} has no dead letter at that place", REFUSED)
     if output is not Format.table:
         show(letter, output)
         return
@@ -99,22 +99,23 @@ def redrive(
     until: Until = None,
     to: Annotated[str | None, typer.Option("--to", help="Another topic to send them to.", show_default=False)] = None,
     all_groups: Annotated[
-        bool, typer.Option("--all-groups", help="To every group of the topic, not only the one each died in.")
+        bool,
+        typer.Option("--all-groups", help="To every group of the topic, not only to their own."),
     ] = False,
     set_header: Annotated[
         list[str] | None, typer.Option("--set-header", help="Set a header as name=value; may be repeated.")
     ] = None,
     drop_header: Annotated[
-        list[str] | None, typer.Option("--drop-header", help="Take a header away; may be repeated.")
+        list[str] | None, typer.Option("--drop-header", help="Remove a header; may be repeated.")
     ] = None,
-    limit: Annotated[int | None, typer.Option("--limit", "-n", help="At most so many.")] = None,
-    rate: Annotated[float | None, typer.Option("--rate", help="At most so many per second.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", "-n", help="Maximum number.")] = None,
+    rate: Annotated[float | None, typer.Option("--rate", help="Maximum number per second.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would be sent.")] = False,
     output: Output = Format.table,
     server: Server = None,
     context: ContextName = None,
 ) -> None:
-    """Send dead letters back to the group they died in; what was sent once is not sent again."""
+    """Send dead letters back to the group that dead-lettered them; a letter is sent back once."""
     request: dict[str, Any] = _filters(reason, group, key, header, since, until)
     if headers := {**_headers(set_header), **dict.fromkeys(drop_header or ())}:
         request["headers"] = headers
@@ -126,7 +127,7 @@ def redrive(
     elif dry_run:
         typer.echo(f"{done['matched']} of {done['scanned']} would be sent; nothing was changed: this was a dry run")
     else:
-        typer.echo(f"{done['redriven']} sent back, {done['failed']} failed, {done['scanned']} looked at")
+        typer.echo(f"{done['redriven']} sent back, {done['failed']} failed, {done['scanned']} scanned")
     if done["state"] != "done" or done["failed"]:
         raise fail(done.get("error") or f"the redrive was {done['state']}", REFUSED)
 

@@ -19,6 +19,7 @@ import typer
 from goqueue.cli.output import Format, show, tell
 from goqueue.cli.schemas.encoding import Encode, encoder
 from goqueue.cli.session import REFUSED, USAGE, ContextName, Output, Server, TopicName, fail, with_client
+from goqueue.cli.times import duration
 from goqueue.client import Client, ClientError, Delivered, InvalidArgument, TopicNotFound
 from goqueue.client.options import AcksName
 from goqueue.errors import InvalidValue
@@ -92,10 +93,11 @@ def produce(
         typer.Option("--dedup-id", help="A repeat with this id is not stored again.", show_default=False),
     ] = None,
     delay: Annotated[
-        str | None, typer.Option("--delay", "-d", help="Hold back for this long, such as 30s, 1h30m or 8760h.")
+        str | None,
+        typer.Option("--delay", "-d", help="Deliver after this, such as 30s, 1h30m or 365d.", callback=duration),
     ] = None,
     deliver_at: Annotated[
-        str | None, typer.Option("--deliver-at", help="Hold back until this RFC 3339 time.", show_default=False)
+        str | None, typer.Option("--deliver-at", help="Deliver at this RFC 3339 time.", show_default=False)
     ] = None,
     schema: Annotated[
         str | None,
@@ -107,7 +109,7 @@ def produce(
     ] = None,
     acks: Annotated[AcksName, typer.Option("--acks", help="none, leader or all.")] = "leader",
     create: Annotated[bool, typer.Option("--create", help="Create the topic if it does not exist.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing when all went well.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing on success.")] = False,
     output: Output = Format.table,
     server: Server = None,
     context: ContextName = None,
@@ -165,7 +167,7 @@ async def _send_one(client: Client, topic: str, line: Line, acks: AcksName, outp
     async with client.producer(acks=acks, linger=0) as producer:
         sent = await producer.send_and_wait(topic, line.value, **_fields(line))
     if sent.delayed:
-        text = f"{sent.topic} slot {sent.slot} comes at {sent.deliver_at}"
+        text = f"{sent.topic} slot {sent.slot} is due at {sent.deliver_at}"
     else:
         repeat = " (stored before)" if sent.duplicate else ""
         text = f"{sent.topic} partition {sent.partition} offset {sent.offset}{repeat}"

@@ -9,44 +9,47 @@ import typer
 from goqueue.cli.messages.consume import row_of
 from goqueue.cli.output import Format, show
 from goqueue.cli.session import REFUSED, USAGE, ContextName, Output, Server, TopicName, fail, with_client
+from goqueue.cli.times import duration
 from goqueue.client import Client, QueueMessage, Settled
+from goqueue.client.admin.stats import PriorityStats, QueueStats, ReliabilityStats
 
-app = typer.Typer(help="Take messages with receipts, and settle them.", no_args_is_help=True)
+app = typer.Typer(help="Receive messages with receipts, and settle them.", no_args_is_help=True)
 
 Receipts = Annotated[list[str], typer.Argument(help="Receipts, as `queue receive` shows them.", show_default=False)]
-Durable = Annotated[bool, typer.Option("--durable", help="Answer once it is on the disk.")]
-Group = Annotated[str, typer.Option("--group", "-g", help="The group that is to have them.")]
+Durable = Annotated[bool, typer.Option("--durable", help="Wait until it is on disk.")]
+Group = Annotated[str, typer.Option("--group", "-g", help="The consumer group.")]
 
 
 @app.command()
 def receive(
     topic: TopicName,
     group: Group = "default",
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many messages.")] = 1,
-    wait: Annotated[str, typer.Option("--wait", help="Wait so long for the first, such as 20s.")] = "0s",
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number of messages.")] = 1,
+    wait: Annotated[
+        str, typer.Option("--wait", help="How long to wait for the first, such as 20s.", callback=duration)
+    ] = "0s",
     visibility: Annotated[
-        str | None, typer.Option("--visibility", help="Time to settle them, such as 2m.", show_default=False)
+        str | None,
+        typer.Option("--visibility", help="Time to settle them, such as 2m.", show_default=False, callback=duration),
     ] = None,
     ack: Annotated[bool, typer.Option("--ack", help="Ack them at once.")] = False,
     output: Output = Format.table,
     server: Server = None,
     context: ContextName = None,
 ) -> None:
-    """Take messages; each must be settled before its time is up, or it comes again."""
-    wait_ms = _milliseconds(wait, "--wait")
-    visibility_ms = None if visibility is None else _milliseconds(visibility, "--visibility")
+    """Receive messages; one that is not settled before its visibility ends is redelivered."""
 
     async def work(client: Client) -> list[QueueMessage]:
         queue = client.queue(
             topic,
             group=group,
             client_id="goqueue-cli",
-            visibility=None if visibility_ms is None else visibility_ms / 1000,
+            visibility=visibility,
             auto_extend=False,
             reconnect_max=0,
         )
         async with queue:
-            messages = await queue.receive(limit=limit, wait=wait_ms / 1000)
+            messages = await queue.receive(limit=limit, wait=wait)
             if ack and messages:
                 await queue.ack(*messages)
         return messages
@@ -76,7 +79,7 @@ def acknowledge(
     server: Server = None,
     context: ContextName = None,
 ) -> None:
-    """Messages are done."""
+    """Acknowledge messages."""
     _settle("ack", receipts, {"durable": durable}, output, server, context)
 
 
@@ -84,7 +87,8 @@ def acknowledge(
 def nack(
     receipts: Receipts,
     delay: Annotated[
-        str | None, typer.Option("--delay", "-d", help="Come again after this, such as 30s.", show_default=False)
+        str | None,
+        typer.Option("--delay", "-d", help="Redeliver after this, such as 30s.", show_default=False, callback=duration),
     ] = None,
     error: Annotated[
         str, typer.Option("--error", "--reason", "-r", help="What went wrong; a dead letter shows it.")
@@ -94,7 +98,7 @@ def nack(
     server: Server = None,
     context: ContextName = None,
 ) -> None:
-    """Messages failed and are to come again."""
+    """Redeliver messages that could not be processed."""
     fields: dict[str, Any] = {"durable": durable, "error": error}
     if delay is not None:
         fields["delay"] = delay
@@ -110,19 +114,21 @@ def reject(
     server: Server = None,
     context: ContextName = None,
 ) -> None:
-    """Messages can never succeed: they go to the dead letters."""
+    """Send messages that can never be processed to the dead letters."""
     _settle("reject", receipts, {"durable": durable, "error": error}, output, server, context)
 
 
 @app.command()
 def extend(
     receipts: Receipts,
-    by: Annotated[str, typer.Option("--by", "-b", help="So much more time from now on, such as 2m.")] = "30s",
+    by: Annotated[
+        str, typer.Option("--by", "-b", help="How much more time from now on, such as 2m.", callback=duration)
+    ] = "30s",
     output: Output = Format.table,
     server: Server = None,
     context: ContextName = None,
 ) -> None:
-    """Messages need more time."""
+    """Give messages more time before they are redelivered."""
     _settle("visibility", receipts, {"visibility": by}, output, server, context)
 
 
@@ -133,28 +139,27 @@ def release(
     server: Server = None,
     context: ContextName = None,
 ) -> None:
-    """Give messages back at once; no failure is counted."""
+    """Give messages back at once; this does not count as a failure."""
     _settle("visibility", receipts, {"extension_seconds": 0}, output, server, context)
 
 
 @app.command()
 def stats(
-    topic: Annotated[str | None, typer.Argument(help="Of this topic alone.", show_default=False)] = None,
-    priority: Annotated[bool, typer.Option("--priority", help="The lanes instead of the receipts.")] = False,
+    topic: Annotated[str | None, typer.Argument(help="Only this topic.", show_default=False)] = None,
+    priority: Annotated[bool, typer.Option("--priority", help="Show priorities instead of receipts.")] = False,
     output: Output = Format.table,
     server: Server = None,
     context: ContextName = None,
 ) -> None:
-    """Show what is in flight, settled and dead, or what waits in the lanes, of one topic or of all."""
+    """Show messages in flight, settled and dead-lettered, or by priority, of one topic or of all."""
     if not priority:
         found = with_client(lambda client: client.reliability_stats(topic), server, context)
         if output is not Format.table:
             show(found, output)
             return
-        queues = found.pop("queues")
-        show(_flat(found), output)
+        show(_totals(found), output)
         typer.echo("\nqueues")
-        show(queues, output)
+        show([_queue_row(one) for one in found.queues], output)
         return
     lanes = with_client(lambda client: client.priority_stats(topic), server, context)
     show(lanes if output is not Format.table else _lane_rows(lanes), output)
@@ -163,12 +168,12 @@ def stats(
 @app.command()
 def policy(
     group: str,
-    topic: Annotated[str | None, typer.Option("--topic", "-t", help="As it is for this topic.")] = None,
+    topic: Annotated[str | None, typer.Option("--topic", "-t", help="The effective policy for this topic.")] = None,
     change: Annotated[
         list[str] | None,
         typer.Option("--set", help="A change as name=value, such as retries_max=5; may be repeated."),
     ] = None,
-    unset: Annotated[list[str] | None, typer.Option("--unset", help="An override to take away.")] = None,
+    unset: Annotated[list[str] | None, typer.Option("--unset", help="An override to remove.")] = None,
     output: Output = Format.table,
     server: Server = None,
     context: ContextName = None,
@@ -244,18 +249,44 @@ def _row(message: QueueMessage) -> dict[str, Any]:
     }
 
 
-def _flat(data: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Sections inside sections as one list of pairs."""
-    pairs: dict[str, Any] = {}
-    for name, value in data.items():
-        if isinstance(value, dict) and value:
-            pairs.update(_flat(value, f"{prefix}{name}."))
-        else:
-            pairs[f"{prefix}{name}"] = value
-    return pairs
+def _totals(found: ReliabilityStats) -> dict[str, Any]:
+    """Totals since the start of the broker, in the words of the documentation."""
+    settled, leases, dead = found.ack_manager, found.visibility_tracker, found.dlq
+    return {
+        "delivered": settled.delivered_total,
+        "redelivered": settled.redelivered_total,
+        "acked": settled.acked_total,
+        "nacked": settled.nacked_total,
+        "rejected": settled.rejected_total,
+        "released": settled.released_total,
+        "in flight": leases.in_flight,
+        "waiting for retry": settled.waiting_for_retry,
+        "consumers": settled.consumers,
+        "leases extended": leases.extended_total,
+        "leases expired": leases.expired_total,
+        "dead letters": dead.dead_lettered_total,
+        "dead letters by topic": dead.by_topic,
+        "moving to dead letters": dead.dying,
+        "dead letter write errors": dead.failures_total,
+        "expired by TTL": dead.too_old_total,
+        "unreadable ranges": dead.unreadable_total,
+    }
 
 
-def _lane_rows(found: dict[str, Any]) -> list[dict[str, Any]]:
+def _queue_row(one: QueueStats) -> dict[str, Any]:
+    return {
+        "group": one.group,
+        "topic": one.topic,
+        "partition": one.partition,
+        "in_flight": one.in_flight,
+        "retrying": one.waiting,
+        "unsettled": one.outstanding,
+        "limit_reached": "yes" if one.at_bound else "no",
+        "consumers": one.consumers,
+    }
+
+
+def _lane_rows(found: PriorityStats) -> list[dict[str, Any]]:
     return [
         {"topic": topic, "partition": int(partition), "group": one["group"], "lane": lane, **figures}
         for topic, lanes in found["topics"].items()
@@ -279,12 +310,3 @@ def _changes(pairs: list[str] | None) -> dict[str, Any]:
         except ValueError:
             changes[name] = value
     return changes
-
-
-def _milliseconds(text: str, option: str) -> int:
-    import re
-
-    found = re.fullmatch(r"(\d{1,12})(ms|s|m|h|d)?", text.strip())
-    if found is None:
-        raise fail(f"{option} {text!r} is not a duration: write it as 250ms, 5s or 2m", USAGE)
-    return int(found[1]) * {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}[found[2] or "ms"]

@@ -9,7 +9,7 @@ import typer
 from goqueue.cli.output import Format, show, tell
 from goqueue.cli.session import USAGE, ContextName, Output, Server, confirmed, fail, with_client
 
-app = typer.Typer(help="Messages that come again and again, by cron expression.", no_args_is_help=True)
+app = typer.Typer(help="Recurring messages, by cron expression.", no_args_is_help=True)
 
 _COLUMNS = ["name", "cron", "timezone", "topic", "missed", "runs", "next_runs"]
 
@@ -79,7 +79,7 @@ def delete(
     server: Server = None,
     context: ContextName = None,
 ) -> None:
-    """Delete a recurring message: it does not come again."""
+    """Delete a recurring message."""
     confirmed(f"Delete schedule {name}?", force=force)
     done = with_client(lambda client: client.schedules.delete(name), server, context)
     tell(f"deleted schedule {name}", done, output)

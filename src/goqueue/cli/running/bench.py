@@ -38,7 +38,7 @@ def bench(
     size: Annotated[int, typer.Option("--size", help="Bytes of each value.", min=8)] = 100,
     partitions: Annotated[int, typer.Option("--partitions", "-p", help="Partitions of the topic.", min=1)] = 3,
     acks: Annotated[AcksName, typer.Option("--acks", help="none, leader or all.")] = "leader",
-    keep: Annotated[bool, typer.Option("--keep", help="Leave the topic there afterwards.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the topic afterwards.")] = False,
     output: Output = Format.table,
     server: Server = None,
     context: ContextName = None,
@@ -59,7 +59,7 @@ def bench(
     result = with_client(work, server, context)
     show(result, output)
     if not result["verified"]:
-        raise fail("what was read back is not what was sent", REFUSED)
+        raise fail("the messages that were read differ from those that were sent", REFUSED)
 
 
 @app.command(

@@ -29,6 +29,7 @@ def server(
         str | None, _option("--advertised-kafka", "listeners.advertised_kafka", "HOST:PORT")
     ] = None,
     http: Annotated[str | None, _option("--http", "listeners.http", "HOST:PORT")] = None,
+    grpc: Annotated[str | None, _option("--grpc", "listeners.grpc", "HOST:PORT")] = None,
     ready_file: Annotated[
         str | None,
         typer.Option("--ready-file", help="Written with pid and addresses when the broker serves.", metavar="PATH"),
@@ -38,7 +39,7 @@ def server(
         typer.Option("--set", help="Any other setting, as in log.segment_bytes=1048576.", metavar="SECTION.NAME=VALUE"),
     ] = None,
 ) -> None:
-    """Start a broker. It listens on this machine only, until it is told otherwise."""
+    """Start a broker. By default it listens on the loopback interface only."""
     # All that a start makes stays, so the collector would look through it for nothing. It is
     # switched on again when the broker serves.
     gc.disable()
@@ -51,6 +52,7 @@ def server(
         "listeners.kafka": kafka,
         "listeners.advertised_kafka": advertised_kafka,
         "listeners.http": http,
+        "listeners.grpc": grpc,
     }
     pairs = [text.partition("=") for text in settings or []]
     flags = {path.strip(): value for path, equals, value in pairs if equals}

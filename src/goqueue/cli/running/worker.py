@@ -15,6 +15,7 @@ import typer
 
 from goqueue.cli import contexts
 from goqueue.cli.session import INTERRUPTED, ContextName, Server, refuse
+from goqueue.cli.times import duration
 from goqueue.errors import GoQueueError
 
 
@@ -28,9 +29,9 @@ def worker(
     queue: Annotated[
         list[str] | None, typer.Option("--queue", "-q", help="Only tasks of this queue; may be repeated.")
     ] = None,
-    grace: Annotated[str, typer.Option("--grace", help="How long a stop waits for tasks.")] = "30s",
+    grace: Annotated[str, typer.Option("--grace", help="How long a stop waits for tasks.", callback=duration)] = "30s",
     prune_schedules: Annotated[
-        bool, typer.Option("--prune-schedules", help="Delete schedules of the app that no @app.every names.")
+        bool, typer.Option("--prune-schedules", help="Delete schedules of the app that have no @app.every any more.")
     ] = False,
     reload: Annotated[
         bool, typer.Option("--reload", help="For development: start again when a .py file changes.")
@@ -44,7 +45,7 @@ def worker(
     server: Server = None,
     context: ContextName = None,
 ) -> None:
-    """Run the tasks of an application until SIGTERM or Ctrl-C; tasks in hand are finished first."""
+    """Run the tasks of an application until SIGTERM or Ctrl-C; running tasks are finished first."""
     from goqueue.worker.logs import configure_logging
 
     logs = partial(configure_logging, log_format or ("text" if sys.stderr.isatty() else "json"), log_level)

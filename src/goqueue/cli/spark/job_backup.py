@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 def backup(
     data_dir: Annotated[Path, typer.Option("--data-dir", help="The broker's data directory.")],
     to: Annotated[Path, typer.Option("--to", help="Folder in which backups are kept.")],
-    full: Annotated[bool, typer.Option("--full", help="Read everything, also what the last backup has.")] = False,
-    stopped: Annotated[bool, typer.Option("--stopped", help="The broker is stopped: ask nobody.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Read everything, also what the last backup contains.")] = False,
+    stopped: Annotated[bool, typer.Option("--stopped", help="The broker is stopped: do not contact it.")] = False,
     dry_run: DryRun = False,
     report: ReportTo = None,
     master: Master = "local[*]",
@@ -29,7 +29,7 @@ def backup(
     server: Server = None,
     context: ContextName = None,
 ) -> None:
-    """Copy every log of a broker, running or stopped, as it is at one instant."""
+    """Copy every log of a broker, running or stopped, as of one instant."""
     from goqueue.pipeline.backup import job
 
     def ask() -> dict[tuple[str, str], int] | None:
@@ -47,12 +47,12 @@ def backup(
 
 def verify(
     backups: Annotated[Path, typer.Option("--from", help="Folder in which backups are kept.")],
-    name: Annotated[str | None, typer.Option("--backup", help="Which one; the newest unless named.")] = None,
+    name: Annotated[str | None, typer.Option("--backup", help="Name of the backup. [default: the newest]")] = None,
     report: ReportTo = None,
     master: Master = "local[*]",
     output: Output = Format.table,
 ) -> None:
-    """Read a backup whole and compute every checksum and hash again."""
+    """Read a whole backup and verify every checksum and hash."""
     from goqueue.backup.store import BackupStore
     from goqueue.pipeline.backup import job
 
@@ -65,14 +65,14 @@ def verify(
 def restore(
     backups: Annotated[Path, typer.Option("--from", help="Folder in which backups are kept.")],
     data_dir: Annotated[Path, typer.Option("--data-dir", help="An empty directory for the broker to start on.")],
-    name: Annotated[str | None, typer.Option("--backup", help="Which one; the newest unless named.")] = None,
+    name: Annotated[str | None, typer.Option("--backup", help="Name of the backup. [default: the newest]")] = None,
     until: Annotated[str | None, typer.Option("--until", help="Leave out what was written later (RFC 3339).")] = None,
     dry_run: DryRun = False,
     report: ReportTo = None,
     master: Master = "local[*]",
     output: Output = Format.table,
 ) -> None:
-    """Lay a backup into an empty directory, with every checksum verified."""
+    """Restore a backup into an empty directory, verifying every checksum."""
     from goqueue.pipeline.backup import job
 
     until_ms = time_ms(until, "--until")

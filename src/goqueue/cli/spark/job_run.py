@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from goqueue.pipeline.jobs.report import Report
     from goqueue.pipeline.jobs.tasks import ShowProgress
 
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and do nothing.")]
 ReportTo = Annotated[Path | None, typer.Option("--report", help="Folder for report.json and report.html.")]
 Master = Annotated[str, typer.Option("--master", help="Where Spark runs.")]
 

@@ -73,9 +73,9 @@ def import_(
     file_format: Annotated[str, typer.Option("--format", help="csv, json (a value per line) or parquet.")] = "json",
     key: Annotated[str | None, typer.Option("--key", help="Column or SQL expression for the key.")] = None,
     value: Annotated[
-        str | None, typer.Option("--value", help="The same for the value; the row as JSON unless given.")
+        str | None, typer.Option("--value", help="Column or SQL expression for the value. [default: the row as JSON]")
     ] = None,
-    schema: Annotated[str | None, typer.Option("--schema", help="Columns, as in: id BIGINT, name STRING.")] = None,
+    schema: Annotated[str | None, typer.Option("--schema", help="Columns, such as: id BIGINT, name STRING.")] = None,
     broker: Broker = _BROKER,
     dry_run: DryRun = False,
     report: ReportTo = None,
@@ -103,8 +103,8 @@ def import_(
 def replay(
     source: Annotated[str, typer.Argument(help="Topic to read.")],
     target: Annotated[str, typer.Argument(help="Topic to send to, with at least as many partitions.")],
-    since: Annotated[str, typer.Option("--from", help="Begin here (RFC 3339).")],
-    until: Annotated[str, typer.Option("--to", help="End before this (RFC 3339).")],
+    since: Annotated[str, typer.Option("--from", help="Start time (RFC 3339).")],
+    until: Annotated[str, typer.Option("--to", help="End time, exclusive (RFC 3339).")],
     speed: Annotated[
         str, typer.Option("--speed", help="original, full, or a multiple of the original such as 10.")
     ] = "full",
@@ -114,7 +114,7 @@ def replay(
     master: Master = "local[*]",
     output: Output = Format.table,
 ) -> None:
-    """Send a range of a topic's past to another topic, partition by partition, in its old order."""
+    """Copy a time range of a topic to another topic, in the original order."""
     from goqueue.pipeline.jobs.replay import replay as job
 
     factor = _parse_speed(speed)
@@ -141,14 +141,14 @@ def replay(
 
 @app.command()
 def audit(
-    topic: Annotated[str, typer.Argument(help="Topic to look at.")],
+    topic: Annotated[str, typer.Argument(help="Topic to examine.")],
     path: Annotated[Path | None, typer.Option("--path", help="Read this data directory instead of a broker.")] = None,
     broker: Broker = _BROKER,
     report: ReportTo = None,
     master: Master = "local[*]",
     output: Output = Format.table,
 ) -> None:
-    """Look for gaps and duplicates in a topic; show skew of keys, sizes and rates."""
+    """Find gaps and duplicates in a topic; show skew of keys, sizes and rates."""
     from goqueue.pipeline.jobs.audit import audit as job
 
     options = {"path": str(path)} if path else {"kafka.bootstrap.servers": broker}
@@ -205,5 +205,5 @@ def _parse_speed(text: str) -> float | None:
     except ValueError:
         speed = 0.0
     if speed <= 0:
-        raise fail(f"--speed: {text!r} is no speed: write original, full, or a number such as 10", USAGE)
+        raise fail(f"--speed: {text!r} is not a speed: write original, full, or a number such as 10", USAGE)
     return speed

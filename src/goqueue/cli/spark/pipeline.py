@@ -12,6 +12,7 @@ import typer
 
 from goqueue.cli.output import Format, show
 from goqueue.cli.session import REFUSED, USAGE, Output, fail, refuse
+from goqueue.cli.times import duration
 from goqueue.errors import ConfigError, GoQueueError
 
 if TYPE_CHECKING:
@@ -31,13 +32,13 @@ def init(
     example: Annotated[str, typer.Option("--example", help="orders, clicks or lake.")] = "orders",
     force: Annotated[bool, typer.Option("--force", "-f", help="Overwrite the file.")] = False,
 ) -> None:
-    """Write a pipeline to begin with."""
+    """Write an example pipeline."""
     from goqueue.pipeline.examples import EXAMPLES, example_text
 
     if example not in EXAMPLES:
         raise fail(f"there is no example {example!r}: there are {', '.join(EXAMPLES)}", USAGE)
     if file.exists() and not force:
-        raise fail(f"{file} is there already. Say --force to overwrite it.", USAGE)
+        raise fail(f"{file} exists already. Use --force to overwrite it.", USAGE)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(example_text(example), encoding="utf-8")
     typer.echo(f"wrote {file}\nnext: goqueue pipeline validate {file}; goqueue pipeline test {file}")
@@ -62,7 +63,7 @@ def generate(
 
 @app.command()
 def validate(file: File, output: Output = Format.table) -> None:
-    """Find every problem of a pipeline, without Spark and without a broker."""
+    """Check a pipeline file, without Spark and without a broker."""
     from goqueue.pipeline.declared.load import load_file
     from goqueue.pipeline.declared.problems import PipelineInvalid
 
@@ -83,7 +84,7 @@ def validate(file: File, output: Output = Format.table) -> None:
 @app.command()
 def graph(
     file: File,
-    to: Annotated[Path | None, typer.Option("--to", help="SVG file to write; standard output unless given.")] = None,
+    to: Annotated[Path | None, typer.Option("--to", help="SVG file to write. [default: standard output]")] = None,
 ) -> None:
     """Draw a pipeline as SVG."""
     from goqueue.pipeline.declared.graph import draw
@@ -134,7 +135,7 @@ def run_tests(file: File, output: Output = Format.table) -> None:
 def run(
     file: File,
     master: Master = "local[*]",
-    print_submit: Annotated[bool, typer.Option("--print-submit", help="Show the spark-submit form and end.")] = False,
+    print_submit: Annotated[bool, typer.Option("--print-submit", help="Print the spark-submit command.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No live table.")] = False,
 ) -> None:
     """Run a pipeline until it is stopped (ctrl-C, `goqueue pipeline stop`), or has read all with available-now."""
@@ -166,34 +167,38 @@ def run(
 
 @app.command()
 def status(file: File, output: Output = Format.table) -> None:
-    """Show how a pipeline fares that runs, or ran last, on this machine."""
+    """Show the status of a pipeline that runs, or last ran, in this directory."""
     from goqueue.pipeline.declared.run_files import RunFiles
 
     found = RunFiles(_loaded(file)).read()
     if found is None:
-        raise fail("it has not run here yet", REFUSED)
+        raise fail("the pipeline has not run in this directory yet", REFUSED)
     if output is not Format.table:
         show(found, output)
         return
     sinks = found.pop("sinks", [])
     show(found, output)
     if found["state"] == "crashed":
-        typer.echo("It was killed before it could end. Run it again: it goes on from its checkpoint.", err=True)
+        typer.echo("The run was killed. Run it again: it continues from its checkpoint.", err=True)
     show(sinks, output, ["sink", "active", "batch", "rows_written", "rows_per_second", "batch_ms", "lag", "restarts"])
 
 
 @app.command()
 def stop(
-    file: File, wait_s: Annotated[int, typer.Option("--wait", help="Seconds to wait until it has ended.")] = 60
+    file: File,
+    wait: Annotated[
+        str, typer.Option("--wait", help="How long to wait until it has ended.", callback=duration)
+    ] = "60s",
 ) -> None:
-    """Ask a running pipeline to end after the batch at hand."""
+    """Ask a running pipeline to stop after the current batch."""
     from goqueue.pipeline.declared.run_files import RunFiles
 
     files = RunFiles(_loaded(file))
     found = files.read()
     if found is None or not found["running"]:
-        raise fail("it is not running here", REFUSED)
+        raise fail("the pipeline is not running in this directory", REFUSED)
     files.ask_to_stop()
+    wait_s = int(wait.removesuffix("ms")) / 1000
     deadline = time.monotonic() + wait_s
     while time.monotonic() < deadline:
         now = files.read()
@@ -201,7 +206,7 @@ def stop(
             typer.echo("stopped")
             return
         time.sleep(_POLL_S)
-    raise fail(f"it still runs after {wait_s} s, as process {found['pid']}", REFUSED)
+    raise fail(f"it is still running after {wait_s:g} s, as process {found['pid']}", REFUSED)
 
 
 def _loaded(file: Path) -> Pipeline:

@@ -51,7 +51,7 @@ class BackgroundLoop:
         """Refuse what could only hang: a loop that is closed, in another process, or waiting for itself."""
         self._check_alive()
         if threading.current_thread() is self._thread:
-            raise ClientError("a blocking call on the client's own thread would wait for ever: use the async client")
+            raise ClientError("a blocking call on the client's own thread would never return: use the async client")
 
     def _check_alive(self) -> None:
         if self.closed:

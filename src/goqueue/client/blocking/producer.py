@@ -7,7 +7,7 @@ import concurrent.futures
 import threading
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Self, Unpack
+from typing import Any, Self, Unpack
 
 from goqueue.client.admin.delayed import Delay, DeliverAt
 from goqueue.client.blocking.consumers import Consumer
@@ -69,7 +69,7 @@ class Producer(Closable):
     def send(
         self,
         topic: str,
-        value: bytes | str | None = None,
+        value: Any = None,
         *,
         json: object = None,
         key: bytes | str | None = None,
@@ -92,6 +92,11 @@ class Producer(Closable):
         if topic not in self._known:
             check_topic(topic)
             self._known.add(topic)
+        typed = self._producer.typed
+        if typed is not None and value is not None:
+            if not typed.is_ready(topic):
+                self._loop.run(typed.prepare(topic))
+            value = typed.encode(topic, value)
         prepared = prepare(
             topic,
             value,
@@ -115,7 +120,7 @@ class Producer(Closable):
             raise
         return future
 
-    def send_and_wait(self, topic: str, value: bytes | str | None = None, **fields: Unpack[SendFields]) -> Delivered:
+    def send_and_wait(self, topic: str, value: Any = None, **fields: Unpack[SendFields]) -> Delivered:
         """Send one record and wait until the broker has it.
 
         delivered = producer.send_and_wait("orders", "hello")

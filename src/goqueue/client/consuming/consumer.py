@@ -16,7 +16,7 @@ import logging
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from goqueue.client.background import end_task
 from goqueue.client.consuming.heart import Heart
@@ -30,6 +30,9 @@ from goqueue.client.trace_context import Following
 from goqueue.client.transport import Transport, quoted
 from goqueue.client.types import Message, PollReply, decode_message
 from goqueue.records import TopicPartition
+
+if TYPE_CHECKING:
+    from goqueue.client.schemas.typed import TypedReader
 
 _log = logging.getLogger("goqueue.client")
 
@@ -59,6 +62,8 @@ class Consumer:
         limit_s = None if limit is None else seconds_of(limit, "reconnect_max")
         self._reconnect = Reconnect(str(self._member), limit_s)
         self._committer: asyncio.Task[None] | None = None
+        # Told by the client, if values are read as instances of a class.
+        self.typed: TypedReader | None = None
         self._closed = False
 
     # --- life ------------------------------------------------------------------------
@@ -171,9 +176,12 @@ class Consumer:
         except RequestRefused as refused:
             await self._heart.recover(refused)
             return
+        decoded: list[Message] = [decode_message(wire) for wire in reply.messages]
+        if self.typed is not None:
+            decoded = [await self.typed.read(one) for one in decoded]
         owned = self._member.owned
         self._positions.take_in(
-            [decode_message(wire) for wire in reply.messages if (wire.topic, wire.partition) in owned],
+            [one for one in decoded if (one.topic, one.partition) in owned],
             {
                 TopicPartition(topic, int(partition)): offset
                 for topic, offsets in reply.next_offsets.items()

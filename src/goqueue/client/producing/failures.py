@@ -84,7 +84,8 @@ class Failures:
             return
         last, _ = self._failed[-1]
         _log.error(
-            "%d records were not stored and nobody looked at their futures, the last one for topic %r: %s",
+            "%d records were not stored, and the results of their futures were not retrieved; the last one is for "
+            "topic %r: %s",
             count - self._logged,
             last.topic,
             last.error,

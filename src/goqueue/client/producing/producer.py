@@ -31,6 +31,7 @@ from goqueue.records import TopicPartition
 
 if TYPE_CHECKING:
     from goqueue.client.consuming.consumer import Consumer
+    from goqueue.client.schemas.typed import TypedValues
 
 # How long what is known of a topic counts, as with Kafka's clients (metadata.max.age.ms).
 TOPIC_AGE_S_MAX = 300
@@ -61,6 +62,8 @@ class Producer:
             answered=self._have_answer,
             on_refused=self._failures.add,
         )
+        # Told by the client, if values are instances of a class or documents of a schema.
+        self.typed: TypedValues | None = None
         self._linger: asyncio.TimerHandle | None = None
         self._entering = 0
         self._entrance = asyncio.Lock()
@@ -72,7 +75,7 @@ class Producer:
     async def send(
         self,
         topic: str,
-        value: bytes | str | None = None,
+        value: Any = None,
         *,
         json: object = None,
         key: bytes | str | None = None,
@@ -89,6 +92,7 @@ class Producer:
             await producer.send("orders", json={"id": 7}, key="customer-7", priority="high", delay="10m")
 
         What can be checked without the broker is raised at once: types, names, priority, times.
+        `value` is bytes or text; of a producer with a schema, an instance of its class or a document.
         `json` is encoded as the value. `priority` is a lane by number (0 to 4) or name.
         `delay` (90, timedelta, "1h30m") or `deliver_at` (a datetime or RFC 3339) holds it back: the answer
         is its slot then. In a transaction it is scheduled when that is committed.
@@ -97,6 +101,9 @@ class Producer:
         self.check_open()
         if topic not in self._partitioners:
             check_topic(topic)
+        if self.typed is not None and value is not None:
+            await self.typed.prepare(topic)
+            value = self.typed.encode(topic, value)
         prepared = prepare(
             topic,
             value,
@@ -112,9 +119,7 @@ class Producer:
         )
         return await self.send_prepared(prepared)
 
-    async def send_and_wait(
-        self, topic: str, value: bytes | str | None = None, **fields: Unpack[SendFields]
-    ) -> Delivered:
+    async def send_and_wait(self, topic: str, value: Any = None, **fields: Unpack[SendFields]) -> Delivered:
         """Send one record and wait until the broker has it.
 
         delivered = await producer.send_and_wait("orders", "hello")

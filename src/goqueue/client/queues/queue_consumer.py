@@ -29,10 +29,11 @@ from goqueue.client.queues.pools import Handler
 from goqueue.client.queues.queue_source import QueueSource
 from goqueue.client.queues.runner import RunFields, Runner
 from goqueue.client.queues.settling import Settler, one_name
+from goqueue.client.queues.wire import QueueWire
 from goqueue.client.reconnect import PASSING, Reconnect
 from goqueue.client.trace_context import Following
 from goqueue.client.transport import Transport
-from goqueue.client.types import QueueMessage, Settled, decode_queue_message
+from goqueue.client.types import QueueMessage, Settled
 
 ACK, NACK, REJECT, EXTEND = "/messages/ack", "/messages/nack", "/messages/reject", "/messages/visibility"
 
@@ -42,11 +43,11 @@ _log = logging.getLogger("goqueue.client")
 class QueueConsumer:
     """Takes messages from a queue: as a member of a group, or from one topic without joining."""
 
-    def __init__(self, transport: Transport, source: QueueSource, options: QueueOptions) -> None:
+    def __init__(self, transport: Transport, wire: QueueWire, source: QueueSource, options: QueueOptions) -> None:
         self._source = source
         self._options = options
         self._transport = transport
-        self._settler = Settler(transport, durable=options.durable, what=str(source))
+        self._settler = Settler(wire, durable=options.durable, what=str(source))
         self._held = HeldMessages(hold_ms_max=ms_of(options.hold_max, "hold_max"))
         self._wait_ms = ms_of(options.wait, "wait")
         self._visibility_asked_ms = None if options.visibility is None else ms_of(options.visibility, "visibility")
@@ -128,13 +129,11 @@ class QueueConsumer:
     async def _take(self, limit: int, wait_ms: int) -> list[QueueMessage]:
         self._check_open()
         try:
-            reply = await self._source.take(limit, wait_ms, self._visibility_asked_ms)
+            messages = await self._source.take(limit, wait_ms, self._visibility_asked_ms)
         except PASSING as problem:
             await self._reconnect.lost(problem)
             return []
         self._reconnect.works()
-        group = self._source.group
-        messages = [decode_queue_message(wire, group) for wire in reply]
         if messages and self._options.auto_extend:
             await self._hold(messages)
         return messages
@@ -212,8 +211,7 @@ class QueueConsumer:
         if len(messages) == 1:
             until_s = self._lease_ends_s(messages[0])
             return [await self._settler.put(path, messages[0].receipt, until_s=until_s, **given)]
-        until_s = min((self._lease_ends_s(one) for one in messages), default=0.0)
-        return await self._settler.send(path, messages, until_s=until_s, **given)
+        return await self._settler.send(path, messages, until_s=self._leases_end_s(messages), **given)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -227,6 +225,13 @@ class QueueConsumer:
             return deadline_ms / 1000
         # Not held by us: all that is known is the broker's clock.
         return asyncio.get_running_loop().time() + max(0.0, message.visible_until_ms / 1000 - time.time())
+
+    def _leases_end_s(self, messages: tuple[QueueMessage, ...]) -> float:
+        """The same for many messages: when the first of their leases ends."""
+        if self._held or not messages:
+            return min((self._lease_ends_s(one) for one in messages), default=0.0)
+        first_ms = min([one.visible_until_ms for one in messages])
+        return asyncio.get_running_loop().time() + max(0.0, first_ms / 1000 - time.time())
 
     # --- handling --------------------------------------------------------------------
 
@@ -270,7 +275,11 @@ class QueueConsumer:
             except ClientError as problem:
                 # The messages are ours all the same: their own deadline, by the broker's clock, is known.
                 left_ms = max(1_000, messages[0].visible_until_ms - int(time.time() * 1000))
-                _log.warning("%s could not read its policy and goes by its messages: %s", self._source, problem)
+                _log.warning(
+                    "%s could not read the group's policy and uses the deadlines of its messages: %s",
+                    self._source,
+                    problem,
+                )
                 self._held.take(messages, left_ms, _now_ms())
                 return
         self._held.take(messages, self._visibility_ms, _now_ms())

@@ -8,9 +8,10 @@ from typing import Any, Protocol
 from goqueue.client.consuming.heart import Heart
 from goqueue.client.consuming.membership import Changes, Membership
 from goqueue.client.errors import ClientError, RequestRefused
+from goqueue.client.queues.wire import QueueWire
 from goqueue.client.reconnect import PASSING
 from goqueue.client.transport import Transport, quoted
-from goqueue.client.types import ReceiveReply, WireMessage
+from goqueue.client.types import QueueMessage
 
 
 class QueueSource(Protocol):
@@ -24,7 +25,7 @@ class QueueSource(Protocol):
     async def close(self) -> None:
         """Undo that."""
 
-    async def take(self, limit: int, wait_ms: int, visibility_ms: int | None) -> list[WireMessage]:
+    async def take(self, limit: int, wait_ms: int, visibility_ms: int | None) -> list[QueueMessage]:
         """Messages that are ours from now on."""
         ...
 
@@ -42,9 +43,10 @@ async def policy_visibility_ms(transport: Transport, group: str, topic: str) -> 
 class TopicSource:
     """One topic; nothing is joined, and any number of consumers may share the group's messages."""
 
-    def __init__(self, transport: Transport, topic: str, group: str, client_id: str) -> None:
+    def __init__(self, transport: Transport, wire: QueueWire, topic: str, group: str, client_id: str) -> None:
         self.group = group
         self._transport = transport
+        self._wire = wire
         self._topic = topic
         self._client_id = client_id
 
@@ -57,26 +59,9 @@ class TopicSource:
     async def close(self) -> None:
         """Nothing to do."""
 
-    async def take(self, limit: int, wait_ms: int, visibility_ms: int | None) -> list[WireMessage]:
+    async def take(self, limit: int, wait_ms: int, visibility_ms: int | None) -> list[QueueMessage]:
         """Messages of the topic that nobody else of the group holds."""
-        body: dict[str, Any] = {
-            "group": self.group,
-            "client_id": self._client_id,
-            "limit": limit,
-            "wait": f"{wait_ms}ms",
-        }
-        if visibility_ms is not None:
-            body["visibility"] = f"{visibility_ms}ms"
-        reply = await self._transport.call(
-            # Sent twice it does no harm: what the lost answer held comes again when its visibility ends.
-            "POST",
-            f"/topics/{quoted(self._topic)}/receive",
-            ReceiveReply,
-            body=body,
-            repeatable=True,
-            wait_ms=wait_ms,
-        )
-        return reply.messages
+        return await self._wire.receive(self._topic, self.group, self._client_id, limit, wait_ms, visibility_ms)
 
     async def visibility_ms(self, topic: str) -> int:
         """What the group's policy says."""
@@ -87,10 +72,17 @@ class GroupSource:
     """A place in a group: its messages come from the partitions that are this member's to take from."""
 
     def __init__(
-        self, transport: Transport, group: str, topics: list[str], client_id: str, kind: dict[str, Any]
+        self,
+        transport: Transport,
+        wire: QueueWire,
+        group: str,
+        topics: list[str],
+        client_id: str,
+        kind: dict[str, Any],
     ) -> None:
         self.group = group
         self._transport = transport
+        self._wire = wire
         self._member = Membership(transport, group, client_id, topics, kind={"mode": "queue", **kind})
         self._heart = Heart(self._member, joined=_nothing, changed=self._member.acknowledge)
 
@@ -107,26 +99,16 @@ class GroupSource:
         with suppress(ClientError):
             await self._member.leave()
 
-    async def take(self, limit: int, wait_ms: int, visibility_ms: int | None) -> list[WireMessage]:
+    async def take(self, limit: int, wait_ms: int, visibility_ms: int | None) -> list[QueueMessage]:
         """Messages for this member; none when it had to join again first."""
-        body: dict[str, Any] = {
-            "member_id": self._member.member_id,
-            "generation": self._member.generation,
-            "limit": limit,
-            "timeout_ms": wait_ms,
-        }
-        if visibility_ms is not None:
-            body["visibility"] = f"{visibility_ms}ms"
+        member = self._member
         try:
-            reply = await self._transport.call(
-                "POST", f"/groups/{quoted(self.group)}/poll", ReceiveReply, body=body, repeatable=True, wait_ms=wait_ms
-            )
+            return await self._wire.poll(self.group, member.member_id, member.generation, limit, wait_ms, visibility_ms)
         except PASSING:
             raise
         except RequestRefused as refused:
             await self._heart.recover(refused)
             return []
-        return reply.messages
 
     async def visibility_ms(self, topic: str) -> int:
         """What the group's policy says."""

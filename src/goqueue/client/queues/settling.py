@@ -9,14 +9,13 @@ is tried again for as long as its message's lease lasts: afterwards it would be 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from goqueue.client.errors import ClientError, InvalidArgument, SettleFailed
 from goqueue.client.reconnect import PASSING, Reconnect
-from goqueue.client.transport import Transport
-from goqueue.client.types import QueueMessage, Settled, SettleReply
+from goqueue.client.types import QueueMessage, Settled
 
 # As many as one request takes.
 _BATCH_MAX = 1000
@@ -36,6 +35,22 @@ def one_name(error: str | None, reason: str | None) -> str | None:
 _GONE = 410
 # What a settlement has done, by the last word of its path; an extension that failed has not been one.
 _DONE = {"ack": "acked", "nack": "requeued", "reject": "rejected", "release": "released"}
+
+
+class SettleWire(Protocol):
+    """What brings receipts to the broker."""
+
+    async def settle(
+        self,
+        path: str,
+        receipts: Sequence[str],
+        fields: Mapping[str, Any],
+        *,
+        durable: bool,
+        on_lost: Callable[[], None],
+    ) -> list[Settled]:
+        """What became of each receipt."""
+        ...
 
 
 @dataclass(slots=True)
@@ -58,8 +73,8 @@ class _Lane:
 class Settler:
     """Sends receipts in batches and resolves each one's future. `what` names their consumer in the log."""
 
-    def __init__(self, transport: Transport, *, durable: bool, what: str = "a consumer") -> None:
-        self._transport = transport
+    def __init__(self, wire: SettleWire, *, durable: bool, what: str = "a consumer") -> None:
+        self._wire = wire
         self._durable = durable
         self._lanes: dict[Kind, _Lane] = {}
         self._reconnect = Reconnect(f"{what}, settling,")
@@ -151,17 +166,14 @@ class Settler:
         return left
 
     async def _request(self, path: str, receipts: list[str], fields: dict[str, Any], until_s: float) -> list[Settled]:
-        body = {"receipts": receipts, "durable": self._durable, **fields}
-
         def lost() -> None:
             self._unanswered.update(receipts)
 
-        # Sent twice it does no harm: a receipt that was settled the first time is refused the second.
-        reply = await self._transport.call("POST", path, SettleReply, body=body, repeatable=True, on_lost=lost)
+        results = await self._wire.settle(path, receipts, fields, durable=self._durable, on_lost=lost)
         if not self._unanswered:
-            return reply.results
+            return results
         is_leased = asyncio.get_running_loop().time() < until_s
-        results = [self._known(path, one, is_leased=is_leased) for one in reply.results]
+        results = [self._known(path, one, is_leased=is_leased) for one in results]
         self._unanswered.difference_update(receipts)
         return results
 

@@ -11,7 +11,7 @@ import msgspec
 from goqueue.client.errors import NotFound
 from goqueue.client.schemas.registry import RegisteredSchema, SchemaRegistry
 from goqueue.errors import InvalidValue
-from goqueue.formats.envelope import Envelope, message_indexes, open_envelope, prefix_of
+from goqueue.formats.envelope import Envelope, message_of, open_envelope, prefix_of
 from goqueue.formats.libraries import library
 from goqueue.formats.source import SchemaType, Source
 
@@ -37,15 +37,7 @@ class SchemaCodec:
 
     async def encode(self, schema: RegisteredSchema, document: Any, *, message: str | None = None) -> bytes:
         """A value of JSON's types as the schema's bytes, behind a prefix. `message` names one of Protobuf's."""
-        compiled = await self.compiled(schema.id)
-        if schema.type is SchemaType.PROTOBUF:
-            indexes = indexes_of(compiled, message)
-            return prefix_of(schema.id, indexes) + bytes(compiled.encode(document, indexes))
-        if schema.type is SchemaType.AVRO:
-            return prefix_of(schema.id) + encode_avro(compiled, document)
-        value = msgspec.json.encode(document)
-        compiled.check(value)
-        return prefix_of(schema.id) + value
+        return encode_document(schema, await self.compiled(schema.id), document, message=message)
 
     async def decode(self, value: bytes, headers: Headers = (), *, is_key: bool = False) -> Any:
         """What a value says; raises `InvalidValue` if it names no schema, or does not fit the one that it names."""
@@ -74,9 +66,21 @@ class SchemaCodec:
         compiled = await self.compiled(envelope.schema_id or 0)
         source: Source = await self._registry.source(envelope.schema_id or 0)
         if source.type is SchemaType.PROTOBUF:
-            indexes, start = message_indexes(value, envelope.start)
+            indexes, start = message_of(envelope, value)
             return compiled.decode(value[start:], indexes)
         return compiled.decode(value[envelope.start :])
+
+
+def encode_document(schema: RegisteredSchema, compiled: Any, document: Any, *, message: str | None = None) -> bytes:
+    """The same, with a schema that is ready."""
+    if schema.type is SchemaType.PROTOBUF:
+        indexes = indexes_of(compiled, message)
+        return prefix_of(schema.id, indexes) + bytes(compiled.encode(document, indexes))
+    if schema.type is SchemaType.AVRO:
+        return prefix_of(schema.id) + encode_avro(compiled, document)
+    value = msgspec.json.encode(document)
+    compiled.check(value)
+    return prefix_of(schema.id) + value
 
 
 def encode_avro(compiled: Any, document: Any) -> bytes:

@@ -27,7 +27,7 @@ from goqueue.delivery.dead_letters.send_back import OnSentBack, Outcome, SendBac
 from goqueue.delivery.service import DeliveryService
 from goqueue.delivery.values import Action, Delivery, Receive, Settlement
 from goqueue.errors import Conflict, GoQueueError, InvalidRequest, NotFound, TooBusy, TopicNotFound
-from goqueue.ids import DEAD_LETTER_SUFFIX, REDRIVE_GROUP
+from goqueue.ids import DEAD_LETTER_SUFFIX, QUARANTINE_SUFFIX, REDRIVE_GROUP
 from goqueue.records import TopicPartition
 
 _BATCH = 500
@@ -276,7 +276,8 @@ class Redrives:
 
 def dead_letters_of(topics: TopicService, topic: str) -> list[TopicPartition]:
     """The partitions with a topic's dead letters; none while it has had none."""
-    name = topic if topic.endswith(DEAD_LETTER_SUFFIX) else topic + DEAD_LETTER_SUFFIX
+    # Records that their schema did not allow have a topic of their own, and are letters too.
+    name = topic if topic.endswith((DEAD_LETTER_SUFFIX, QUARANTINE_SUFFIX)) else topic + DEAD_LETTER_SUFFIX
     found = topics.find(name)
     if found is None:
         if topics.find(topic) is None:

@@ -34,6 +34,26 @@ class Located(NamedTuple):
     offset: int
 
 
+class LeasedOffsets(NamedTuple):
+    """Messages of one lease: what their receipts have in common, and their offsets."""
+
+    place: str
+    count: int  # type: ignore[assignment]  # hides tuple.count, as above
+    nonce: str
+    offsets: list[int]
+
+
+class LeaseSettled(NamedTuple):
+    """The outcome for one lease: what was done with all offsets but the refused ones, or why with none."""
+
+    action_taken: str = ""
+    next_visible_ms: int | None = None
+    dead_letter_topic: str | None = None
+    # Settled before, or their visibility has ended.
+    refused: Sequence[int] = ()
+    error: GoQueueError | None = None
+
+
 class Settler:
     """Settles receipts of all queues."""
 
@@ -85,6 +105,58 @@ class Settler:
             for (share, part), outcome in zip(parts, outcomes, strict=True):
                 self._fill(share, part, outcome, settlements, results)
         return [one for one in results if one is not None]
+
+    async def settle_leases(
+        self,
+        leases: Sequence[LeasedOffsets],
+        action: Action,
+        *,
+        delay_ms: int | None = None,
+        reason: str = "",
+        visibility_ms: int | None = None,
+        durable: bool = False,
+    ) -> list[LeaseSettled]:
+        """Do the same with messages of several leases; one outcome each, in their order."""
+        count = sum(len(one.offsets) for one in leases)
+        if count > self._receipts_max:
+            raise InvalidRequest(f"{count} receipts are more than {self._receipts_max}", field="leases")
+        results = [LeaseSettled()] * len(leases)
+        by_shard: dict[int, list[tuple[int, _Share, SettleShare]]] = {}
+        for position, (place, deliveries, nonce, offsets) in enumerate(leases):
+            receipt = f"{place}:{min(offsets, default=0)}:{deliveries}:{nonce}"
+            try:
+                share = self._share(Settlement(receipt, action, delay_ms, reason, visibility_ms), place, nonce)
+            except GoQueueError as error:
+                results[position] = LeaseSettled(error=error)
+                continue
+            part = SettleShare(
+                share.lease_id, deliveries, action, offsets, delay_ms, reason[:REASON_CHARS_MAX], visibility_ms
+            )
+            by_shard.setdefault(share.shard, []).append((position, share, part))
+        replies = [
+            self._coordinator.submit_to(
+                shard, Settle([part for _, _, part in parts], durable=durable, chance=self._rng.random())
+            )
+            for shard, parts in by_shard.items()
+        ]
+        for reply, parts in zip(replies, by_shard.values(), strict=True):
+            try:
+                outcomes: list[ShareSettled] = await reply
+            except GoQueueError as error:
+                for position, _, _ in parts:
+                    results[position] = LeaseSettled(error=error)
+                continue
+            for (position, share, _), outcome in zip(parts, outcomes, strict=True):
+                results[position] = self._lease_settled(share.topic, outcome)
+        return results
+
+    def _lease_settled(self, topic: str, outcome: ShareSettled) -> LeaseSettled:
+        dlq = None
+        if outcome.queue is not None and self._queues.find(outcome.queue) is not None:
+            self._queues.wake(outcome.queue)
+            if outcome.dies:
+                dlq = self._dead_letters.topic_for(topic)
+        return LeaseSettled(outcome.action_taken, outcome.next_visible_ms, dlq, sorted(outcome.refused))
 
     def lowest(self, queue: Queue, partition: Partition) -> int:
         """The lowest unsettled offset: outstanding, or untouched as far as anyone looked, or where nobody looked."""

@@ -42,36 +42,11 @@ class QueueDelivery(Protocol):
         ...
 
 
-class NoPositions:
-    """For a node that delivers nothing: queue groups stand nowhere."""
-
-    async def committed(self, _group: str, _places: Sequence[TopicPartition] | None) -> Mapping[TopicPartition, int]:
-        """Nowhere."""
-        return {}
-
-    async def unsettled(self, _group: str, _places: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Nowhere."""
-        return {}
-
-    async def reset(self, _group: str, _offsets: Mapping[TopicPartition, int]) -> None:
-        """Nothing to begin again."""
-
-    async def forget(self, _group: str) -> None:
-        """Nothing to forget."""
-
-
-class NoDelivery:
-    """For a node that delivers nothing: nobody holds anything."""
-
-    async def release_consumer(self, _group: str, _consumer: str) -> None:
-        """Nothing to release."""
-
-
 class Releases:
     """Tells delivery of members that are gone, without letting the group wait for it."""
 
-    def __init__(self) -> None:
-        self.delivery: QueueDelivery = NoDelivery()
+    def __init__(self, delivery: QueueDelivery) -> None:
+        self._delivery = delivery
         self._under_way: set[asyncio.Task[None]] = set()
 
     def departed(self, group: str, member_id: str) -> None:
@@ -86,7 +61,7 @@ class Releases:
 
     async def _release(self, group: str, member_id: str) -> None:
         try:
-            await self.delivery.release_consumer(group, member_id)
+            await self._delivery.release_consumer(group, member_id)
         except GoQueueError:
             # Its leases run out by themselves, only later.
             return

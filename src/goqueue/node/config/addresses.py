@@ -50,9 +50,9 @@ def parse_address(text: str) -> Address:
     elif ":" in host:
         raise ValueError("put an IPv6 address in brackets, as in [::1]:9092")
     elif host and _ip(host) is None and not _is_host_name(host):
-        raise ValueError(f"{host!r} is no host name or address")
+        raise ValueError(f"{host!r} is not a host name or address")
     if not (port.isascii() and port.isdigit() and int(port) <= _PORT_MAX):
-        raise ValueError(f"{port!r} is no port: give a number from 0 to {_PORT_MAX}")
+        raise ValueError(f"{port!r} is not a port: give a number from 0 to {_PORT_MAX}")
     return Address(host or _EVERYWHERE, int(port))
 
 

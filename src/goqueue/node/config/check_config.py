@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
 from goqueue.config import Config
@@ -43,15 +44,15 @@ def _directory_problems(config: Config) -> Iterator[tuple[str, str]]:
 def _address_problems(config: Config) -> Iterator[tuple[str, str]]:
     listeners = config.listeners
     parsed: dict[str, Address] = {}
-    for name in ("kafka", "http", "advertised_kafka"):
+    for name in ("kafka", "http", "grpc", "advertised_kafka"):
         text = getattr(listeners, name)
-        if name == "advertised_kafka" and not text:
+        if name in {"grpc", "advertised_kafka"} and not text:
             continue
         try:
             parsed[name] = parse_address(text)
         except ValueError as error:
             yield f"listeners.{name}", f"{text!r}: {error}"
-    for name in ("kafka", "http"):
+    for name in ("kafka", "http", "grpc"):
         address = parsed.get(name)
         if address is not None and not address.is_loopback and not listeners.allow_insecure:
             yield f"listeners.{name}", _INSECURE.format(address=address)
@@ -59,14 +60,19 @@ def _address_problems(config: Config) -> Iterator[tuple[str, str]]:
     kafka, http = parsed.get("kafka"), parsed.get("http")
     if kafka is not None and kafka == http and kafka.port != 0:
         yield "listeners.http", f"{http} is the address of the Kafka listener already"
+    grpc = parsed.get("grpc")
+    if grpc is not None and grpc.port != 0 and grpc in {kafka, http}:
+        yield "listeners.grpc", f"{grpc} is the address of another listener already"
+    if grpc is not None and find_spec("grpc") is None:
+        yield "listeners.grpc", "gRPC is not installed: pip install 'goqueue[grpc]'"
 
 
 def _advertised_problems(parsed: Mapping[str, Address], *, is_given: bool) -> Iterator[tuple[str, str]]:
     advertised, kafka = parsed.get("advertised_kafka"), parsed.get("kafka")
     if advertised is not None and advertised.is_everywhere:
-        yield "listeners.advertised_kafka", f"{advertised.host} is no address that a client can connect to"
+        yield "listeners.advertised_kafka", f"{advertised.host} is not an address that a client can connect to"
     elif advertised is not None and advertised.port == 0:
-        yield "listeners.advertised_kafka", "port 0 is no port that a client can connect to"
+        yield "listeners.advertised_kafka", "a client cannot connect to port 0"
     elif not is_given and kafka is not None and kafka.is_everywhere:
         yield "listeners.advertised_kafka", f"say which address clients are to use, since {kafka.host} is none"
 

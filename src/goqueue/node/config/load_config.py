@@ -153,7 +153,7 @@ def _parse(value: object, setting: Field[Any]) -> object:
         parsed = float(parsed)
     # bool is an int to Python, and must not be one to us.
     if type(parsed) is not kind:
-        raise ValueError(f"{value!r} is no {_KIND_NAMES[kind]}")
+        raise ValueError(f"{value!r} is not {_KIND_NAMES[kind]}")
     minimum, maximum, choices = (setting.metadata.get(key) for key in ("minimum", "maximum", "choices"))
     if minimum is not None and parsed < minimum:
         raise ValueError(f"{value} is less than {minimum}")
@@ -190,7 +190,7 @@ def _did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
-_KIND_NAMES = {int: "whole number", float: "number", bool: "true or false", str: "text"}
+_KIND_NAMES = {int: "an integer", float: "a number", bool: "true or false", str: "text"}
 _SECTIONS = {section.name: section for section in fields(Config)}
 _SETTINGS: dict[str, Field[Any]] = {
     f"{section.name}.{one.name}": one

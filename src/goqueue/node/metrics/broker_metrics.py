@@ -22,7 +22,7 @@ from goqueue.groups.descriptions import ClassicDescription
 from goqueue.groups.service import GroupService
 from goqueue.groups.statistics import DURATION_BUCKETS_MS
 from goqueue.node.metrics.delivery_metrics import delivery_metrics
-from goqueue.node.metrics.metrics_page import Storage
+from goqueue.node.metrics.metrics_page import DiskSources
 from goqueue.node.metrics.series import PREFIX, Series
 from goqueue.node.metrics.storage_metrics import storage_metrics
 from goqueue.node.metrics.tracing_metrics import tracing_metrics
@@ -83,7 +83,7 @@ class Metrics:
         delivery: DeliveryService,
         delay: DelayService,
         tracing: TracingService,
-        storage: Storage,
+        storage: DiskSources,
         request_times: RequestTimes,
         connections: Callable[[], int],
     ) -> None:

@@ -12,7 +12,7 @@ from goqueue.node.disk.housekeeping import HousekeepingStats
 from goqueue.node.disk.write_failures import WriteFailures
 
 
-class Storage(NamedTuple):
+class DiskSources(NamedTuple):
     """What counts on the way to the disk."""
 
     topics: TopicService
@@ -28,11 +28,9 @@ class MetricsPage:
 
     def __init__(self, **parts: Any) -> None:
         self._parts = parts
-        # Set once there is a server whose connections can be counted.
-        self.connections: Callable[[], int] = int
 
     async def __call__(self) -> bytes:
         """The page, in Prometheus' text format."""
         from goqueue.node.metrics.broker_metrics import Metrics
 
-        return await Metrics(connections=self.connections, **self._parts)()
+        return await Metrics(**self._parts)()

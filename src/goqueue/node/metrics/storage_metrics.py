@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from prometheus_client.core import Metric
 
-from goqueue.node.metrics.metrics_page import Storage
+from goqueue.node.metrics.metrics_page import DiskSources
 from goqueue.node.metrics.series import Series
 
 _TOPIC = ("topic",)
@@ -38,7 +38,7 @@ UNREADABLE = Series(
 )
 
 
-def storage_metrics(storage: Storage) -> Iterator[Metric]:
+def storage_metrics(storage: DiskSources) -> Iterator[Metric]:
     """Every series of the disk, with its rows."""
     topics, partitions, flusher, housekeeping, free_bytes, write_failures = storage
     sizes = {

@@ -71,10 +71,10 @@ def topics_of(pipeline: Pipeline) -> dict[str, str]:
 
 def _head(pipeline: Pipeline) -> Iterator[Problem]:
     if not _TRIGGER.match(pipeline.trigger):
-        yield Problem("trigger", f"{pipeline.trigger!r} is no trigger", "write 500ms, 10s, 5m or available-now")
+        yield Problem("trigger", f"{pipeline.trigger!r} is not a trigger", "write 500ms, 10s, 5m or available-now")
     for at in pipeline.broker.split(","):
         if not re.fullmatch(r"(\[[0-9a-fA-F:]+\]|[^:\s]+):\d{1,5}", at.strip()):
-            yield Problem("broker", f"{at!r} is no address", "write host:port")
+            yield Problem("broker", f"{at!r} is not an address", "write host:port")
     if pipeline.checkpoint is not UNSET:
         yield from _place("checkpoint", pipeline.checkpoint, {"file"})
     if pipeline.dead_letters is not UNSET:
@@ -179,15 +179,15 @@ def _tests(pipeline: Pipeline, unread: Collection[str]) -> Iterator[Problem]:
         results.add("dead_letters")
     for at, case in enumerate(pipeline.tests):
         for name in case.given.keys() - {*pipeline.sources, *unread}:
-            yield Problem(f"tests[{at}].given.{name}", "is no source", f"there are {_names(pipeline.sources)}")
+            yield Problem(f"tests[{at}].given.{name}", "is not a source", f"there are {_names(pipeline.sources)}")
         for name in pipeline.sources.keys() - case.given.keys():
             yield Problem(f"tests[{at}].given", f"says nothing of the source {name!r}", "give it rows, or []")
         for name in case.expect.keys() - results:
-            yield Problem(f"tests[{at}].expect.{name}", "is no sink or step", f"there are {_names(results)}")
+            yield Problem(f"tests[{at}].expect.{name}", "is not a sink or step", f"there are {_names(results)}")
 
 
 def _nowhere(path: str, read: str, known: Collection[str]) -> Problem:
-    return Problem(path, f"reads {read!r}, which is no source or earlier step", f"there are {_names(known)}")
+    return Problem(path, f"reads {read!r}, which is not a source or an earlier step", f"there are {_names(known)}")
 
 
 def _sql(path: str, parse: Callable[[str], object], text: str) -> Iterator[Problem]:

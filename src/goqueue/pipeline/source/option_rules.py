@@ -41,7 +41,7 @@ def check_batch(options: SourceOptions) -> None:
     if options.starting_ms is None and (
         starting == _LATEST if isinstance(starting, int) else starting and _LATEST in starting.values()
     ):
-        raise BadOption("startingOffsets", "latest (-1) is no start of a batch read: use earliest or offsets in JSON")
+        raise BadOption("startingOffsets", "a batch read cannot start at latest (-1): use earliest or offsets in JSON")
     start_ms, end_ms = options.starting_ms, options.ending_ms
     if isinstance(start_ms, int) and isinstance(end_ms, int) and start_ms > end_ms:
         raise BadOption("startingTimestamp", f"{start_ms} is after endingTimestamp {end_ms}")

@@ -172,7 +172,7 @@ def number(options: Mapping[str, str], name: str) -> int | None:
     if text is None:
         return None
     if not text.strip().isdigit() or int(text) < 1:
-        raise BadOption(name, f"{text!r} is not a whole number above zero")
+        raise BadOption(name, f"{text!r} is not an integer above zero")
     return int(text)
 
 

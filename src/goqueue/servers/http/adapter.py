@@ -70,7 +70,7 @@ def adapt(
         except Exception:  # noqa: BLE001 - the last line of defence of a request
             # Our own mistake: the caller learns the request id, the log has the rest.
             _log.exception("request failed", extra={"request_id": request_id, "path": request.path})
-            response = refuse(GoQueueError(f"something went wrong here; the broker's log has it under {request_id}"))
+            response = refuse(GoQueueError(f"internal error; see the broker's log for request {request_id}"))
         if not response.prepared:
             response.headers[_REQUEST_ID] = request_id
             if cors_origin:

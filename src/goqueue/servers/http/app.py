@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from weakref import WeakSet
 
 from aiohttp import web
 
@@ -23,6 +24,7 @@ from goqueue.servers.http.routes import (
     prepared,
     publish,
     queue,
+    queue_connection,
     read,
     schema_settings,
     schemas,
@@ -37,6 +39,7 @@ _API = (
     # First, because routes are tried in this order and this one is called for every message.
     *publish.ROUTES,
     *queue.ROUTES,
+    *queue_connection.ROUTES,
     *health.ROUTES,
     *node.ROUTES,
     *topics.ROUTES,
@@ -62,6 +65,8 @@ PREFIXES = ("", "/v1")
 def make_app(services: Services, heard: Callable[[object], None]) -> web.Application:
     """All routes over the services; nothing listens yet. `heard` is told of every connection that spoke."""
     app = web.Application(client_max_size=services.config.http.body_bytes_max)
+    app[queue_connection.OPEN] = WeakSet()
+    app.on_shutdown.append(queue_connection.close_connections)
     # Ids count up from the start time, so that they differ over restarts too.
     numbers = itertools.count(1)
     started = f"{services.identity.started_ms:x}"

@@ -15,7 +15,9 @@ from aiohttp.web_server import Server
 
 from goqueue.handles import are_scarce
 
-_BODY = b'{"error":{"code":"too_busy","message":"the broker takes no more connections","retriable":true},"status":503}'
+_BODY = (
+    b'{"error":{"code":"too_busy","message":"the broker accepts no more connections","retriable":true},"status":503}'
+)
 _TOO_BUSY = (
     b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\n"
     b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(_BODY)

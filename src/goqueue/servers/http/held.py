@@ -80,16 +80,6 @@ def dues_in_transaction(
     return dues
 
 
-def refuse_sequence() -> InvalidRequest:
-    """Why a producer with sequences cannot delay messages, unless it has a transaction."""
-    return InvalidRequest(
-        "a message under a producer's sequence can be delayed within a transaction only: "
-        "elsewhere it is recognised by nothing when it is sent again",
-        field="delay",
-        hint="leave out producer_id, producer_epoch and sequence, or begin a transaction",
-    )
-
-
 def failure(error: GoQueueError) -> PublishResult:
     """The result of a message that was refused."""
     return PublishResult(error=detail_of(error, error.field), status=wire_of(error).http)

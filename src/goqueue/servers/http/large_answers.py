@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Self
 
 import msgspec
@@ -16,7 +16,9 @@ from aiohttp import web
 from goqueue.broker.answer_budget import AnswerBudget
 from goqueue.delivery.values import Delivery
 from goqueue.records import Record
-from goqueue.servers.http.types.common import MessageOut
+from goqueue.servers.operations import MessagesReply
+
+__all__ = ["LargeAnswer", "MessagesReply", "Sending", "large_or_bytes", "send_large", "size_of"]
 
 _log = logging.getLogger("goqueue.http")
 # Smaller answers are written at once.
@@ -24,17 +26,6 @@ LARGE_BYTES = 256 * 1024
 _PIECE_BYTES = 128 * 1024
 _EMPTY = b'"messages":[]'
 _encode = msgspec.json.Encoder().encode
-
-
-class MessagesReply(msgspec.Struct, frozen=True):
-    """A reply with a list `messages` that is made only while it is sent.
-
-    `reply` is the whole reply with that list empty; `size_bytes` is what the messages hold, roughly.
-    """
-
-    reply: msgspec.Struct
-    messages: Iterable[MessageOut]
-    size_bytes: int
 
 
 def size_of(records: Sequence[Record | Delivery]) -> int:

@@ -1,4 +1,4 @@
-"""A route: what it takes, what it answers, and how a request becomes a call.
+"""How an HTTP request becomes the call of an operation.
 
 Everything a caller can get wrong about a request's form is answered here, so a handler
 only ever sees typed, checked values.
@@ -7,7 +7,6 @@ only ever sees typed, checked values.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -15,54 +14,13 @@ from aiohttp import web
 
 from goqueue.errors import InvalidRequest, RequestTimedOut
 from goqueue.forms import form_problem
-from goqueue.servers.services import Services
+from goqueue.servers.operations import Answer, Call, Handler, Route
 
-
-class Call(msgspec.Struct, frozen=True):
-    """One request, decoded: `path` holds the parts in braces, `query` and `body` are of the route's types."""
-
-    path: Mapping[str, str]
-    query: Any
-    body: Any
-    request: web.Request
-
-
-class Answer(msgspec.Struct, frozen=True):
-    """A reply with a status of its own. A handler that means 200 returns the reply alone."""
-
-    status: int
-    body: Any
-    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
-    # Called once the reply has been handed to a connection that was still there.
-    sent: Callable[[], None] | None = None
+__all__ = ["Answer", "Call", "Handler", "Route", "decode"]
 
 
 _CHANGING = frozenset({"POST", "PUT", "PATCH"})
 _NOTHING = frozenset({b"", b"{}"})
-
-Handler = Callable[[Services, Call], Awaitable[Any]]
-
-
-class Route(msgspec.Struct, frozen=True):
-    """One method on one path. `replies` maps the statuses of success to their types.
-
-    `body_hint` tells who sends a body to a route without one where to send it.
-    """
-
-    method: str
-    path: str
-    handle: Handler
-    summary: str
-    replies: Mapping[int, Any]
-    body: Any = None
-    query: Any = None
-    body_optional: bool = False
-    errors: tuple[int, ...] = (400,)
-    body_hint: str | None = None
-    # Where else the path is served, besides the root.
-    bases: tuple[str, ...] = ()
-    # Whether errors are answered as the schema registry's API has them.
-    is_registry: bool = False
 
 
 async def decode(

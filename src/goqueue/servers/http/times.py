@@ -19,7 +19,7 @@ def parse_time_ms(text: str, field: str) -> int:
     try:
         when = datetime.fromisoformat(text)
         if when.tzinfo is None or len(text) < len("2026-01-01T00:00Z"):
-            raise ValueError("it names no zone")
+            raise ValueError("it has no time zone")
         whole = when.astimezone(UTC)
         micros = int((whole - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()) * 1_000_000 + whole.microsecond
     except (ValueError, OverflowError) as problem:

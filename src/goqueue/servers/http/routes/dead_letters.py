@@ -5,7 +5,7 @@ from __future__ import annotations
 from goqueue.delivery.dead_letters.letters import Edits, Letter, LetterFilter, letter_of
 from goqueue.delivery.dead_letters.redrive import RedriveProgress, RedriveRequest, dead_letters_of
 from goqueue.errors import InvalidRequest, OffsetOutOfRange
-from goqueue.ids import DEAD_LETTER_SUFFIX
+from goqueue.ids import DEAD_LETTER_SUFFIX, QUARANTINE_SUFFIX
 from goqueue.records import Isolation, Record, TopicPartition
 from goqueue.servers.http.message_json import message_of
 from goqueue.servers.http.route import Answer, Call, Route
@@ -164,9 +164,11 @@ def _parse_cursor(text: str | None) -> dict[int, int]:
     for part in (text or "").split(",") if text else ():
         partition, _, offset = part.partition(":")
         if not (partition.isascii() and partition.isdigit() and offset.isascii() and offset.isdigit()):
-            raise InvalidRequest("the cursor is none of ours", field="cursor", hint="send it as the last answer had it")
+            raise InvalidRequest(
+                "the cursor is not valid", field="cursor", hint="send the cursor of the previous response unchanged"
+            )
         if len(partition) > 10 or len(offset) > 19:
-            raise InvalidRequest("the cursor is none of ours", field="cursor")
+            raise InvalidRequest("the cursor is not valid", field="cursor")
         places[int(partition)] = int(offset)
     return places
 
@@ -188,7 +190,7 @@ def _redrive(progress: RedriveProgress) -> Redrive:
 
 
 def _name(topic: str) -> str:
-    return topic if topic.endswith(DEAD_LETTER_SUFFIX) else topic + DEAD_LETTER_SUFFIX
+    return topic if topic.endswith((DEAD_LETTER_SUFFIX, QUARANTINE_SUFFIX)) else topic + DEAD_LETTER_SUFFIX
 
 
 ROUTES = (

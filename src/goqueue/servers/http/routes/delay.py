@@ -76,7 +76,9 @@ async def reschedule(services: Services, call: Call) -> DelayedRow:
     """Deliver a message at another time."""
     due_ms = due_of(call.body.delay, call.body.deliverAt, services.clock.now_ms())
     if due_ms is None:
-        raise InvalidRequest("the body says no time", field="deliverAt", hint="send a delay or a deliverAt")
+        raise InvalidRequest(
+            "the body has neither delay nor deliverAt", field="deliverAt", hint="send a delay or a deliverAt"
+        )
     moved = await services.delay.reschedule(call.path["topic"], _slot_id(call), due_ms)
     return DelayedRow(**_row(services, moved))
 
@@ -160,7 +162,7 @@ def _slot_id(call: Call) -> SlotId:
 def _number(call: Call, name: str) -> int:
     text = call.path[name]
     if not (text.isascii() and text.isdigit() and len(text) <= 19 and int(text) <= _NUMBER_MAX):
-        raise InvalidRequest(f"{name} {text[:40]!r} is not a whole number from 0 on", field=name)
+        raise InvalidRequest(f"{name} {text[:40]!r} is not an integer of 0 or more", field=name)
     return int(text)
 
 

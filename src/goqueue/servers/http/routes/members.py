@@ -117,10 +117,12 @@ async def poll(services: Services, call: Call) -> MessagesReply | Answer:
     body: PollBody = call.body
     if await _is_queue(services, call.path["group"], body.visibility):
         if body.positions is not None:
-            raise InvalidRequest("a queue group has receipts instead of positions", field="positions")
+            raise InvalidRequest(
+                "a queue group has no positions: its messages are settled by receipts", field="positions"
+            )
         return await _take(services, call, body, body.timeout_ms)
     if body.positions is not None and body.again:
-        raise InvalidRequest("positions say where to read, so nothing is read again by itself", field="again")
+        raise InvalidRequest("positions and again exclude each other", field="again")
     positions = None if body.positions is None else dict(parse_offsets(body.positions))
     return await _read_on(services, call, body, body.timeout_ms, positions=positions)
 
@@ -137,7 +139,11 @@ def queue_wish(body: JoinBody | CooperativeJoinBody) -> AsQueue | None:
     if body.mode == "queue":
         return AsQueue(None if body.sharing is None else Sharing(body.sharing), body.key_ordered)
     if body.sharing is not None or body.key_ordered is not None:
-        raise InvalidRequest("sharing and key_ordered are a queue's", field="mode", hint="leave mode out, or them")
+        raise InvalidRequest(
+            "sharing and key_ordered apply to queue groups only",
+            field="mode",
+            hint='send "mode": "queue", or leave them out',
+        )
     return None
 
 
@@ -150,7 +156,9 @@ async def _is_queue(services: Services, group: str, visibility: str | None) -> b
 
 async def _take(services: Services, call: Call, asked: PollQuery | PollBody, wait_ms: int) -> MessagesReply:
     if asked.again:
-        raise InvalidRequest("what a member of a queue group does not settle comes again by itself", field="again")
+        raise InvalidRequest(
+            "messages of a queue group that are not settled are redelivered automatically", field="again"
+        )
     await services.answers.room()
     found, generation = await poll_queue(
         services,

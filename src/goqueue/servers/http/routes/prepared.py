@@ -58,7 +58,7 @@ async def describe(services: Services, call: Call) -> WriterRow:
 def _epoch(call: Call) -> int:
     raw = call.path["epoch"]
     if not raw.isascii() or not raw.isdigit() or len(raw) > _EPOCH_DIGITS_MAX:
-        raise InvalidRequest(f"{raw[:40]!r} is no epoch", field="epoch", hint="use 0 to 2^63-1")
+        raise InvalidRequest(f"{raw[:40]!r} is not an epoch", field="epoch", hint="use 0 to 2^63-1")
     return int(raw)
 
 

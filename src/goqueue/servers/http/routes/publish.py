@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from msgspec import UNSET
 
 from goqueue.broker.record_publishing import Published as Outcome
 from goqueue.errors import GoQueueError, InvalidRequest, wire_of
-from goqueue.records import Acks, NewRecord, TopicPartition
+from goqueue.records import Acks, NewRecord
 from goqueue.servers.http.adapter import detail_of
-from goqueue.servers.http.held import dues_in_transaction, field_of_message, has_delay, hold, refuse_sequence
+from goqueue.servers.http.held import dues_in_transaction, field_of_message, has_delay, hold
 from goqueue.servers.http.message_json import record_of
 from goqueue.servers.http.route import Answer, Call, Route
 from goqueue.servers.http.times import format_time
 from goqueue.servers.http.trace_headers import add_trace
-from goqueue.servers.http.transaction_ids import number_of
 from goqueue.servers.http.types.common import (
     InitProducer,
     MessageIn,
@@ -25,8 +23,15 @@ from goqueue.servers.http.types.common import (
     Published,
     PublishResult,
 )
+from goqueue.servers.publishing import (
+    Incoming,
+    Sequenced,
+    check_deduplication,
+    one_partition,
+    publish_each,
+    publish_sequenced,
+)
 from goqueue.servers.services import Services
-from goqueue.transactions.commands import Producer
 
 _ACKS = {"none": Acks.NONE, "leader": Acks.LEADER, "all": Acks.ALL}
 
@@ -111,18 +116,7 @@ def _check_deduplication(
     if first is None:
         return
     field = "deduplication_id" if isinstance(messages[first], Publish) else f"messages[{first}].deduplication_id"
-    if not services.topics.config(topic).dedup_window_ms:
-        raise InvalidRequest(
-            f"topic {topic!r} has no deduplication window",
-            field=field,
-            hint="set goqueue.dedup.window.ms on the topic, such as 300000 for five minutes",
-        )
-    if body.producer_id is not None:
-        raise InvalidRequest(
-            "a message is recognised by its deduplication_id or by its producer's sequence, not by both",
-            field=field,
-            hint="leave out producer_id, producer_epoch and sequence",
-        )
+    check_deduplication(services, topic, field, is_sequenced=body.producer_id is not None)
 
 
 async def _publish_plain(
@@ -139,27 +133,15 @@ async def _publish_plain(
             return await services.publish.publish_records(topic, records, acks=_ACKS[body.acks], partition=chosen)
         except GoQueueError as error:
             raise _placed(error, messages[0]) from None
-    outcomes: list[Outcome | None] = [None] * len(messages)
-    groups: dict[int | None, tuple[list[int], list[NewRecord]]] = {}
-    for index, message in enumerate(messages):
-        chosen = message.partition if message.partition is not None else body.partition
+    wanted: list[Incoming | GoQueueError] = []
+    for message in messages:
         try:
             record = record_of(message)
         except InvalidRequest as error:
-            outcomes[index] = Outcome(partition=-1, offset=-1, timestamp_ms=-1, error=error)
+            wanted.append(error)
             continue
-        positions, records = groups.setdefault(chosen, ([], []))
-        positions.append(index)
-        records.append(record)
-    for chosen, (positions, records) in groups.items():
-        try:
-            results = await services.publish.publish_records(topic, records, acks=_ACKS[body.acks], partition=chosen)
-        except GoQueueError as error:
-            # It concerns this partition's messages only; the others have their own fate.
-            results = [Outcome(partition=-1, offset=-1, timestamp_ms=-1, error=error)] * len(records)
-        for index, outcome in zip(positions, results, strict=True):
-            outcomes[index] = outcome
-    return [outcome for outcome in outcomes if outcome is not None]
+        wanted.append(Incoming(record, message.partition if message.partition is not None else body.partition))
+    return await publish_each(services, topic, wanted, _ACKS[body.acks])
 
 
 async def _publish_once(
@@ -169,51 +151,13 @@ async def _publish_once(
     if body.producer_epoch is None or body.sequence is None:
         missing = "producer_epoch" if body.producer_epoch is None else "sequence"
         raise InvalidRequest(f"producer_id needs {missing} beside it", field=missing)
-    named = {m.partition if m.partition is not None else body.partition for m in messages}
-    chosen = named.pop() if len(named) == 1 else None
-    if chosen is None:
-        raise InvalidRequest(
-            "a sequence counts within one partition, so all messages must name the same one",
-            field="partition",
-            hint="send one request per partition, with the partition at the top",
-        )
+    chosen = one_partition({m.partition if m.partition is not None else body.partition for m in messages})
     records = [_record(messages, index) for index in range(len(messages))]
-    number = number_of(body.transaction_id, producer_id)
-    is_transactional = number is not None or services.transactions.is_participant(producer_id)
+    sequenced = Sequenced(producer_id, body.producer_epoch, body.sequence, body.transaction_id)
     dues = dues_in_transaction(services, body, messages)
-    if dues is not None and not is_transactional:
-        raise refuse_sequence()
-    if is_transactional:
-        producer = Producer(producer_id, body.producer_epoch)
-        shards = [] if dues is None else [services.staging.place_of(topic)]
-        if dues is not None:
-            await services.staging.load(topic)
-        await _join_transaction(services, producer, TopicPartition(topic, chosen), shards, number)
-    return await services.publish.publish_records(
-        topic,
-        records,
-        acks=_ACKS[body.acks],
-        partition=chosen,
-        producer_id=producer_id,
-        producer_epoch=body.producer_epoch,
-        sequence=body.sequence,
-        transactional=is_transactional,
-        dues=dues,
+    return await publish_sequenced(
+        services, topic, chosen, records, acks=_ACKS[body.acks], sequenced=sequenced, dues=dues
     )
-
-
-async def _join_transaction(
-    services: Services, producer: Producer, place: TopicPartition, shards: Sequence[TopicPartition], number: int | None
-) -> None:
-    """Make these part of a participant's transaction, or of the one that was begun under this number."""
-    transactions = services.transactions
-    gate = transactions.admit(producer, [place], shards=shards, implicit=number is not None, number=number)
-    if gate is not None:
-        await asyncio.shield(gate)
-    if number is not None:
-        transactions.heard(transactions.id_of(producer.producer_id), producer)
-        # Nothing else runs between this and the write.
-        transactions.check_number(producer, number)
 
 
 def _record(messages: Sequence[MessageIn | Publish], index: int) -> NewRecord:

@@ -8,8 +8,7 @@ from msgspec import UNSET
 
 from goqueue.delivery.settlement.outcomes import REJECTED, RETRIES_EXHAUSTED
 from goqueue.delivery.values import Action, Receive, Settled, Settlement
-from goqueue.errors import InvalidRequest, PartitionNotFound, wire_of
-from goqueue.records import TopicPartition
+from goqueue.errors import InvalidRequest, wire_of
 from goqueue.servers.http.adapter import detail_of
 from goqueue.servers.http.durations import parse_duration_ms, parse_visibility_ms
 from goqueue.servers.http.large_answers import MessagesReply, size_of
@@ -25,6 +24,7 @@ from goqueue.servers.http.types.queues import (
     SettledReceipts,
     VisibilityBody,
 )
+from goqueue.servers.places import places_of
 from goqueue.servers.services import Services
 
 # A retry may wait as long as a message may be kept.
@@ -34,14 +34,14 @@ MakeSettlement = Callable[[str], Settlement]
 
 
 async def receive(services: Services, call: Call) -> MessagesReply:
-    """Take messages of a topic, without joining a group."""
+    """Receive messages of a topic, without joining a group."""
     body: ReceiveBody = call.body
     await services.answers.room()
     messages = await services.delivery.receive(
         Receive(
             group=body.group,
             consumer=body.client_id,
-            places=_places(services, call.path["topic"], body.partition),
+            places=places_of(services, call.path["topic"], body.partition),
             limit=body.limit,
             max_bytes=body.max_bytes,
             wait_ms=parse_duration_ms(body.wait, "wait", maximum_ms=services.config.http.wait_ms_max),
@@ -54,12 +54,12 @@ async def receive(services: Services, call: Call) -> MessagesReply:
 
 
 async def ack(services: Services, call: Call) -> SettledReceipt | SettledReceipts | Answer:
-    """Messages are done."""
+    """Acknowledge messages."""
     return await _settle(services, call.body, lambda receipt: Settlement(receipt, Action.ACK))
 
 
 async def nack(services: Services, call: Call) -> SettledReceipt | SettledReceipts | Answer:
-    """Messages failed and are to come again."""
+    """Redeliver messages that could not be processed."""
     body: NackBody = call.body
     delay_ms = None if body.delay is None else parse_duration_ms(body.delay, "delay", maximum_ms=_DELAY_MS_MAX)
     error = failure_text(body.error, body.reason)
@@ -69,7 +69,7 @@ async def nack(services: Services, call: Call) -> SettledReceipt | SettledReceip
 
 
 async def reject(services: Services, call: Call) -> SettledReceipt | SettledReceipts | Answer:
-    """Messages can never succeed."""
+    """Send messages to the dead letters."""
     body: RejectBody = call.body
     error = failure_text(body.error, body.reason)
     if body.error is None and body.reason is None:
@@ -80,7 +80,7 @@ async def reject(services: Services, call: Call) -> SettledReceipt | SettledRece
 
 
 async def extend(services: Services, call: Call) -> SettledReceipt | SettledReceipts | Answer:
-    """Messages need more time."""
+    """Extend the visibility of messages, or release them."""
     body: VisibilityBody = call.body
     if (body.extension_seconds is None) == (body.visibility is None):
         raise InvalidRequest(
@@ -103,15 +103,6 @@ def failure_text(error: str | None, reason: str | None) -> str:
     return error or reason or ""
 
 
-def _places(services: Services, topic: str, partition: int | None) -> list[TopicPartition]:
-    count = services.topics.get(topic).partition_count
-    if partition is None:
-        return [TopicPartition(topic, number) for number in range(count)]
-    if partition >= count:
-        raise PartitionNotFound(topic, partition)
-    return [TopicPartition(topic, partition)]
-
-
 async def _settle(services: Services, body: AckBody, make: MakeSettlement) -> SettledReceipt | SettledReceipts | Answer:
     """One receipt answers for itself; of several, each has a result, and 207 says that some failed."""
     if body.receipts is UNSET:
@@ -127,7 +118,9 @@ async def _settle(services: Services, body: AckBody, make: MakeSettlement) -> Se
         result.offset_advanced = settled.committed_offset > settled.offset
         return result
     if body.receipt_handle is not UNSET:
-        raise InvalidRequest("there are both a receipt and several", field="receipts", hint="send one of the two")
+        raise InvalidRequest(
+            "receipt_handle and receipts exclude each other", field="receipts", hint="send one of the two"
+        )
     settlements = [make(receipt) for receipt in body.receipts]
     return _answer(await services.delivery.settle(settlements, durable=body.durable), body, services.clock.now_ms())
 
@@ -175,20 +168,20 @@ ROUTES = (
         "POST",
         "/topics/{topic}/receive",
         receive,
-        "Take messages with receipts",
+        "Receive messages with receipts",
         {200: Received},
         body=ReceiveBody,
         body_optional=True,
         errors=(400, 403, 404, 409, 429, 503, 507),
     ),
-    Route("POST", "/messages/ack", ack, "Messages are done", _SETTLED, body=AckBody, errors=_REFUSALS),
-    Route("POST", "/messages/nack", nack, "Messages are to come again", _SETTLED, body=NackBody, errors=_REFUSALS),
-    Route("POST", "/messages/reject", reject, "Messages are dead letters", _SETTLED, body=RejectBody, errors=_REFUSALS),
+    Route("POST", "/messages/ack", ack, "Acknowledge messages", _SETTLED, body=AckBody, errors=_REFUSALS),
+    Route("POST", "/messages/nack", nack, "Redeliver messages (nack)", _SETTLED, body=NackBody, errors=_REFUSALS),
+    Route("POST", "/messages/reject", reject, "Reject messages", _SETTLED, body=RejectBody, errors=_REFUSALS),
     Route(
         "POST",
         "/messages/visibility",
         extend,
-        "Messages need more time",
+        "Extend or end the visibility of messages",
         _SETTLED,
         body=VisibilityBody,
         errors=_REFUSALS,

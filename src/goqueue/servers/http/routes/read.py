@@ -17,7 +17,7 @@ from msgspec import Meta
 
 from goqueue.broker.queries import EARLIEST, LATEST, OffsetSpec
 from goqueue.broker.record_reads import RecordsRead
-from goqueue.errors import GoQueueError, InvalidRequest, PartitionNotFound
+from goqueue.errors import GoQueueError, InvalidRequest
 from goqueue.records import Isolation, Record, TopicPartition
 from goqueue.servers.http.durations import parse_duration_ms
 from goqueue.servers.http.large_answers import MessagesReply, Sending, size_of
@@ -34,6 +34,7 @@ from goqueue.servers.http.types.common import (
     Reply,
     TimeText,
 )
+from goqueue.servers.places import places_of
 from goqueue.servers.services import Services
 
 _MAX_BYTES = 4 * 1024 * 1024
@@ -118,7 +119,7 @@ async def read_topic(services: Services, call: Call) -> MessagesReply:
     query: TopicReadQuery = call.query
     if query.offset is not None and query.partition is None:
         raise InvalidRequest("an offset counts within one partition", field="offset", hint="name the partition too")
-    partitions = _partitions(services, call.path["topic"], query.partition)
+    partitions = places_of(services, call.path["topic"], query.partition)
     found = await _read(services, partitions, query, _given_offsets(partitions, query))
     merged = heapq.merge(*[messages_of(at, one.records, query) for at, one in found.items()], key=lambda m: m.timestamp)
     reply = ReadTopic(
@@ -145,7 +146,7 @@ async def stream(services: Services, call: Call) -> web.StreamResponse:
     wants_events = "text/event-stream" in call.request.headers.get("Accept", "")
     as_events = query.format == "sse" or (query.format is None and wants_events)
     to_ms = None if query.to_timestamp is None else query_time_ms(query.to_timestamp, "to_timestamp")
-    positions = start_positions(services, _partitions(services, call.path["topic"], query.partition), query)
+    positions = start_positions(services, places_of(services, call.path["topic"], query.partition), query)
     _resume(positions, call.request.headers.get("Last-Event-ID"))
     response = web.StreamResponse(
         headers={
@@ -274,15 +275,6 @@ def _start(services: Services, at: TopicPartition, query: Start) -> int:
         # Nothing is that young: begin with what comes next.
         return found if found is not None else look(LATEST) or 0
     return look(LATEST if query.start == "latest" else EARLIEST) or 0
-
-
-def _partitions(services: Services, topic: str, partition: int | None) -> list[TopicPartition]:
-    count = services.topics.get(topic).partition_count
-    if partition is None:
-        return [TopicPartition(topic, index) for index in range(count)]
-    if partition >= count:
-        raise PartitionNotFound(topic, partition)
-    return [TopicPartition(topic, partition)]
 
 
 def _resume(positions: dict[TopicPartition, int], last_event_id: str | None) -> None:

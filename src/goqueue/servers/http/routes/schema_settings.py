@@ -60,9 +60,16 @@ async def set_config(services: Services, call: Call) -> ConfigReply:
         compatibility_group=body.compatibility_group,
         validation_enabled=body.validation_enabled,
     )
+    scope = _scope(call)
+    if body.validation_enabled is not None and (scope == GLOBAL or scope.endswith(":")):
+        raise InvalidRequest(
+            "validationEnabled is for one subject",
+            field="validationEnabled",
+            hint="set goqueue.schema.validation on the topics",
+        )
     if config == SubjectConfig():
         raise InvalidRequest("the body changes no setting", field="body", hint='send {"compatibility": "FULL"}')
-    return config_reply(await services.schemas.set_config(_scope(call), config))
+    return config_reply(await services.schemas.set_config(scope, config))
 
 
 async def delete_config(services: Services, call: Call) -> ConfigReply:

@@ -16,7 +16,6 @@ from goqueue.servers.http.route import Call, Route
 from goqueue.servers.http.routes.groups import parse_offsets
 from goqueue.servers.http.routes.queue import failure_text
 from goqueue.servers.http.times import due_of, format_time
-from goqueue.servers.http.transaction_ids import number_of, transaction_id
 from goqueue.servers.http.types.common import MessageIn
 from goqueue.servers.http.types.transactions import (
     AddPartition,
@@ -33,6 +32,7 @@ from goqueue.servers.http.types.transactions import (
     TransactionStats,
 )
 from goqueue.servers.services import Services
+from goqueue.servers.transaction_ids import number_of, transaction_id
 from goqueue.transactions.commands import Described, Producer
 from goqueue.transactions.records import TransactionState
 
@@ -41,7 +41,7 @@ async def heartbeat(services: Services, call: Call) -> Status:
     """Ask whether the producer is still the one of its transactional id."""
     raw = call.path["producer_id"]
     if not raw.isascii() or not raw.isdigit():
-        raise InvalidRequest(f"{raw[:40]!r} is no producer id", field="producer_id")
+        raise InvalidRequest(f"{raw[:40]!r} is not a producer id", field="producer_id")
     described = await services.transactions.describe(call.body.transactional_id)
     producer = Producer(int(raw), call.body.epoch)
     services.transactions.check_is(described, producer)
@@ -77,6 +77,7 @@ async def publish(services: Services, call: Call) -> PublishedInTransaction:
     if due_ms is not None:
         await services.staging.load(body.topic)
         await _add(services, name, producer, services.staging.place_of(body.topic), number, is_shard=True)
+    checked = await services.publish.check(body.topic, [record])
     batch = encode_batch(
         [record],
         producer_id=body.producer_id,
@@ -87,7 +88,7 @@ async def publish(services: Services, call: Call) -> PublishedInTransaction:
     )
     if number is not None:
         transactions.check_number(producer, number)
-    facts = Facts(dues=None if due_ms is None else [due_ms])
+    facts = Facts(dues=None if due_ms is None else [due_ms], bad_records=checked.bad_records)
     pending = services.publish.append(body.topic, partition, batch, acks=Acks.ALL, facts=facts)
     if pending.durable is not None:
         await pending.durable
@@ -239,7 +240,7 @@ async def _described(services: Services, name: str, producer: Producer) -> Descr
     services.transactions.check_is(described, producer)
     services.transactions.heard(name, producer)
     if described.state is not TransactionState.ONGOING:
-        raise InvalidTransactionState("no transaction was begun")
+        raise InvalidTransactionState("there is no open transaction")
     return described
 
 

@@ -23,7 +23,7 @@ class DelayedQuery(Body):
 
 
 class DelayedRow(Reply):
-    """A message that waits. By its slot, which goes into the path as it is, it is cancelled or changed."""
+    """A delayed message. It is changed or cancelled by its slot, which is part of the path."""
 
     topic: str
     slot: str
@@ -60,7 +60,7 @@ class DelayedMessage(DelayedRow):
 
 
 class Cancelled(Reply):
-    """A message that will never come."""
+    """A delayed message that was cancelled."""
 
     canceled: bool
     topic: str
@@ -154,7 +154,7 @@ class ScheduleList(Reply, omit_defaults=False):
 
 
 class DeletedSchedule(Reply):
-    """A recurring message that will not come again."""
+    """A recurring message that was deleted."""
 
     deleted: bool
     name: str

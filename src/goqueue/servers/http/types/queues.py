@@ -17,7 +17,7 @@ ConsumerName = Annotated[str, Meta(min_length=1, max_length=255)]
 
 
 class ReceiveBody(Body):
-    """What to take from a topic, without joining anything. `wait` and `visibility` are durations such as `20s`."""
+    """What to receive from a topic, without joining a group. `wait` and `visibility` are durations such as `20s`."""
 
     group: Annotated[str, Meta(min_length=1, max_length=255)] = "default"
     client_id: ConsumerName = "http"
@@ -30,7 +30,7 @@ class ReceiveBody(Body):
 
 
 class Received(Reply):
-    """Messages that are the caller's until each one's `visible_until` (Unix time in ms)."""
+    """Messages in flight until each one's `visible_until` (Unix time in ms)."""
 
     messages: list[MessageOut]
     group: str
@@ -38,7 +38,7 @@ class Received(Reply):
 
 
 class AckBody(Body):
-    """These messages are done. With `durable` the answer waits until that is on the disk."""
+    """Acknowledges messages. With `durable` the response waits until that is on disk."""
 
     receipt_handle: ReceiptText | UnsetType = UNSET
     receipts: Receipts | UnsetType = UNSET
@@ -46,7 +46,7 @@ class AckBody(Body):
 
 
 class NackBody(AckBody):
-    """These messages failed and are to come again: after `delay`, or after the group's back-off."""
+    """Redelivers messages: after `delay`, or after the group's back-off."""
 
     error: FailureText | None = None
     # Another name for `error`.
@@ -55,7 +55,7 @@ class NackBody(AckBody):
 
 
 class RejectBody(AckBody, kw_only=True):
-    """These messages can never succeed: they go to the dead letters, with the error."""
+    """Sends messages to the dead letters, with the error."""
 
     error: FailureText | None = None
     # Another name for `error`.
@@ -63,9 +63,9 @@ class RejectBody(AckBody, kw_only=True):
 
 
 class VisibilityBody(AckBody):
-    """More time for these messages, counted from now: `extension_seconds`, or `visibility` such as `2m`.
+    """Extends the visibility of messages, from now: `extension_seconds`, or `visibility` such as `2m`.
 
-    0 gives them back at once, without counting a failure.
+    0 releases them at once, which does not count as a failure.
     """
 
     extension_seconds: Annotated[int, Meta(ge=0, le=43_200)] | None = None
@@ -73,9 +73,9 @@ class VisibilityBody(AckBody):
 
 
 class SettledReceipt(Reply):
-    """What became of one receipt: where its message lies and what was done, or the error.
+    """The outcome for one receipt: the place of its message and the action taken, or the error.
 
-    Where the group stands in the partition is told with a single receipt, not with each of many.
+    The group's position in the partition is included for a single receipt only.
     """
 
     success: bool
@@ -90,7 +90,7 @@ class SettledReceipt(Reply):
     in_flight_count: int | UnsetType = UNSET
     next_visible_at: int | UnsetType = UNSET
     dlq_topic: str | UnsetType = UNSET
-    # Why a message is a dead letter, as its letter has it: rejected or retries_exhausted.
+    # Why a message was dead-lettered: rejected or retries_exhausted.
     reason: str | UnsetType = UNSET
     new_deadline: int | UnsetType = UNSET
     extended_by: int | UnsetType = UNSET
@@ -161,7 +161,7 @@ class GroupPolicy(Reply):
 
 
 class AckManagerStats(Reply):
-    """What consumers said about messages, since the broker was started."""
+    """How messages were settled, since the broker was started."""
 
     delivered_total: int
     redelivered_total: int
@@ -174,7 +174,7 @@ class AckManagerStats(Reply):
 
 
 class VisibilityStats(Reply):
-    """Messages that consumers hold, and how their time went."""
+    """Messages in flight, and how their leases ended."""
 
     in_flight: int
     extended_total: int
@@ -182,19 +182,19 @@ class VisibilityStats(Reply):
 
 
 class DeadLetterStats(Reply):
-    """What died, and what is on its way."""
+    """Dead letters, and messages that are being dead-lettered."""
 
     dead_lettered_total: int
     failures_total: int
     too_old_total: int
-    # Stretches of offsets that were set aside because nobody can read them.
+    # Ranges of offsets that were quarantined because they cannot be read.
     unreadable_total: int
     dying: int
     by_topic: dict[str, int]
 
 
 class QueueFigures(Reply):
-    """One group on one partition. At its bound it gets nothing new until something is settled."""
+    """One group on one partition. At its bound it gets no new messages until some are settled."""
 
     group: str
     topic: str

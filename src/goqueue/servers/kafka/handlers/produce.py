@@ -4,8 +4,9 @@ Versions 3-13, by name and (13) by topic id; 0-2 carried the old message formats
 refused, although they are advertised: librdkafka before 2.10 turns compression off
 unless version 0 is listed (KAFKA-18659), so Kafka lists it too.
 Every batch is written in the order of arrival, before this handler returns; only the
-answer waits for the disk. The one exception is a batch that makes its partition part of a
+answer waits for the disk. One exception is a batch that makes its partition part of a
 transaction: it waits until that is on the disk, and its producer's batches behind it wait too.
+So does a batch whose records are checked against their schemas, with all later ones of its partition.
 A batch refused because of some of its records names them from version 8 on (KIP-467).
 """
 
@@ -15,6 +16,8 @@ import asyncio
 from collections.abc import Awaitable
 from typing import NamedTuple
 
+from goqueue.broker.arrival import NeedsCheck
+from goqueue.broker.publish import Pending
 from goqueue.errors import (
     CoordinatorUnavailable,
     GoQueueError,
@@ -43,8 +46,10 @@ class _Written(NamedTuple):
     """What became of one partition's batch; `wait` is there while it is not durable enough."""
 
     partition: int
-    outcome: Appended | BaseException
+    outcome: Appended | BaseException | None
     wait: Awaitable[None] | None
+    # Its records are being checked: the outcome comes later.
+    later: Awaitable[Pending] | None = None
 
 
 Topics = list[tuple[Message, list[_Written]]]
@@ -61,7 +66,7 @@ def handle(context: Context, request: Message) -> Answer:
         return None
     for _, written in topics:
         for one in written:
-            if one.wait is not None:
+            if one.wait is not None or one.later is not None:
                 return _when_durable(topics, request.timeout)
     return _reply(topics)
 
@@ -111,7 +116,11 @@ def _write(context: Context, topic: Message, partition: Message, acks: Acks | No
         name = topic.name if topic.topic_id is None else services.topics.by_id(topic.topic_id).name
         if not partition.records:
             raise InvalidRecord("there is no batch for this partition", field="records")
-        pending = services.publish.append(name, partition.index, partition.records, acks=acks)
+        try:
+            pending = services.publish.append(name, partition.index, partition.records, acks=acks)
+        except NeedsCheck:
+            later = services.publish.take(name, partition.index, partition.records, acks=acks)
+            return _Written(partition.index, None, None, later)
     except (GoQueueError, OSError) as error:
         return _Written(partition.index, error, None)
     return _Written(partition.index, pending.appended, pending.durable)
@@ -132,11 +141,16 @@ async def _when_durable(topics: Topics, timeout_ms: int) -> Reply:
 
 
 async def _settled(written: _Written, deadline: float) -> _Written:
-    if written.wait is None:
+    if written.wait is None and written.later is None:
         return written
     try:
         async with asyncio.timeout_at(deadline):
-            await written.wait
+            if written.later is not None:
+                # Whoever gives up waiting does not stop it: it is written in its turn, or refused.
+                pending = await asyncio.shield(written.later)
+                written = _Written(written.partition, pending.appended, pending.durable)
+            if written.wait is not None:
+                await written.wait
     except TimeoutError:
         # It is written and may become durable yet: the client will ask again.
         return _Written(written.partition, RequestTimedOut("the batch is not on the disk yet"), None)
@@ -167,7 +181,7 @@ def _row(written: _Written) -> dict[str, object]:
             "log_append_time": outcome.stamped_ms,
             "log_start_offset": outcome.log_start_offset,
         }
-    row = {"index": written.partition, "base_offset": -1, **failed(outcome)}
+    row = {"index": written.partition, "base_offset": -1, **failed(outcome or RequestTimedOut("not checked yet"))}
     if isinstance(outcome, RecordRefusal) and outcome.bad_records:
         row["record_errors"] = [
             {"batch_index": position, "batch_index_error_message": message}

@@ -1,4 +1,4 @@
-"""The name of one transaction, as callers of HTTP know it: `txn-<start, ns>-<producer><number>`, in hexadecimal."""
+"""The name of one transaction for callers of HTTP and gRPC: `txn-<start, ns>-<producer><number>`, in hexadecimal."""
 
 from __future__ import annotations
 
@@ -25,6 +25,6 @@ def number_of(text: str | None, producer_id: int) -> int | None:
         raise InvalidRequest(
             f"{text[:80]!r} is no transaction of producer {producer_id}",
             field="transaction_id",
-            hint="send what /transactions/begin answered",
+            hint="send what the begin of the transaction answered",
         )
     return int(matched[2], 16)

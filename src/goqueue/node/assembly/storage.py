@@ -1,0 +1,107 @@
+"""Storage: the data directory with its metadata, the partitions, and their way to the disk."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+from goqueue.broker.partitions import Partitions
+from goqueue.broker.producer_ids import ProducerIds
+from goqueue.broker.topics import TopicService
+from goqueue.codec.batch_decode import RECORDS_BYTES_MAX
+from goqueue.handles import open_files_max
+from goqueue.metadata.directory import DataDirectory
+from goqueue.metadata.local import LocalMetadata
+from goqueue.node.assembly.tools import Tools
+from goqueue.node.claims import check_node_id
+from goqueue.node.disk.flusher import Flusher
+from goqueue.node.disk.write_failures import WriteFailures
+from goqueue.node.reports import report_topic_change
+
+_log = logging.getLogger("goqueue.node")
+
+
+class Storage(NamedTuple):
+    """What is stored, and who brings it to the disk."""
+
+    metadata: LocalMetadata
+    partitions: Partitions
+    topics: TopicService
+    producer_ids: ProducerIds
+    flusher: Flusher
+    write_failures: WriteFailures
+
+
+async def open_storage(tools: Tools) -> Storage:
+    """Open the directory if it is this node's; no partition is opened yet."""
+    config, files, clock, stack = tools.config, tools.world.files, tools.clock, tools.stack
+    write_failures = WriteFailures(
+        files, clock=clock, offload=tools.work_offload, free_bytes_min=config.durability.disk_free_bytes_min
+    )
+    write_failures.start()
+    stack.push_async_callback(write_failures.close)
+    directory, metadata = _open_metadata(tools, write_failures)
+    flusher = Flusher(files, tools.sync_offload, config.durability)
+    partitions = Partitions(
+        files=files,
+        metadata=metadata,
+        syncer=flusher,
+        offload=tools.work_offload,
+        clock=clock,
+        log_config=replace(config.log, open_files_max=open_files_max(config.log.open_files_max)),
+        # No client could have sent a larger batch without compression.
+        unpacked_bytes_max=max(config.limits.request_bytes_max, RECORDS_BYTES_MAX),
+        observer=write_failures,
+    )
+    stack.push_async_callback(_close_partitions, partitions, directory)
+    # Closed before the partitions: one round for all of them, and nothing is left for each to sync.
+    stack.push_async_callback(flusher.close)
+    await partitions.start()
+    topics = TopicService(
+        metadata,
+        partitions,
+        broker=config.broker,
+        log=config.log,
+        delivery=config.delivery,
+        clock=clock,
+        rng=tools.rng,
+        on_change=[report_topic_change],
+    )
+    return Storage(metadata, partitions, topics, ProducerIds(metadata), flusher, write_failures)
+
+
+def _open_metadata(tools: Tools, observer: WriteFailures) -> tuple[DataDirectory, LocalMetadata]:
+    """The metadata in this directory, if it is this node's; it then leads every partition."""
+    world, stack, node_id = tools.world, tools.stack, tools.config.broker.node_id
+    directory = DataDirectory(world.files)
+    # Left last: a stop is clean when all that is opened from here on was closed in order.
+    stack.push(directory.leave)
+    metadata = LocalMetadata.open(
+        world.files,
+        clock=tools.clock,
+        rng=tools.rng,
+        offload=tools.sync_offload,
+        was_clean=directory.was_clean,
+        observer=observer,
+        check=partial(check_node_id, node_id=node_id, data_dir=world.data_dir),
+    )
+    stack.push_async_callback(metadata.close)
+    taken = metadata.take_leadership(node_id)
+    if taken:
+        # Earlier versions started with any node id, and so left topics that no running node led.
+        _log.warning("node %d takes over %d topics of another node id: %s", node_id, len(taken), ", ".join(taken[:20]))
+    directory.begin(tools.rng)
+    if metadata.owes_epochs:
+        directory.spoil()
+    return directory, metadata
+
+
+async def _close_partitions(partitions: Partitions, directory: DataDirectory) -> None:
+    if any(place.log.poisoned for place in partitions.all_open()):
+        # What could not be synced may be gone at the next start, although nothing crashed.
+        directory.spoil()
+    for place, error in await partitions.close():
+        directory.spoil()
+        _log.error("partition %s was not closed in order and will be recovered at the next start: %s", place, error)

@@ -1,0 +1,260 @@
+"""Publishing as front-ends with single messages need it: into partitions, under a sequence, or held back for later.
+
+A front-end makes records of what it was sent; what is decided about them is decided here, the same for all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from goqueue.broker.record_publishing import Published
+from goqueue.delay.values import DUE_MS_MAX, Held, SlotId
+from goqueue.errors import GoQueueError, InvalidRequest
+from goqueue.records import Acks, NewRecord, TopicPartition
+from goqueue.servers.services import Services
+from goqueue.servers.transaction_ids import number_of
+from goqueue.transactions.commands import Producer
+
+
+class Incoming(NamedTuple):
+    """A message to publish: its record, the partition that it names, and when it is due if it says so."""
+
+    record: NewRecord
+    partition: int | None = None
+    due_ms: int | None = None
+
+
+class Sequenced(NamedTuple):
+    """The producer that messages come from, and the sequence of the first of them."""
+
+    producer_id: int
+    producer_epoch: int
+    sequence: int
+    # The open transaction that they are part of, if the producer says so.
+    transaction_id: str | None = None
+
+
+def refused(error: GoQueueError) -> Published:
+    """The outcome of a message that was not stored."""
+    return Published(partition=-1, offset=-1, timestamp_ms=-1, error=error)
+
+
+def due_at(delay_ms: int | None, deliver_at_ms: int | None, now_ms: int) -> int | None:
+    """When a message is due; None if it says nothing about that."""
+    if delay_ms is not None and deliver_at_ms is not None:
+        raise InvalidRequest("a message has either a delay or a deliver_at", field="deliver_at", hint="leave one out")
+    if delay_ms is None:
+        return deliver_at_ms
+    if delay_ms < 0:
+        raise InvalidRequest("delay is negative", field="delay", hint="leave it out to deliver the message at once")
+    if now_ms + delay_ms > DUE_MS_MAX:
+        raise InvalidRequest("delay ends after the year 9999", field="delay")
+    return now_ms + delay_ms
+
+
+async def publish_messages(
+    services: Services,
+    topic: str,
+    messages: Sequence[Incoming | GoQueueError],
+    *,
+    acks: Acks,
+    partition: int | None = None,
+    sequenced: Sequenced | None = None,
+) -> list[Published]:
+    """Publish messages, and hold back those that are due later; one outcome each, in their order.
+
+    `partition` is for messages that name none themselves. Messages under a sequence are all stored or all refused,
+    with the error raised.
+    """
+    await services.topics.ensure(topic)
+    if sequenced is not None:
+        return await _publish_all_sequenced(services, topic, messages, acks, partition, sequenced)
+    now_ms = services.clock.now_ms()
+    later = [
+        at
+        for at, one in enumerate(messages)
+        if isinstance(one, Incoming) and one.due_ms is not None and one.due_ms > now_ms
+    ]
+    if not later:
+        return await publish_each(services, topic, messages, acks, partition)
+    outcomes = await _hold(services, topic, messages, later, partition)
+    now = [at for at in range(len(messages)) if at not in outcomes]
+    if now:
+        stored = await publish_each(services, topic, [messages[at] for at in now], acks, partition)
+        outcomes.update(zip(now, stored, strict=True))
+    return [outcomes[at] for at in range(len(messages))]
+
+
+async def publish_each(
+    services: Services,
+    topic: str,
+    messages: Sequence[Incoming | GoQueueError],
+    acks: Acks,
+    default: int | None = None,
+) -> list[Published]:
+    """Publish messages now, grouped by the partition that they name. What is an error already stays one."""
+    outcomes: list[Published | None] = [None] * len(messages)
+    groups: dict[int | None, tuple[list[int], list[NewRecord]]] = {}
+    for at, message in enumerate(messages):
+        if isinstance(message, GoQueueError):
+            outcomes[at] = refused(message)
+            continue
+        named = message.partition
+        positions, records = groups.setdefault(default if named is None else named, ([], []))
+        positions.append(at)
+        records.append(message.record)
+    for partition, (positions, records) in groups.items():
+        try:
+            results = await services.publish.publish_records(topic, records, acks=acks, partition=partition)
+        except GoQueueError as error:
+            # It concerns this partition's messages only; the others are published all the same.
+            results = [refused(error)] * len(records)
+        for at, outcome in zip(positions, results, strict=True):
+            outcomes[at] = outcome
+    return [outcome for outcome in outcomes if outcome is not None]
+
+
+async def publish_sequenced(
+    services: Services,
+    topic: str,
+    partition: int,
+    records: Sequence[NewRecord],
+    *,
+    acks: Acks,
+    sequenced: Sequenced,
+    dues: Sequence[int | None] | None = None,
+) -> list[Published]:
+    """Publish under a producer's sequence: one batch in one partition, or nothing."""
+    producer_id, epoch, sequence, transaction_id = sequenced
+    number = number_of(transaction_id, producer_id)
+    is_transactional = number is not None or services.transactions.is_participant(producer_id)
+    if dues is not None and not is_transactional:
+        raise refuse_delay()
+    if is_transactional:
+        shards = [] if dues is None else [services.staging.place_of(topic)]
+        if dues is not None:
+            await services.staging.load(topic)
+        place = TopicPartition(topic, partition)
+        await _join_transaction(services, Producer(producer_id, epoch), place, shards, number)
+    return await services.publish.publish_records(
+        topic,
+        records,
+        acks=acks,
+        partition=partition,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        sequence=sequence,
+        transactional=is_transactional,
+        dues=dues,
+    )
+
+
+def check_deduplication(services: Services, topic: str, field: str, *, is_sequenced: bool) -> None:
+    """A deduplication id that would be ignored is refused: whoever sends one counts on it."""
+    if not services.topics.config(topic).dedup_window_ms:
+        raise InvalidRequest(
+            f"topic {topic!r} has no deduplication window",
+            field=field,
+            hint="set goqueue.dedup.window.ms on the topic, such as 300000 for five minutes",
+        )
+    if is_sequenced:
+        raise InvalidRequest(
+            "a message is recognised by its deduplication_id or by its producer's sequence, not by both",
+            field=field,
+            hint="leave out producer_id, producer_epoch and sequence",
+        )
+
+
+def refuse_delay() -> InvalidRequest:
+    """Why a producer with sequences cannot delay messages, unless it has a transaction."""
+    return InvalidRequest(
+        "a message under a producer's sequence can be delayed within a transaction only: "
+        "elsewhere it is recognised by nothing when it is sent again",
+        field="delay",
+        hint="leave out producer_id, producer_epoch and sequence, or begin a transaction",
+    )
+
+
+def one_partition(named: set[int | None]) -> int:
+    """The partition that all messages under a sequence name."""
+    partition = next(iter(named)) if len(named) == 1 else None
+    if partition is None:
+        raise InvalidRequest(
+            "a sequence counts within one partition, so all messages must name the same one",
+            field="partition",
+            hint="send one request per partition, with the partition at the top",
+        )
+    return partition
+
+
+async def _publish_all_sequenced(
+    services: Services,
+    topic: str,
+    messages: Sequence[Incoming | GoQueueError],
+    acks: Acks,
+    default: int | None,
+    sequenced: Sequenced,
+) -> list[Published]:
+    taken: list[Incoming] = []
+    for message in messages:
+        if isinstance(message, GoQueueError):
+            raise message
+        taken.append(message)
+    partition = one_partition({default if one.partition is None else one.partition for one in taken})
+    dues = [one.due_ms for one in taken]
+    return await publish_sequenced(
+        services,
+        topic,
+        partition,
+        [one.record for one in taken],
+        acks=acks,
+        sequenced=sequenced,
+        dues=dues if any(due is not None for due in dues) else None,
+    )
+
+
+async def _hold(
+    services: Services,
+    topic: str,
+    messages: Sequence[Incoming | GoQueueError],
+    later: Sequence[int],
+    default: int | None,
+) -> dict[int, Published]:
+    """Hold messages back; their outcomes, by position."""
+    outcomes: dict[int, Published] = {}
+    held: dict[int, Held] = {}
+    for at in later:
+        message = messages[at]
+        if isinstance(message, GoQueueError) or message.due_ms is None:
+            continue
+        record, partition, due_ms = message.record, message.partition, message.due_ms
+        if record.timestamp_ms is not None:
+            hint = "leave the timestamp out, or put it into a header"
+            error = InvalidRequest("a delayed message is stamped when it is delivered", field="timestamp", hint=hint)
+            outcomes[at] = refused(error)
+        else:
+            held[at] = Held(record, due_ms, default if partition is None else partition)
+    if held:
+        results = await services.delay.hold(topic, list(held.values()))
+        for (at, one), result in zip(held.items(), results, strict=True):
+            if isinstance(result, SlotId):
+                outcomes[at] = Published(result.partition, result.offset, -1, due_ms=one.due_ms)
+            else:
+                outcomes[at] = refused(result)
+    return outcomes
+
+
+async def _join_transaction(
+    services: Services, producer: Producer, place: TopicPartition, shards: Sequence[TopicPartition], number: int | None
+) -> None:
+    """Make these part of a participant's transaction, or of the one that was begun under this number."""
+    transactions = services.transactions
+    gate = transactions.admit(producer, [place], shards=shards, implicit=number is not None, number=number)
+    if gate is not None:
+        await asyncio.shield(gate)
+    if number is not None:
+        transactions.heard(transactions.id_of(producer.producer_id), producer)
+        # Nothing else runs between this and the write.
+        transactions.check_number(producer, number)
