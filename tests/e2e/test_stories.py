@@ -10,9 +10,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import grpc
 import pytest
 from aiokafka import AIOKafkaProducer
 from confluent_kafka import Consumer, Producer
@@ -23,6 +25,7 @@ from tests.e2e.kafka_python import KafkaProducer
 from tests.e2e.process import BrokerProcess
 
 import goqueue.client
+from goqueue.protos import common_pb2, publish_pb2
 
 GROUP = "billing"
 TRACEPARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -74,7 +77,20 @@ def by_the_python_client(broker: BrokerProcess, topic: str) -> None:
     asyncio.run(send())
 
 
+def by_grpc(broker: BrokerProcess, topic: str) -> None:
+    record = common_pb2.Record(key=b"k", value=b"v", partition=0, delay=timedelta(milliseconds=300))
+    with grpc.insecure_channel(broker.grpc) as channel:
+        publish = channel.unary_unary(
+            "/goqueue.v1.PublishService/Publish",
+            request_serializer=publish_pb2.PublishRequest.SerializeToString,
+            response_deserializer=publish_pb2.PublishResponse.FromString,
+        )
+        metadata = (("x-client-id", "shop"), ("traceparent", TRACEPARENT))
+        publish(publish_pb2.PublishRequest(topic=topic, record=record), metadata=metadata, timeout=30)
+
+
 SENDERS = {
+    "grpc": (by_grpc, "grpc"),
     "http": (by_http, "http"),
     "confluent-kafka": (by_confluent_kafka, "kafka"),
     "kafka-python": (by_kafka_python, "kafka"),
@@ -156,7 +172,7 @@ def lines(found: dict[str, Any]) -> list[str]:
 
 
 def test_the_story_of_a_message_that_went_through_everything(start_broker: StartBroker) -> None:
-    broker = start_broker()
+    broker = start_broker(GOQUEUE_LISTENERS_GRPC="127.0.0.1:0")
     http = Http(broker.http)
     before: dict[str, dict[str, Any]] = {}
     ended: dict[str, int] = {}
@@ -169,6 +185,7 @@ def test_the_story_of_a_message_that_went_through_everything(start_broker: Start
         sender = before[name]["events"][0]["attributes"]
         assert sender["address"] == "127.0.0.1"
         assert name == "python" or sender["client"] == "shop"
+    assert before["grpc"]["trace_id"] in TRACEPARENT
     # What is written 100 ms later survives a kill.
     time.sleep(0.3)
     broker.kill()

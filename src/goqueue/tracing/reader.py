@@ -25,7 +25,7 @@ from goqueue.tracing.context import Places, TraceContext, context_of
 from goqueue.tracing.events import At, Happened, Kind, Subject
 from goqueue.tracing.recorder import Recorder
 from goqueue.tracing.store import Store
-from goqueue.tracing.story import Line, Status, Story, in_order, line_of, place_text, status_of
+from goqueue.tracing.story import Line, Status, Story, in_order, line_of, place_text, status_of, with_waits
 
 # A message that died and was sent back so often is shown up to there.
 _PLACES_MAX = 64
@@ -114,7 +114,7 @@ class Reader:
         await self.catch_up()
         life = await self._life(spot)
         numbered = ((number, line) for number, found in enumerate(life) for line in self._lines(found))
-        lines = _told_once(in_order(numbered))
+        lines = with_waits(_told_once(in_order(numbered)))
         trace_id, parent = self._trace(life)
         asked = next(found for found in life if found.spot == spot)
         return Story(
