@@ -15,7 +15,7 @@ from uuid import UUID
 from goqueue.broker.partitions import Partitions
 from goqueue.broker.topics import TopicService
 from goqueue.codec.batch import parse_batch_header
-from goqueue.codec.batch_decode import decode_records
+from goqueue.codec.batch_decode import decode_record_at
 from goqueue.codec.frame import HEADER_BYTES, parse_frame_header
 from goqueue.errors import GoQueueError, InternalTopic, OffsetOutOfRange, TopicIdNotFound
 from goqueue.log.partition_log import PartitionLog
@@ -280,9 +280,8 @@ def _read(log: PartitionLog, offset: int) -> Stored | None:
         header = parse_batch_header(batch)
         if not header.base_offset <= offset <= header.last_offset:
             continue
-        records = [] if header.is_control else decode_records(batch, only={offset})
         return Stored(
-            records[0] if records else None,
+            None if header.is_control else decode_record_at(batch, offset),
             head.timestamp_ns // 1_000_000,
             header.base_offset,
             header.last_offset,
