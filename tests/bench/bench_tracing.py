@@ -30,6 +30,8 @@ from tests.e2e.http import Http
 from tests.e2e.process import BrokerProcess
 
 OFF = {"GOQUEUE_TRACING_ENABLED": "false"}
+# In which the rest is written, indexed and sent.
+SETTLE_SECONDS = 6
 NAMES = ("kafka", "queue", "disk", "explain")
 
 
@@ -166,8 +168,8 @@ def turns(
             work = prepare(broker)
             before = cpu_seconds(broker.pid)
             walls[at].append(work())
-            # What is written 100 ms later, and indexed a second later, belongs to it.
-            time.sleep(1.5)
+            # What is written 100 ms later, and indexed five seconds later, belongs to it.
+            time.sleep(SETTLE_SECONDS)
             costs[at].append(cpu_seconds(broker.pid) - before)
     return costs, walls
 
@@ -188,8 +190,7 @@ def _share(taken: list[list[float]], number: int) -> float:
 
 
 def _extra(costs: list[list[float]], walls: list[list[float]]) -> float:
-    # Each turn has 1.5 seconds in which the rest is written and sent.
-    return (sum(costs[2]) - sum(costs[1])) / (sum(walls[2]) + 1.5 * len(walls[2]))
+    return (sum(costs[2]) - sum(costs[1])) / (sum(walls[2]) + SETTLE_SECONDS * len(walls[2]))
 
 
 def _look(http: Http, offsets: int) -> float:
@@ -203,8 +204,8 @@ def _look(http: Http, offsets: int) -> float:
 
 
 def _story_bytes(http: Http) -> tuple[int, int]:
-    # Written after 100 ms, indexed after a second.
-    time.sleep(2.5)
+    # Written after 100 ms, indexed after five seconds.
+    time.sleep(SETTLE_SECONDS)
     found = http.get("/traces/stats")
     return found["log_bytes"], found["index_bytes"]
 
