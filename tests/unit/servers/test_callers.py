@@ -18,7 +18,7 @@ from goqueue.delivery.values import Action, Receive, Settlement
 from goqueue.groups.service import NewOffset
 from goqueue.node.assemble import assemble
 from goqueue.records import Acks, NewRecord, TopicPartition
-from goqueue.servers.callers import BOUND, BindCaller, BoundService, bundle
+from goqueue.servers.callers import BOUND, BindCaller, bound, bundles
 from goqueue.servers.http.app import make_app
 from goqueue.servers.kafka.dispatch import Dispatcher
 from goqueue.servers.kafka.peer import Peer
@@ -130,8 +130,8 @@ def test_values_of_a_bound_service_are_asked_for_each_time() -> None:
             return caller.client_id
 
     counter = Counter()
-    bound: Any = BoundService(counter, ALICE)
-    assert (bound.count, bound.add(), bound.count, bound.add(), bound.count) == (0, "app", 1, "app", 2)
+    mine: Any = bound(counter, ALICE)
+    assert (mine.count, mine.add(), mine.count, mine.add(), mine.count) == (0, "app", 1, "app", 2)
 
 
 async def test_a_doorkeeper_puts_its_own_objects_under_the_same_names(services: Services) -> None:
@@ -143,8 +143,8 @@ async def test_a_doorkeeper_puts_its_own_objects_under_the_same_names(services: 
             return f"nothing for {self.caller.principal}"
 
     class Strict:
-        def admit(self, services: Services, caller: Caller) -> Services:
-            return bundle(services, caller, {**BOUND, "topics": Closed})
+        def __init__(self) -> None:
+            self.admit = bundles({**BOUND, "topics": Closed})
 
     guarded = structs.replace(services, doorkeeper=Strict())
     assert guarded.for_caller(ALICE).topics.list() == "nothing for User:alice"  # type: ignore[comparison-overlap]

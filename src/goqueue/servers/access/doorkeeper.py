@@ -14,7 +14,7 @@ from goqueue.servers.access import special
 from goqueue.servers.access.guard import Guard, OnDecision
 from goqueue.servers.access.needs import Need, Rule
 from goqueue.servers.access.rules import PLAIN_FIELDS, RULES
-from goqueue.servers.callers import BoundService
+from goqueue.servers.callers import bound
 
 if TYPE_CHECKING:
     from goqueue.caller import Caller
@@ -48,7 +48,7 @@ class _Guarded:
             found = getattr(self._services, name)
         elif name in RULES:
             service = getattr(self._services, name)
-            found = _GuardedService(BoundService(service, self.caller), name, self.access)
+            found = _GuardedService(bound(service, self.caller), name, self.access)
         else:
             raise _undeclared(name)
         self.__dict__[name] = found
