@@ -260,6 +260,35 @@ class _Share(NamedTuple):
     positions: list[int]
 
 
+def one_by_one(
+    leases: Sequence[LeasedOffsets], results: Sequence[LeaseSettled], kind: Settlement
+) -> tuple[list[Settlement], list[SettleResult]]:
+    """Settlements of leases, and their outcomes, receipt by receipt."""
+    asked: list[Settlement] = []
+    settled: list[SettleResult] = []
+    for (place, count, nonce, offsets), result in zip(leases, results, strict=True):
+        topic, _, partition = place.rpartition(":")
+        for offset in offsets:
+            receipt = f"{place}:{offset}:{count}:{nonce}"
+            error = result.error if offset not in result.refused else ReceiptExpired(receipt)
+            asked.append(kind._replace(receipt=receipt))
+            settled.append(
+                SettleResult(receipt, error=error)
+                if error is not None
+                else SettleResult(
+                    receipt,
+                    topic,
+                    int(partition),
+                    offset,
+                    result.action_taken,
+                    count,
+                    result.next_visible_ms,
+                    result.dead_letter_topic,
+                )
+            )
+    return asked, settled
+
+
 def check_visibility(visibility_ms: int) -> None:
     """Refuse a visibility that nobody can mean."""
     if not 0 <= visibility_ms <= VISIBILITY_MS_MAX:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter
@@ -16,14 +17,18 @@ from goqueue.pipeline.source.options import EARLIEST, SourceOptions
 from goqueue.pipeline.source.plan import Range, Task, checked_start, end_offsets, start_offsets, tasks_for
 from goqueue.pipeline.source.reading import read_task
 
+if TYPE_CHECKING:
+    from goqueue.pipeline.typed.pinned import Pinned
+
 
 class BatchReader(DataSourceReader):
     """Reads once."""
 
-    def __init__(self, options: SourceOptions, columns: Sequence[str]) -> None:
+    def __init__(self, options: SourceOptions, columns: Sequence[str], pinned: Pinned | None = None) -> None:
         check_batch(options)
         self.options = options
         self.columns = tuple(columns)
+        self.pinned = pinned
         self.pushed = Pushed()
 
     @in_one_line
@@ -36,7 +41,7 @@ class BatchReader(DataSourceReader):
     def read(self, partition: Task) -> Iterator[pa.RecordBatch]:
         """The rows of one task. A topic without records is planned as a task without a range."""
         if isinstance(partition, Task):
-            yield from read_task(self.options, partition, self.columns)
+            yield from read_task(self.options, partition, self.columns, self.pinned)
 
     def _plan(self, catalogue: Catalogue) -> list[Task]:
         return tasks_for(self.options, self._ranges(catalogue), self.pushed.bounds, catalogue.topic_ids())

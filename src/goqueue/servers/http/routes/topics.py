@@ -8,6 +8,7 @@ from goqueue.broker.topics import NewTopic
 from goqueue.errors import InvalidRequest
 from goqueue.metadata.events import Topic
 from goqueue.metadata.topic_config import warnings_of
+from goqueue.security.model import Operation, Resource
 from goqueue.servers.http.route import Answer, Call, Route
 from goqueue.servers.http.types.common import (
     AlterTopic,
@@ -133,7 +134,9 @@ def partition_index(call: Call) -> int:
 async def _details(services: Services, topic: Topic) -> TopicDetails:
     await services.queries.opened((topic.name, index) for index in range(topic.partition_count))
     spans = {str(index): _range(services, topic.name, index) for index in range(topic.partition_count)}
-    entries = services.topics.describe_config(topic.name)
+    may = services.access.may(Operation.DESCRIBE_CONFIGS, Resource.TOPIC, topic.name)
+    # Whoever may describe a topic and not its settings gets the rest.
+    entries = services.topics.describe_config(topic.name) if may else []
     return TopicDetails(
         name=topic.name,
         topic_id=str(topic.topic_id),
@@ -141,7 +144,7 @@ async def _details(services: Services, topic: Topic) -> TopicDetails:
         replication_factor=topic.replication_factor,
         internal=topic.internal,
         config={entry.name: str(entry.value) for entry in entries},
-        overrides=dict(topic.config),
+        overrides=dict(topic.config) if may else {},
         total_messages=sum(span.latest - span.earliest for span in spans.values()),
         total_size_bytes=sum(services.queries.size_bytes(topic.name, index) for index in range(topic.partition_count)),
         partition_offsets=spans,

@@ -30,6 +30,7 @@ from goqueue.errors import (
     RequestTimedOut,
 )
 from goqueue.records import Acks, Appended
+from goqueue.security.model import Operation, Resource
 from goqueue.servers.kafka.admitted import waits_for
 from goqueue.servers.kafka.api import Answer, Api, Context, Message, Order, Reply, failed
 
@@ -63,6 +64,11 @@ Topics = list[tuple[Message, list[_Written]]]
 def handle(context: Context, request: Message) -> Answer:
     """Write everything now; answer now if nothing is left to wait for."""
     acks = _ACKS.get(request.acks)
+    if request.transactional_id is not None:
+        try:
+            context.services.access.require(Operation.WRITE, Resource.TRANSACTIONAL_ID, request.transactional_id)
+        except GoQueueError as error:
+            return _reply(_refuse_all(request, error))
     if request.transactional_id is not None and (gate := waits_for(context, request)) is not None:
         return _when_admitted(context, request, acks, gate)
     topics = _write_all(context, request, acks)
