@@ -26,7 +26,7 @@ from hypothesis.stateful import (
 from goqueue.codec.batch import encode_prefix, parse_batch_header
 from goqueue.codec.batch_decode import decode_records
 from goqueue.codec.batch_encode import encode_batch
-from goqueue.codec.frame import HEADER_BYTES
+from goqueue.codec.frame import HEADER_BYTES, parse_frame_header
 from goqueue.codec.frame_walk import check_frame
 from goqueue.codec.markers import encode_marker
 from goqueue.errors import (
@@ -299,13 +299,17 @@ class LogMachine(RuleBasedStateMachine):
             files, DIRECTORY, settings=self.settings, topic_id=TOPIC_ID, now_ms=self.clock.now_ms()
         )
         offset, end = self.log.start_offset, self.log.end_offset
-        follower.start_at(offset)
+        continues = offset
         while offset < end:
             read = self.log.read_frames(offset, max_bytes=max_bytes, upper=end)
             if not read.batches:
                 break
-            assert follower.append_frames(b"".join(read.batches), continues=offset) == read.next_offset
-            offset = read.next_offset
+            if not follower.has_segments:
+                # The leader's log may start inside its first batch, or before it where that was compacted away.
+                continues = parse_frame_header(read.batches[0]).offset
+                follower.start_at(continues)
+            assert follower.append_frames(b"".join(read.batches), continues=continues) == read.next_offset
+            continues = offset = read.next_offset
         follower.high_watermark = follower.end_offset
         leader, self.log = self.log, follower
         try:

@@ -228,7 +228,7 @@ class PartitionLog:
         self._state.epochs.truncate_end(self._state.end_offset)
 
     def start_at(self, offset: int) -> None:
-        """Let a log that is still empty begin at `offset`: where the log begins of which this one becomes a copy."""
+        """Let an empty log begin at `offset`: with the first batch of the log of which this one becomes a copy."""
         removal.start_at(self._state, offset)
 
     @property

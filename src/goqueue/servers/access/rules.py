@@ -138,6 +138,7 @@ RULES: Mapping[str, Mapping[str, Rule]] = MappingProxyType(
         "publish": {
             "append": topic(WRITE),
             "check": topic(WRITE),
+            "opening": topic(WRITE),
             "publish_records": topic(WRITE),
             "take": topic(WRITE),
         },
@@ -165,6 +166,9 @@ RULES: Mapping[str, Mapping[str, Rule]] = MappingProxyType(
             "log_dirs": cluster(DESCRIBE),
             "log_ends": cluster(CLUSTER_ACTION),
             "offsets": topic(DESCRIBE),
+            # Only has the partitions opened; what is asked about them then needs its own permission.
+            "opened": OPEN,
+            "opening": OPEN,
             "producers": topic(READ),
             "size_bytes": topic(DESCRIBE),
         },
