@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from goqueue.errors import GoQueueError, InvalidSchema, SchemasNotInstalled, TooBusy
+from goqueue.errors import GoQueueError, InvalidSchema, SchemasNotInstalled, ShuttingDown, TooBusy
 from goqueue.formats.jobs import Outcome
 
 T = TypeVar("T")
@@ -34,6 +34,10 @@ class RunsJobs(Protocol):
         ...
 
 
+class _WorkerDied(InvalidSchema):
+    """The process ended while it was at a job."""
+
+
 class WorkerProcess:
     """One worker."""
 
@@ -49,6 +53,7 @@ class WorkerProcess:
         self._decode = msgspec.msgpack.Decoder(Outcome).decode
         # How often a worker had to be replaced.
         self.failures = 0
+        self._closed = False
 
     @property
     def is_running(self) -> bool:
@@ -62,22 +67,34 @@ class WorkerProcess:
         self._waiting += 1
         try:
             async with self._turn:
-                return await self._run(self._encode(job))
+                frame = self._encode(job)
+                try:
+                    return await self._run(frame)
+                except _WorkerDied:
+                    # It may have been killed from outside: only who kills two of them is to blame.
+                    return await self._run(frame)
         finally:
             self._waiting -= 1
 
     async def close(self) -> None:
-        """End the process."""
+        """End the process. What it is at is not finished, and nobody is to blame for that."""
+        self._closed = True
         if self._idle is not None:
             self._idle.cancel()
             self._idle = None
         await self._end()
 
     async def _run(self, frame: bytes) -> Outcome:
+        if self._closed:
+            raise ShuttingDown("the node is stopping")
         if self._idle is not None:
             self._idle.cancel()
             self._idle = None
         process = await self._started()
+        if self._closed:
+            # Closed while the process was being started.
+            await self._end()
+            raise ShuttingDown("the node is stopping")
         try:
             async with asyncio.timeout(self._seconds_max):
                 outcome = await self._exchange(process, frame)
@@ -88,7 +105,9 @@ class WorkerProcess:
             ) from None
         except (asyncio.IncompleteReadError, OSError):
             await self._replace()
-            raise InvalidSchema(
+            if self._closed:
+                raise ShuttingDown("the node is stopping") from None
+            raise _WorkerDied(
                 "the schema worker died of this schema: it needs too much memory, or breaks a library", field="schema"
             ) from None
         except BaseException:
