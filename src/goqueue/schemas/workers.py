@@ -85,17 +85,14 @@ class WorkerProcess:
         await self._end()
 
     async def _run(self, frame: bytes) -> Outcome:
-        if self._closed:
-            raise ShuttingDown("the node is stopping")
+        self._check_open()
         if self._idle is not None:
             self._idle.cancel()
             self._idle = None
         process = await self._started()
-        if self._closed:
-            # Closed while the process was being started.
-            await self._end()
-            raise ShuttingDown("the node is stopping")
         try:
+            # It may have been closed while the process was being started.
+            self._check_open()
             async with asyncio.timeout(self._seconds_max):
                 outcome = await self._exchange(process, frame)
         except TimeoutError:
@@ -105,8 +102,7 @@ class WorkerProcess:
             ) from None
         except (asyncio.IncompleteReadError, OSError):
             await self._replace()
-            if self._closed:
-                raise ShuttingDown("the node is stopping") from None
+            self._check_open()
             raise _WorkerDied(
                 "the schema worker died of this schema: it needs too much memory, or breaks a library", field="schema"
             ) from None
@@ -116,6 +112,10 @@ class WorkerProcess:
             raise
         self._idle = asyncio.get_running_loop().call_later(_IDLE_SECONDS, self._rest)
         return outcome
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ShuttingDown("the node is stopping")
 
     async def _exchange(self, process: asyncio.subprocess.Process, frame: bytes) -> Outcome:
         stdin, stdout = process.stdin, process.stdout
