@@ -90,7 +90,9 @@ def feature(
         offload=offload,
         clock=clock,
         on_failure=shard_dropped,
+        refusal=topic.refusal,
     )
+    topic.follow_roles(coordinator)
     agreement = Agreement(coordinator, queues)
     dead_letters.serve(coordinator, agreement)
     settler = Settler(
@@ -139,5 +141,5 @@ def feature(
                 positions.topic_deleted(event.topic_id)
 
     subscribe(on_delta)
-    shards.start([place.partition for place in partitions.on_disk() if place.topic == DELIVERY_STATE])
+    shards.start(topic.led())
     return service

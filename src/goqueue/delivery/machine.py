@@ -289,7 +289,10 @@ class DeliveryMachine:
             if command.producer_id < 0:
                 return ProducerIdNeeded(), False
             producer_id, sequence = command.producer_id, 0
-        if not queue.moving:
+        is_fewer = 0 < command.limit < len(offsets)
+        if is_fewer:
+            offsets = offsets[: command.limit]
+        if is_fewer or not queue.moving:
             changes[queue] = [Moving(producer_id, sequence, offsets)]
         # Held: the batch may be appended only once this cannot be forgotten, or another would get its sequence.
         return Move(producer_id, sequence, tuple(_dead(queue, offset) for offset in offsets)), True

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from goqueue.caller import Caller
     from goqueue.coordinator.shard import Transaction
-    from goqueue.delivery.settlement.settler import LeasedOffsets, LeaseSettled
     from goqueue.delivery.values import (
         AcquiredRange,
-        Action,
         Delivery,
         RangeSettlement,
         Receive,
@@ -37,12 +35,6 @@ class DeliveryObserver(Protocol):
 
     def settled(self, caller: Caller, asked: Sequence[Settlement], results: Sequence[SettleResult], /) -> None:
         """Receipts came back; one result each, some perhaps refused."""
-        ...
-
-    def settled_leases(
-        self, caller: Caller, leases: Sequence[LeasedOffsets], action: Action, results: Sequence[LeaseSettled], /
-    ) -> None:
-        """The same was done with messages of several leases; one result each."""
         ...
 
     def settled_ranges(

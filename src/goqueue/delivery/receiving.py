@@ -146,7 +146,7 @@ class Receiver:
             check_visibility(request.visibility_ms)
 
     async def _wanted(self, request: Receive, place: TopicPartition, settings: GroupSettings) -> Wanted:
-        partition = self._partitions.get(*place)
+        partition = await self._partitions.open_leader(*place)
         if partition.internal:
             raise InternalTopic(place.topic)
         policy = self.policy(place.topic, settings)

@@ -27,7 +27,7 @@ from goqueue.delivery.policy import DeliveryPolicy
 from goqueue.delivery.queue import Queue
 from goqueue.delivery.receiving import Receiver
 from goqueue.delivery.records import QueueId
-from goqueue.delivery.settlement.settler import LeasedOffsets, LeaseSettled
+from goqueue.delivery.settlement.settler import LeasedOffsets, LeaseSettled, one_by_one
 from goqueue.delivery.shards import DELIVERY_STATE
 from goqueue.delivery.stats import LaneReport, PriorityStats, ReliabilityStats, priority_stats, reliability_stats
 from goqueue.delivery.values import (
@@ -151,8 +151,11 @@ class DeliveryService:
         results = await self._settler.settle_leases(
             leases, action, delay_ms=delay_ms, reason=reason, visibility_ms=visibility_ms, durable=durable
         )
-        for observer in self._observers:
-            observer.settled_leases(caller, leases, action, results)
+        if self._observers:
+            kind = Settlement("", action, delay_ms, reason, visibility_ms)
+            asked, settled = one_by_one(leases, results, kind)
+            for observer in self._observers:
+                observer.settled(caller, asked, settled)
         return results
 
     # --- receipts in a transaction -------------------------------------------------------
@@ -276,7 +279,7 @@ class DeliveryService:
         now_ms = self._clock.now_ms()
         for name, queue in await self._named(topic):
             if name is not None:
-                partition = self._partitions.get(name, queue.id.partition)
+                partition = await self._partitions.open_leader(name, queue.id.partition)
                 await self._taker.look(queue, partition, self._config.receive_max)
                 reports.append(LaneReport(name, queue, self.known_offers(queue), partition.enqueued))
         return priority_stats(reports, now_ms)

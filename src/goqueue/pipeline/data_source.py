@@ -62,7 +62,7 @@ class GoQueueSource(DataSource):
         columns, pinned = _columns(options, schema), _pinned(options, schema)
         if options.as_table:
             if pinned is not None:
-                raise BadOption("schema", "a topic as a table has its values as they are: leave the option as out")
+                raise BadOption("schema", "values of a table are not decoded: leave out the option as, or this one")
             return TableReader(options, columns)
         if options.push_filters and _may_push_filters():
             return FilteringBatchReader(options, columns, pinned)
@@ -99,17 +99,17 @@ def _may_push_filters() -> bool:
     return _PUSHDOWN_WORKER in sys.modules or getattr(sys.modules["__main__"].__spec__, "name", "") == _PUSHDOWN_WORKER
 
 
+def _queue_options(given: Mapping[str, str], schema: StructType) -> QueueOptions:
+    options = parse_queue_options(given)
+    return replace(options, columns=tuple(_columns(options, schema)))
+
+
 def _pinned(options: SourceOptions, schema: StructType) -> Pinned | None:
     if options.schema is None:
         return None
     from goqueue.pipeline.typed.pinned import pin
 
     return pin(options, schema)
-
-
-def _queue_options(given: Mapping[str, str], schema: StructType) -> QueueOptions:
-    options = parse_queue_options(given)
-    return replace(options, columns=tuple(_columns(options, schema)))
 
 
 def _columns(options: SourceOptions | QueueOptions, schema: StructType) -> list[str]:

@@ -59,7 +59,7 @@ class Originals:
         number, offset = letter.number("partition"), letter.number("offset")
         if topic is None or topic.internal or number is None or offset is None or number >= topic.partition_count:
             return None
-        partition = self._partitions.get(topic.name, number)
+        partition = await self._partitions.open_leader(topic.name, number)
         queue = await self._shards.known(QueueId(group, topic.topic_id, number))
         if queue is None or not queue.sequence:
             return None

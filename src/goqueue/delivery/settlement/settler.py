@@ -231,7 +231,7 @@ class Settler:
         committed, in_flight, dlq = -1, 0, None
         queue = None if outcome.queue is None else self._queues.find(outcome.queue)
         if queue is not None:
-            committed = self.lowest(queue, self._partitions.get(topic, number))
+            committed = self.lowest(queue, self._partitions.leader(topic, number))
             in_flight = queue.in_flight_count
             self._queues.wake(queue.id)
             if outcome.dies:
@@ -258,6 +258,35 @@ class _Share(NamedTuple):
     lease_id: int
     offsets: list[int]
     positions: list[int]
+
+
+def one_by_one(
+    leases: Sequence[LeasedOffsets], results: Sequence[LeaseSettled], kind: Settlement
+) -> tuple[list[Settlement], list[SettleResult]]:
+    """Settlements of leases, and their outcomes, receipt by receipt."""
+    asked: list[Settlement] = []
+    settled: list[SettleResult] = []
+    for (place, count, nonce, offsets), result in zip(leases, results, strict=True):
+        topic, _, partition = place.rpartition(":")
+        for offset in offsets:
+            receipt = f"{place}:{offset}:{count}:{nonce}"
+            error = result.error if offset not in result.refused else ReceiptExpired(receipt)
+            asked.append(kind._replace(receipt=receipt))
+            settled.append(
+                SettleResult(receipt, error=error)
+                if error is not None
+                else SettleResult(
+                    receipt,
+                    topic,
+                    int(partition),
+                    offset,
+                    result.action_taken,
+                    count,
+                    result.next_visible_ms,
+                    result.dead_letter_topic,
+                )
+            )
+    return asked, settled
 
 
 def check_visibility(visibility_ms: int) -> None:

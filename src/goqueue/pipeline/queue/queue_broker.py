@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from goqueue.client.blocking.loop import BackgroundLoop
 from goqueue.client.connecting import open_transport
+from goqueue.client.credentials import Credentials
 from goqueue.client.transport import quoted
 from goqueue.pipeline.queue.leases import Lease
 
@@ -22,7 +23,7 @@ class QueueBroker:
         self._topic, self._group, self._owner = topic, group, owner
         self._loop = BackgroundLoop()
         self._transport = open_transport(
-            server, context=None, timeout=None, api_key=None, retry=None, connections_max=4
+            server, context=None, timeout=None, credentials=Credentials(), retry=None, connections_max=4
         )
 
     def receive(self, count: int, visibility_ms: int) -> list[Lease]:

@@ -81,7 +81,8 @@ class SourceOptions:
     as_table: bool = False
     # How long a task waits for records below its end that the broker does not show.
     poll_timeout_ms: int = 120_000
-    kafka: Mapping[str, str] = field(default_factory=dict)
+    # May hold passwords: never shown.
+    kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
     # registry, a subject, subject:version or an id: values become columns of that schema.
     schema: str | None = None
     schema_registry_url: str | None = None

@@ -1,16 +1,14 @@
 """Which operation answers which method: every plain method of the API, in one line each.
 
 A row names the method and the operation, by the method and path under which HTTP has it. `wrap` names the field of
-the response that holds the reply. `adapt` mends the request where a proto says something that JSON says differently.
+the response that holds the reply. The server and the client read the same table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
-
-Adapt = Callable[[Any, dict[str, Any]], None]
+from typing import NamedTuple
 
 
 class Row(NamedTuple):
@@ -20,56 +18,14 @@ class Row(NamedTuple):
     method: str
     operation: str
     wrap: str | None = None
-    adapt: Adapt | None = None
     # The operation of a request that leaves out what the other's path needs.
     without: str | None = None
     # Fields of the response that the reply has under another name.
     renamed: Mapping[str, str] = MappingProxyType({})
 
 
-def _reset_config(request: Any, body: dict[str, Any]) -> None:
-    body.setdefault("config", {}).update(dict.fromkeys(request.reset_config))
-
-
-def _reset_policy(request: Any, body: dict[str, Any]) -> None:
-    body.update(dict.fromkeys(request.reset))
-
-
-def _reset_to(request: Any, body: dict[str, Any]) -> None:
-    said = request.WhichOneof("to")
-    if said == "position":
-        body["to"] = {1: "earliest", 2: "latest"}.get(request.position, "")
-    elif said is not None:
-        body["to"] = {said.removesuffix("_ms"): getattr(request, said)}
-    # What a member of the oneof is called may be a field of its own elsewhere.
-    for name in ("position", "timestamp", "offset", "shift"):
-        body.pop(name, None)
-    if request.partitions:
-        body["partitions"] = list(request.partitions)
-
-
-def _partitions_by_topic(request: Any, body: dict[str, Any]) -> None:
-    offsets: dict[str, list[int]] = {}
-    for one in request.partitions:
-        offsets.setdefault(one.topic, []).append(one.partition)
-    body["offsets"] = offsets
-
-
-def _counted(request: Any, body: dict[str, Any]) -> None:
-    body["participants"] = [
-        {"task": one.task, "producer_id": one.producer_id, "producer_epoch": one.producer_epoch}
-        if one.HasField("producer_id")
-        else one.task
-        for one in request.participants
-    ]
-
-
-def _offset_pairs(request: Any, query: dict[str, Any]) -> None:
-    if request.offsets:
-        query["offsets"] = ",".join(f"{at}:{offset}" for at, offset in request.offsets.items())
-
-
 _SLOT = "/topics/{topic}/delayed/{slot_partition}/{slot_offset}"
+_SUBJECT = "/subjects/{subject}"
 _PARTITION = "/topics/{topic}/partitions/{partition}"
 
 ROWS = (
@@ -77,14 +33,14 @@ ROWS = (
     Row("TopicService", "ListTopics", "GET /topics"),
     Row("TopicService", "GetTopic", "GET /topics/{topic}", "topic"),
     Row("TopicService", "EnsureTopic", "PUT /topics/{topic}", "topic"),
-    Row("TopicService", "AlterTopic", "PATCH /topics/{topic}", "topic", _reset_config),
+    Row("TopicService", "AlterTopic", "PATCH /topics/{topic}", "topic"),
     Row("TopicService", "DeleteTopic", "DELETE /topics/{topic}"),
     Row("TopicService", "ListPartitions", "GET /topics/{topic}/partitions"),
     Row("TopicService", "TruncatePartition", f"POST {_PARTITION}/truncate"),
-    Row("ConsumeService", "ReadTopic", "GET /topics/{topic}/messages", None, _offset_pairs),
+    Row("ConsumeService", "ReadTopic", "GET /topics/{topic}/messages"),
     Row("ConsumeService", "ReadPartition", f"GET {_PARTITION}/messages"),
-    Row("ConsumeService", "ReadByPriority", f"GET {_PARTITION}/messages/priority", None, _offset_pairs),
-    Row("ConsumeService", "ReadFairly", f"GET {_PARTITION}/messages/fair", None, _offset_pairs),
+    Row("ConsumeService", "ReadByPriority", f"GET {_PARTITION}/messages/priority"),
+    Row("ConsumeService", "ReadFairly", f"GET {_PARTITION}/messages/fair"),
     Row("ConsumeService", "FindOffset", f"GET {_PARTITION}/offset"),
     Row("AckService", "Ack", "POST /messages/ack"),
     Row("AckService", "Nack", "POST /messages/nack"),
@@ -113,11 +69,11 @@ ROWS = (
         without="GET /rebalance/stats",
     ),
     Row("GroupService", "GetPolicy", "GET /groups/{group}/policy", "policy"),
-    Row("GroupService", "AlterPolicy", "PATCH /groups/{group}/policy", "policy", _reset_policy),
+    Row("GroupService", "AlterPolicy", "PATCH /groups/{group}/policy", "policy"),
     Row("OffsetService", "CommitOffsets", "POST /groups/{group}/offsets"),
     Row("OffsetService", "FetchOffsets", "GET /groups/{group}/offsets", renamed={"offsets": "topics"}),
-    Row("OffsetService", "ResetOffsets", "POST /groups/{group}/offsets/reset", None, _reset_to),
-    Row("OffsetService", "DeleteOffsets", "DELETE /groups/{group}/offsets", None, _partitions_by_topic),
+    Row("OffsetService", "ResetOffsets", "POST /groups/{group}/offsets/reset"),
+    Row("OffsetService", "DeleteOffsets", "DELETE /groups/{group}/offsets"),
     Row("DelayService", "ListDelayed", "GET /topics/{topic}/delayed"),
     Row("DelayService", "GetDelayed", f"GET {_SLOT}"),
     Row("DelayService", "CancelDelayed", f"DELETE {_SLOT}"),
@@ -147,10 +103,45 @@ ROWS = (
     Row("TransactionService", "DescribeTransaction", "GET /transactions/{transactional_id}", "transaction"),
     Row("TransactionService", "TerminateTransaction", "POST /transactions/{transactional_id}/abort"),
     Row("PreparedTransactionService", "OpenParticipant", "POST /prepared/{writer}/{epoch}/participants"),
-    Row("PreparedTransactionService", "CommitEpoch", "POST /prepared/{writer}/{epoch}/commit", None, _counted),
+    Row("PreparedTransactionService", "CommitEpoch", "POST /prepared/{writer}/{epoch}/commit"),
     Row("PreparedTransactionService", "AbortEpoch", "POST /prepared/{writer}/{epoch}/abort"),
     Row("PreparedTransactionService", "ListWriters", "GET /prepared"),
     Row("PreparedTransactionService", "GetWriter", "GET /prepared/{writer}", "writer"),
+    Row("TraceService", "GetStory", f"GET {_PARTITION}/messages/{{offset}}/story"),
+    Row("TraceService", "ListTraces", "GET /traces"),
+    Row("TraceService", "SearchTraces", "GET /traces/search"),
+    Row("TraceService", "GetTrace", "GET /traces/{trace_id}"),
+    Row("TraceService", "GetTraceStats", "GET /traces/stats"),
+    Row("SchemaService", "ListSubjects", "GET /subjects"),
+    Row("SchemaService", "RegisterSchema", f"POST {_SUBJECT}/versions", "schema"),
+    Row("SchemaService", "LookupSchema", f"POST {_SUBJECT}", "schema"),
+    Row("SchemaService", "DeleteSubject", f"DELETE {_SUBJECT}"),
+    Row("SchemaService", "GetVersionByMetadata", f"GET {_SUBJECT}/metadata", "schema"),
+    Row("SchemaService", "ListVersions", f"GET {_SUBJECT}/versions"),
+    Row("SchemaService", "GetVersionOfSubject", f"GET {_SUBJECT}/versions/{{version}}", "schema"),
+    Row("SchemaService", "DeleteVersion", f"DELETE {_SUBJECT}/versions/{{version}}"),
+    Row("SchemaService", "ListReferences", f"GET {_SUBJECT}/versions/{{version}}/referencedby"),
+    Row("SchemaService", "ListSchemas", "GET /schemas"),
+    Row("SchemaService", "ListSchemaTypes", "GET /schemas/types"),
+    Row("SchemaService", "GetSchema", "GET /schemas/ids/{schema_id}", "schema"),
+    Row("SchemaService", "ListSchemaSubjects", "GET /schemas/ids/{schema_id}/subjects"),
+    Row("SchemaService", "ListSchemaVersions", "GET /schemas/ids/{schema_id}/versions"),
+    Row("SchemaService", "GetSchemaByGuid", "GET /schemas/guids/{guid}", "schema"),
+    Row("SchemaService", "ListGuidIds", "GET /schemas/guids/{guid}/ids"),
+    Row(
+        "SchemaService",
+        "TestCompatibility",
+        f"POST /compatibility{_SUBJECT}/versions/{{version}}",
+        without=f"POST /compatibility{_SUBJECT}/versions",
+    ),
+    Row("SchemaService", "GetConfig", "GET /config/{subject}", without="GET /config"),
+    Row("SchemaService", "SetConfig", "PUT /config/{subject}", without="PUT /config"),
+    Row("SchemaService", "DeleteConfig", "DELETE /config/{subject}", without="DELETE /config"),
+    Row("SchemaService", "GetMode", "GET /mode/{subject}", without="GET /mode"),
+    Row("SchemaService", "SetMode", "PUT /mode/{subject}", without="PUT /mode"),
+    Row("SchemaService", "DeleteMode", "DELETE /mode/{subject}", without="DELETE /mode"),
+    Row("SchemaService", "ListContexts", "GET /contexts"),
+    Row("SchemaService", "GetRegistryStats", "GET /schemas/stats"),
     Row("NodeService", "GetVersion", "GET /version"),
     Row("NodeService", "GetStats", "GET /stats"),
     Row("NodeService", "GetInstant", "GET /admin/instant"),
@@ -162,6 +153,9 @@ BY_HAND = {
     "POST /topics/{topic}/messages": ("PublishService.Publish", "PublishService.PublishBatch"),
     "POST /topics/{topic}/receive": ("QueueService.Receive",),
     "GET /topics/{topic}/messages/stream": ("ConsumeService.Consume",),
+    # The same schemas as text alone.
+    "GET /subjects/{subject}/versions/{version}/schema": ("SchemaService.GetVersionOfSubject",),
+    "GET /schemas/ids/{schema_id}/schema": ("SchemaService.GetSchema",),
     # Both forms of a poll are one method.
     "GET /groups/{group}/poll": ("GroupService.Poll",),
 }
