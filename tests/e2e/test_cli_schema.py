@@ -82,7 +82,7 @@ def test_settings_are_shown_changed_and_removed(cli):
     ("name", "text", "good", "bad"),
     [
         ("order.json", ORDER, {"id": 7}, {"id": "x"}),
-        ("user.avsc", USER, {"name": "ada"}, {"nam": "ada"}),
+        ("user.avsc", USER, {"name": "ada"}, {"other": "ada"}),
         ("ping.proto", PROTO, {"number": 3}, {"number": "x"}),
     ],
 )

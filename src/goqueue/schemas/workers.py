@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from goqueue.errors import GoQueueError, InvalidSchema, SchemasNotInstalled, TooBusy
+from goqueue.errors import GoQueueError, InvalidSchema, SchemasNotInstalled, ShuttingDown, TooBusy
 from goqueue.formats.jobs import Outcome
 
 T = TypeVar("T")
@@ -37,6 +37,10 @@ class RunsJobs(Protocol):
         ...
 
 
+class _WorkerDied(InvalidSchema):
+    """The process ended while it was at a job."""
+
+
 class WorkerProcess:
     """One worker."""
 
@@ -52,6 +56,7 @@ class WorkerProcess:
         self._decode = msgspec.msgpack.Decoder(Outcome).decode
         # How often a worker had to be replaced.
         self.failures = 0
+        self._closed = False
 
     @property
     def is_running(self) -> bool:
@@ -65,24 +70,33 @@ class WorkerProcess:
         self._waiting += 1
         try:
             async with self._turn:
-                return await self._run(self._encode(job))
+                frame = self._encode(job)
+                try:
+                    return await self._run(frame)
+                except _WorkerDied:
+                    # It may have been killed from outside: only who kills two of them is to blame.
+                    return await self._run(frame)
         finally:
             self._waiting -= 1
 
     async def close(self) -> None:
-        """End the process."""
+        """End the process. What it is at is not finished, and nobody is to blame for that."""
+        self._closed = True
         if self._idle is not None:
             self._idle.cancel()
             self._idle = None
         await self._end()
 
     async def _run(self, frame: bytes) -> Outcome:
+        self._check_open()
         if self._idle is not None:
             self._idle.cancel()
             self._idle = None
         process = await self._started()
         exchange = asyncio.ensure_future(self._exchange(process, frame))
         try:
+            # It may have been closed while the process was being started.
+            self._check_open()
             await self._wait(exchange, process.pid)
             outcome = await exchange
         except TimeoutError:
@@ -93,7 +107,8 @@ class WorkerProcess:
             ) from None
         except (asyncio.IncompleteReadError, OSError):
             await self._replace()
-            raise InvalidSchema(
+            self._check_open()
+            raise _WorkerDied(
                 "the schema worker died of this schema: it needs too much memory, or breaks a library", field="schema"
             ) from None
         except BaseException:
@@ -115,6 +130,10 @@ class WorkerProcess:
             if spent is None or now is None or now - spent >= self._seconds_max:
                 break
         raise TimeoutError
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ShuttingDown("the node is stopping")
 
     async def _exchange(self, process: asyncio.subprocess.Process, frame: bytes) -> Outcome:
         stdin, stdout = process.stdin, process.stdout

@@ -97,7 +97,7 @@ def test_a_normalized_avro_schema_has_full_names_and_bare_types():
 BAD = [
     (SchemaType.JSON, "nonsense", "not valid JSON"),
     (SchemaType.JSON, "[]", "object, true or false"),
-    (SchemaType.JSON, '{"type": "strin"}', "strin"),
+    (SchemaType.JSON, '{"type": "text"}', "text"),
     (SchemaType.JSON, '{"$schema": "http://example.com/own"}', "not a known draft"),
     (SchemaType.JSON, '{"$ref": "http://127.0.0.1:9/x.json"}', "list it under references"),
     (SchemaType.JSON, '{"$ref": "#/definitions/nowhere"}', "nowhere"),
