@@ -65,7 +65,7 @@ def said(answer: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(one, list)
         else one
         for name, one in answer.items()
-        if one not in ([], {}, None, False, "") and name != "lag_seconds"
+        if one not in ([], {}, None, False, "") and name not in {"lag_seconds", "stored"}
     }
 
 
