@@ -36,6 +36,10 @@ def connect(
     context: str | None = None,
     timeout: Duration | None = None,
     api_key: str | None = None,
+    user: str | None = None,
+    password: str | None = None,
+    ca: str | None = None,
+    certificate: str | None = None,
     retry: RetryPolicy | None = None,
     connections_max: int = 100,
     timeout_ms: int | None = None,
@@ -51,6 +55,10 @@ def connect(
             context=context,
             timeout=or_ms(timeout, timeout_ms, "timeout", "timeout_ms"),
             api_key=api_key,
+            user=user,
+            password=password,
+            ca=ca,
+            certificate=certificate,
             retry=retry,
             connections_max=connections_max,
         )
@@ -134,6 +142,7 @@ class Client(Closable):
     writer = blocking(AsyncClient.writer)
     abort_epoch = blocking(AsyncClient.abort_epoch)
     get = blocking(AsyncClient.get)
+    request = blocking(AsyncClient.request)
     story = blocking(AsyncClient.story)
     traces = blocking(AsyncClient.traces)
     trace = blocking(AsyncClient.trace)

@@ -32,16 +32,9 @@ def decode_records(
     The checksum is not looked at again: bytes from a log were checked with their
     frame, bytes from a stranger go through `verify_batch` first.
     """
-    header = parse_batch_header(batch)
-    if header.magic != MAGIC:
-        raise UnsupportedFormat(f"message format {header.magic} is not supported")
-    if header.size != len(batch) or header.count < 0:
-        raise CorruptBatch(f"a batch of {len(batch)} bytes claims {header.size} bytes, {header.count} records")
-    section: Buffer = memoryview(batch)[HEADER_BYTES:]
-    if header.codec:
-        section = decompress(header.codec, section, size_max)
+    header, plain = _unpacked(batch, size_max)
     try:
-        opened = list(DefaultRecordBatch(_plain_batch(header, section)))
+        opened = list(DefaultRecordBatch(plain))
         records = [
             Record(r.offset, -1 if r.timestamp is None else r.timestamp, r.key, r.value, tuple(r.headers))
             for r in opened
@@ -51,6 +44,33 @@ def decode_records(
         raise CorruptBatch(f"the records of a batch cannot be read: {error}") from error
     check_offsets(header, records)
     return records
+
+
+def decode_record_at(batch: Buffer, offset: int, *, size_max: int = RECORDS_BYTES_MAX) -> Record | None:
+    """The record at one offset, None if there is none: those behind it are not looked at."""
+    _, plain = _unpacked(batch, size_max)
+    try:
+        for one in DefaultRecordBatch(plain):
+            if one.offset >= offset:
+                if one.offset > offset:
+                    return None
+                timestamp_ms = -1 if one.timestamp is None else one.timestamp
+                return Record(one.offset, timestamp_ms, one.key, one.value, tuple(one.headers))
+    except (CorruptRecordException, ValueError, OverflowError, MemoryError) as error:
+        raise CorruptBatch(f"the records of a batch cannot be read: {error}") from error
+    return None
+
+
+def _unpacked(batch: Buffer, size_max: int) -> tuple[BatchHeader, memoryview]:
+    header = parse_batch_header(batch)
+    if header.magic != MAGIC:
+        raise UnsupportedFormat(f"message format {header.magic} is not supported")
+    if header.size != len(batch) or header.count < 0:
+        raise CorruptBatch(f"a batch of {len(batch)} bytes claims {header.size} bytes, {header.count} records")
+    section: Buffer = memoryview(batch)[HEADER_BYTES:]
+    if header.codec:
+        section = decompress(header.codec, section, size_max)
+    return header, _plain_batch(header, section)
 
 
 def check_offsets(header: BatchHeader, records: Sequence[Record]) -> None:

@@ -12,9 +12,10 @@ from typing import NamedTuple
 from goqueue.broker.record_publishing import Published
 from goqueue.delay.values import DUE_MS_MAX, Held, SlotId
 from goqueue.errors import GoQueueError, InvalidRequest
-from goqueue.records import Acks, NewRecord, TopicPartition
+from goqueue.records import TRACEPARENT, Acks, Header, NewRecord, TopicPartition
 from goqueue.servers.services import Services
 from goqueue.servers.transaction_ids import number_of
+from goqueue.tracing.context import parse_traceparent
 from goqueue.transactions.commands import Producer
 
 
@@ -68,6 +69,8 @@ async def publish_messages(
     `partition` is for messages that name none themselves. Messages under a sequence are all stored or all refused,
     with the error raised.
     """
+    if services.caller.trace:
+        messages = _traced(messages, services.caller.trace)
     await services.topics.ensure(topic)
     if sequenced is not None:
         return await _publish_all_sequenced(services, topic, messages, acks, partition, sequenced)
@@ -85,6 +88,21 @@ async def publish_messages(
         stored = await publish_each(services, topic, [messages[at] for at in now], acks, partition)
         outcomes.update(zip(now, stored, strict=True))
     return [outcomes[at] for at in range(len(messages))]
+
+
+def _traced(messages: Sequence[Incoming | GoQueueError], trace: str) -> Sequence[Incoming | GoQueueError]:
+    """The messages, those without a trace context with that of the request. One that is not well formed is ignored."""
+    context = parse_traceparent(trace)
+    if context is None:
+        return messages
+    header: Header = (TRACEPARENT, str(context).encode())
+    found: list[Incoming | GoQueueError] = []
+    for one in messages:
+        if isinstance(one, Incoming) and all(name != TRACEPARENT for name, _ in one.record.headers):
+            found.append(one._replace(record=one.record._replace(headers=(*one.record.headers, header))))
+        else:
+            found.append(one)
+    return found
 
 
 async def publish_each(

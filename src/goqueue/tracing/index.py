@@ -17,6 +17,8 @@ from goqueue.tracing.events import Subject
 
 _VERSION = 1
 _CACHE_KIB = 2048
+# Of the write-ahead log, before its pages are moved to the file: 400 KB.
+_WAL_PAGES = 100
 # A file is closed for good when it has so many rows: some 40 MB.
 ROWS_MAX = 1_000_000
 _SUFFIX = ".index"
@@ -232,6 +234,7 @@ def _connect(path: Path | None) -> sqlite3.Connection:
         if path is not None:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute(f"PRAGMA wal_autocheckpoint = {_WAL_PAGES}")
     except BaseException:
         connection.close()
         raise

@@ -15,7 +15,7 @@ from uuid import UUID
 from goqueue.broker.partitions import Partitions
 from goqueue.broker.topics import TopicService
 from goqueue.codec.batch import parse_batch_header
-from goqueue.codec.batch_decode import decode_records
+from goqueue.codec.batch_decode import decode_record_at
 from goqueue.codec.frame import HEADER_BYTES, parse_frame_header
 from goqueue.errors import GoQueueError, InternalTopic, OffsetOutOfRange, TopicIdNotFound
 from goqueue.log.partition_log import PartitionLog
@@ -25,7 +25,7 @@ from goqueue.tracing.context import Places, TraceContext, context_of
 from goqueue.tracing.events import At, Happened, Kind, Subject
 from goqueue.tracing.recorder import Recorder
 from goqueue.tracing.store import Store
-from goqueue.tracing.story import Line, Status, Story, in_order, line_of, place_text, status_of
+from goqueue.tracing.story import Line, Status, Story, in_order, line_of, place_text, status_of, with_waits
 
 # A message that died and was sent back so often is shown up to there.
 _PLACES_MAX = 64
@@ -102,7 +102,7 @@ class Reader:
 
     async def story(self, topic: str, partition: int, offset: int) -> Story:
         """The story of the message at a place; `OffsetOutOfRange` where no message was ever written."""
-        place = self._partitions.get(topic, partition)
+        place = self._partitions.leader(topic, partition)
         if place.internal and topic != self._slots_topic:
             raise InternalTopic(topic)
         if not 0 <= offset < place.log.end_offset:
@@ -114,7 +114,7 @@ class Reader:
         await self.catch_up()
         life = await self._life(spot)
         numbered = ((number, line) for number, found in enumerate(life) for line in self._lines(found))
-        lines = _told_once(in_order(numbered))
+        lines = with_waits(_told_once(in_order(numbered)))
         trace_id, parent = self._trace(life)
         asked = next(found for found in life if found.spot == spot)
         return Story(
@@ -168,7 +168,7 @@ class Reader:
         name = self._name(place[0])
         if name is None or place[1] >= self._topics.get(name).partition_count:
             return None
-        end = self._partitions.get(name, place[1]).log.end_offset
+        end = self._partitions.leader(name, place[1]).log.end_offset
         return Spot(place[0], name, place[1], place[2]) if place[2] < end else None
 
     # --- a life --------------------------------------------------------------------------
@@ -229,7 +229,7 @@ class Reader:
             return None
         try:
             # Opened here: a partition belongs to the event loop.
-            log = self._partitions.get(spot.topic, spot.partition).log
+            log = self._partitions.leader(spot.topic, spot.partition).log
             return await self._offload(partial(_read, log, spot.offset))
         except GoQueueError:
             # Removed, or damaged: its events are still worth showing.
@@ -280,9 +280,8 @@ def _read(log: PartitionLog, offset: int) -> Stored | None:
         header = parse_batch_header(batch)
         if not header.base_offset <= offset <= header.last_offset:
             continue
-        records = [] if header.is_control else decode_records(batch, only={offset})
         return Stored(
-            records[0] if records else None,
+            None if header.is_control else decode_record_at(batch, offset),
             head.timestamp_ns // 1_000_000,
             header.base_offset,
             header.last_offset,
@@ -294,15 +293,21 @@ def _read(log: PartitionLog, offset: int) -> Stored | None:
 
 
 def _told_once(lines: Sequence[Line]) -> list[Line]:
-    """Without what another line says better: a move that was noted at both ends, or again after a crash."""
+    """Without what another line says better: a move that was noted at both ends, or a sync that a restart repeats."""
     known = {(line.kind, line.attributes.get("group")) for line in lines if "@" in (line.target or "")}
-    return [
-        line
-        for line in lines
-        if "@" in (line.target or "")
-        or (line.kind, line.attributes.get("group")) not in known
-        or line.kind not in {Kind.DLQ_ROUTED, Kind.DELAY_READY}
-    ]
+    synced: set[tuple[str, int, int]] = set()
+    told: list[Line] = []
+    for line in lines:
+        if line.kind in {Kind.DLQ_ROUTED, Kind.DELAY_READY} and "@" not in (line.target or ""):
+            if (line.kind, line.attributes.get("group")) in known:
+                continue
+        elif line.kind is Kind.PUBLISH_SYNCED:
+            place = (line.topic, line.partition, line.offset)
+            if place in synced:
+                continue
+            synced.add(place)
+        told.append(line)
+    return told
 
 
 def _noted_context(events: Sequence[Happened]) -> TraceContext | None:

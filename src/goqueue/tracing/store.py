@@ -1,6 +1,6 @@
 """The store: chunks in the internal topic `__traces`, and the index that finds them.
 
-A flush is one batch. The index takes it in a second later; until then it is looked for in memory. After a crash
+A flush is one batch. The index takes it in a few seconds later; until then it is looked for in memory. After a crash
 the index takes in what the log has and it has not.
 """
 
@@ -29,7 +29,9 @@ from goqueue.tracing.recorder import NotReady
 
 TRACES = "__traces"
 INDEX_DIRECTORY = "traces/index"
-INDEX_MS = 1000
+INDEX_MS = 5000
+# Chunks that may wait for the index before it takes them in without waiting.
+_RECENT_MAX = 5_000
 _COMPRESSED_BYTES_MIN = 8192
 _BATCH_BYTES_MAX = 4 * 1024 * 1024
 _REPLAY_BYTES = 1024 * 1024
@@ -120,7 +122,8 @@ class Store:
             self._write(place, chunks[first:end], size)
             first = end
         if self._timer is None and not self._closed:
-            self._timer = self._clock.call_later(INDEX_MS, self._index_soon)
+            wait_ms = INDEX_MS if len(self._recent) < _RECENT_MAX else 0
+            self._timer = self._clock.call_later(wait_ms, self._index_soon)
 
     def _write(
         self, place: Partition, chunks: Sequence[tuple[Subject, bytes, list[tuple[int, int]], list[str]]], size: int
@@ -208,7 +211,7 @@ class Store:
     async def _open(self) -> None:
         try:
             await self._topics.ensure_internal(TRACES, 1, topic_config(self._config))
-            place = self._partitions.get(TRACES, 0)
+            place = self._partitions.leader(TRACES, 0)
             # The settings of today, not those with which the topic was made.
             today = replace(
                 place.config,

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from goqueue.tracing.events import ATTRIBUTE_NAMES, At, Happened, Kind
 
@@ -111,6 +112,29 @@ def in_order(lines: Iterable[tuple[int, Line]]) -> list[Line]:
             found.append(line)
     return found
 
+
+def with_waits(lines: Sequence[Line]) -> list[Line]:
+    """The lines, deliveries to groups with how long the message had been available to the group."""
+    stored_ms: dict[tuple[str, int, int], int] = {}
+    again_ms: dict[tuple[str, int, int, str], int] = {}
+    told: list[Line] = []
+    for line in lines:
+        place = (line.topic, line.partition, line.offset)
+        group = str(line.attributes.get("group", ""))
+        if line.kind is Kind.PUBLISH_PERSISTED:
+            stored_ms[place] = line.at_ms
+        elif line.kind in _AVAILABLE_AGAIN and group:
+            again_ms[*place, group] = line.at_ms + int(line.attributes.get("wait_ms", 0))
+        elif line.kind is Kind.CONSUME_FETCHED and group:
+            since_ms = again_ms.get((*place, group), stored_ms.get(place))
+            if since_ms is not None:
+                waited = {**line.attributes, "waited_ms": max(0, line.at_ms - since_ms)}
+                line = structs.replace(line, attributes=waited)  # noqa: PLW2901 - the line as it is told
+        told.append(line)
+    return told
+
+
+_AVAILABLE_AGAIN = frozenset({Kind.CONSUME_NACKED, Kind.CONSUME_RELEASED, Kind.VISIBILITY_TIMEOUT, Kind.REDRIVE_SENT})
 
 # Of one millisecond: a message is received before it is persisted, and settled before it is moved.
 _LIFE = (

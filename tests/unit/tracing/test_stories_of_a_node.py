@@ -88,6 +88,7 @@ def test_a_message_that_was_sent_received_and_acknowledged() -> None:
             "protocol": "http",
         }
         assert persisted.attributes["batch"] == "0-1"
+        assert fetched.attributes.pop("waited_ms") == fetched.at_ms - persisted.at_ms
         assert fetched.attributes == {"group": "g", "member": "c", "lane": 2, "delivery_count": 1, "lock_ms": 30_000}
 
     assert SimNode(1, stories=True).live(life)
@@ -138,6 +139,10 @@ def test_nacks_expiries_extensions_and_releases_are_told_with_their_reasons() ->
         ]
         nacked = next(line for line in found.lines if line.kind is Kind.CONSUME_NACKED)
         assert (nacked.attributes["error"], nacked.attributes["wait_ms"]) == ("card declined", 100)
+        _, second, third_time = (line for line in found.lines if line.kind is Kind.CONSUME_FETCHED)
+        expired = next(line for line in found.lines if line.kind is Kind.VISIBILITY_TIMEOUT)
+        assert second.attributes["waited_ms"] == second.at_ms - nacked.at_ms - 100
+        assert third_time.attributes["waited_ms"] == third_time.at_ms - expired.at_ms
         assert found.status is Status.PENDING
 
     assert SimNode(3, stories=True).live(life)

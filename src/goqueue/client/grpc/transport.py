@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar, get_origin
 from urllib.parse import urlsplit
 
@@ -12,6 +13,7 @@ import grpc
 import msgspec
 from google.rpc import error_details_pb2, status_pb2
 
+from goqueue.client.credentials import Credentials
 from goqueue.client.durations import Duration
 from goqueue.client.errors import BrokerUnreachable, InvalidArgument, RequestRefused, refused
 from goqueue.client.grpc.fields import convert, json_message, plain_of, request_of, wire_message
@@ -24,7 +26,7 @@ from goqueue.errors import wire_of_code
 from goqueue.rpc.table import Row
 
 T = TypeVar("T")
-SCHEME = "grpc"
+SCHEME, SECURE_SCHEME = "grpc", "grpcs"
 _DETAILS = "grpc-status-details-bin"
 _REPEATABLE_METHODS = frozenset({"GET", "HEAD", "PUT", "DELETE"})
 _encode = msgspec.json.Encoder().encode
@@ -62,11 +64,11 @@ class GrpcTransport(Transport):
         *,
         timeout: Duration = 30,
         retry: RetryPolicy | None = None,
-        api_key: str | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
-        super().__init__("http://unused", timeout=timeout, retry=retry, api_key=api_key)
+        super().__init__("http://unused", timeout=timeout, retry=retry, credentials=credentials)
         self._servers = grpc_addresses(server)
-        self._metadata = (("authorization", f"Bearer {api_key}"),) if api_key else ()
+        self._metadata = tuple((name.lower(), value) for name, value in self._credentials.headers().items())
         self._channel: Any = None
         self._methods: dict[str, Any] = {}
 
@@ -170,8 +172,12 @@ class GrpcTransport(Transport):
         self.check_open()
         # Made on first use, because a channel belongs to the loop that runs then.
         if self._channel is None:
-            target = self.server.removeprefix(f"{SCHEME}://")
-            self._channel = grpc.aio.insecure_channel(target, options=_OPTIONS)
+            scheme, _, target = self.server.partition("://")
+            self._channel = (
+                grpc.aio.secure_channel(target, channel_credentials(self._credentials), options=_OPTIONS)
+                if scheme == SECURE_SCHEME
+                else grpc.aio.insecure_channel(target, options=_OPTIONS)
+            )
         return self._channel
 
 
@@ -181,11 +187,23 @@ def grpc_addresses(server: str | Sequence[str]) -> tuple[str, ...]:
     found = tuple(dict.fromkeys(one.strip().rstrip("/") for one in given if one.strip()))
     for one in found:
         parts = urlsplit(one)
-        if parts.scheme != SCHEME or not parts.hostname or parts.path or parts.port is None:
+        if parts.scheme not in {SCHEME, SECURE_SCHEME} or not parts.hostname or parts.path or parts.port is None:
             raise InvalidArgument(
-                f"{one!r} is not an address of the gRPC API", "give one such as grpc://127.0.0.1:9000"
+                f"{one!r} is not an address of the gRPC API",
+                "give one such as grpc://127.0.0.1:9000, or grpcs:// for TLS",
             )
     return found
+
+
+def channel_credentials(credentials: Credentials) -> Any:
+    """The authority and the own certificate of a TLS connection, from their files."""
+    try:
+        ca = Path(credentials.ca).read_bytes() if credentials.ca else None
+        own = Path(credentials.certificate).read_bytes() if credentials.certificate else None
+    except OSError as problem:
+        raise InvalidArgument(f"certificates cannot be read: {problem}", "give PEM files") from problem
+    # One file holds the certificate and its key, as for HTTPS.
+    return grpc.ssl_channel_credentials(root_certificates=ca, private_key=own, certificate_chain=own)
 
 
 def refusal_of(problem: Any) -> RequestRefused | None:

@@ -60,8 +60,11 @@ class Outcome(NamedTuple):
 class OnSentBack(Protocol):
     """Told of a dead letter that was sent back. It must not raise."""
 
-    def __call__(self, letter: Delivery, topic: str, partition: int, offset: int, /) -> None:
-        """It lies there now, or has lain there all the time and is delivered again."""
+    def __call__(self, letter: Delivery, topic: str, partition: int, offset: int, /, *, is_held: bool) -> None:
+        """It lies there now, or has lain there all the time and is delivered again.
+
+        One that `is_held` is delayed once more: partition and offset are its slot.
+        """
         ...
 
 
@@ -78,7 +81,7 @@ class SendBack:
     ) -> None:
         self._on_sent = on_sent
         # Where the letters of the open transaction went.
-        self._sent: list[tuple[Delivery, str, int, int]] = []
+        self._sent: list[tuple[Delivery, str, int, int, bool]] = []
         self._id = f"__redrive-{topic}"
         self._delivery = delivery
         self._publish = publish
@@ -102,7 +105,7 @@ class SendBack:
                 await self._reopen(queue_id, originals, number)
                 outcome.sent.extend(one for one, _ in originals)
                 topic = self._delivery.topic_of(queue_id)
-                self._sent += [(one, topic, queue_id.partition, original.offset) for one, original in originals]
+                self._sent += [(one, topic, queue_id.partition, original.offset, False) for one, original in originals]
             for at, some in letters.appends.items():
                 await self._write(at, some, number, outcome)
             await self._promise([one.receipt for one in outcome.sent], number)
@@ -113,8 +116,8 @@ class SendBack:
                 await self._transactions.end(self._id, self._producer, commit=False, number=number)
             raise
         if self._on_sent is not None:
-            for sent in self._sent:
-                self._on_sent(*sent)
+            for letter, topic, partition, offset, is_held in self._sent:
+                self._on_sent(letter, topic, partition, offset, is_held=is_held)
         return outcome
 
     async def _reopen(self, queue_id: QueueId, originals: Sequence[tuple[Delivery, Original]], number: int) -> None:
@@ -172,7 +175,7 @@ class SendBack:
                 raise result.error
         self._sequences[at] = sequence + len(records)
         for (letter, _), result in zip(letters, results, strict=True):
-            self._sent.append((letter, at.topic, at.partition, result.offset))
+            self._sent.append((letter, at.topic, result.partition, result.offset, result.due_ms is not None))
         return None
 
     async def _promise(self, receipts: Sequence[str], number: int) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from goqueue.broker.topics import TopicService
 from goqueue.clock import Clock
+from goqueue.delay.shards import DELAYED
 from goqueue.delivery.commands import Dead, Lease, Settle, SettleHeld
 from goqueue.delivery.dead_letters.dead_letter_moves import HEADER_PREFIX
 from goqueue.delivery.leases.outstanding import Hold
@@ -124,11 +125,11 @@ class QueueStories:
                 attributes += (At.TO_OFFSET, first + number)
             self._note(Kind.DLQ_ROUTED, queue_id, (one.offset, one.offset), now_ms, attributes)
 
-    def sent_back(self, letter: Delivery, topic: str, partition: int, offset: int) -> None:
+    def sent_back(self, letter: Delivery, topic: str, partition: int, offset: int, *, is_held: bool) -> None:
         """A dead letter goes on living elsewhere."""
         found = self._topics.find(letter.topic)
         if self._recorder.active and found is not None:
-            attributes = (At.TO_TOPIC, topic, At.TO_PARTITION, partition, At.TO_OFFSET, offset)
+            attributes = (At.TO_TOPIC, DELAYED if is_held else topic, At.TO_PARTITION, partition, At.TO_OFFSET, offset)
             self._recorder.note(
                 Kind.REDRIVE_SENT,
                 found.topic_id,
