@@ -52,7 +52,9 @@ def fill(message: Any, reply: Any, renamed: Mapping[str, str] = MappingProxyType
 def _scalar(descriptor: Any, value: Any) -> Any:
     """Parameters of a query are text, whatever they mean."""
     if isinstance(value, str) and descriptor.type != FieldDescriptor.TYPE_STRING:
-        return value == "true" if descriptor.type == FieldDescriptor.TYPE_BOOL else int(value)
+        if descriptor.type == FieldDescriptor.TYPE_BOOL:
+            return value == "true"
+        return int(value) if value.lstrip("-").isdigit() else _time_ms(value)
     return value
 
 

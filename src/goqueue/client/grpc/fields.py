@@ -15,13 +15,14 @@ from msgspec import UNSET
 
 from goqueue.client.types import WireMessage
 from goqueue.errors import wire_of_code
-from goqueue.rpc.filling import DURATION, HEADER, TIMESTAMP, VALUE, enum_prefix, fill, is_map
+from goqueue.rpc.filling import DURATION, HEADER, TIMESTAMP, VALUE, camel, enum_prefix, fill, is_map
 
 _MESSAGE, _ERROR = "goqueue.v1.Message", "goqueue.v1.ErrorDetail"
 _LANES = ("normal", "critical", "high", "normal", "low", "background")
 # Times and spans in milliseconds that JSON names without the unit.
 _BARE = frozenset(
     {
+        "at_ms",
         "timestamp_ms",
         "died_at_ms",
         "first_delivered_at_ms",
@@ -40,7 +41,17 @@ _BARE = frozenset(
 )
 # Answers in which a time has the name that it has in a publish.
 _CAMEL = frozenset({"goqueue.v1.PublishResult", "goqueue.v1.PublishInTransactionResponse"})
-_RENAMED = MappingProxyType({("goqueue.v1.OffsetChange", "before"): "from", ("goqueue.v1.OffsetChange", "after"): "to"})
+_RENAMED = MappingProxyType(
+    {
+        ("goqueue.v1.OffsetChange", "before"): "from",
+        ("goqueue.v1.OffsetChange", "after"): "to",
+        ("goqueue.v1.StoryEvent", "source"): "from",
+        ("goqueue.v1.StoryEvent", "target"): "to",
+        # The one name of the registry's JSON that is not in camel case.
+        ("goqueue.v1.TestCompatibilityResponse", "is_compatible"): "is_compatible",
+    }
+)
+_REGISTRY = "goqueue/v1/schemas.proto"
 
 
 # --- requests -------------------------------------------------------------------------
@@ -122,7 +133,7 @@ def plain_of(message: Any, *, nulls: bool) -> dict[str, Any]:
     for field in message.DESCRIPTOR.fields:
         if field.has_presence and not message.HasField(field.name):
             if nulls:
-                found[_name(kind, field.name)] = None
+                found[_name(field)] = None
             continue
         value = getattr(message, field.name)
         if is_map(field):
@@ -133,7 +144,7 @@ def plain_of(message: Any, *, nulls: bool) -> dict[str, Any]:
         else:
             plain = _one(field, value, nulls=nulls)
         if plain is not UNSET:
-            found[_name(kind, field.name)] = plain
+            found[_name(field)] = plain
     if kind == "goqueue.v1.SettledReceipt" and found.get("error"):
         found["status"] = _status(found["error"])
     _put_bytes(message, found)
@@ -269,9 +280,12 @@ def _value(header: Any) -> Any:
     return header.value if header.HasField("value") else None
 
 
-def _name(kind: str, name: str) -> str:
+def _name(field: Any) -> str:
+    kind, name = field.containing_type.full_name, field.name
     if kind in _CAMEL and name == "deliver_at":
         return "deliverAt"
+    if field.file.name == _REGISTRY and (kind, name) not in _RENAMED:
+        return camel(name)
     return _RENAMED.get((kind, name)) or (name.removesuffix("_ms") if name in _BARE else name)
 
 

@@ -244,6 +244,9 @@ def _reply(method: Method, answer: Any, kind: Any) -> Any:
         for one in answer.next_offsets:
             offsets.setdefault(one.topic, {})[str(one.partition)] = one.offset
         return PollReply(messages, offsets, answer.generation)
+    if kind is int or get_origin(kind) is list:
+        # The response has one field, which is the answer.
+        return convert(next(iter(plain_of(answer, nulls=False).values())), kind)
     if method.row.wrap is not None:
         answer = getattr(answer, method.row.wrap)
     # A mapping has all that may be there, as attributes; a struct has its own defaults.
