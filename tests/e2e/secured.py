@@ -28,6 +28,7 @@ class SecuredBroker:
 
     def __init__(self, home: Path, **settings: str) -> None:
         self.home = home
+        home.mkdir(parents=True, exist_ok=True)
         self.ca = home / "ca.pem"
         self.authority = certificates.new_authority()
         self.write_certificates()

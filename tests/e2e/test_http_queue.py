@@ -128,7 +128,9 @@ class TestReceiving:
         """The next message goes to whoever still waits for it, as if the other had never asked."""
         take(http, topic, group, wait="0")
         body = json.dumps({"group": group, "wait": "30s"}).encode()
-        head = f"POST /topics/{topic}/receive HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+        head = (
+            f"POST /topics/{topic}/receive HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+        )
         host, port = broker.http.split(":")
         gone = [socket.create_connection((host, int(port))) for _ in range(3)]
         for one in gone:

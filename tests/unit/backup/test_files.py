@@ -55,7 +55,7 @@ def test_nobody_but_the_owner_reads_the_messages_in_a_backup_and_in_what_is_rest
 
     made = [path for folder in ("store", "restored") for path in (tmp_path / folder).rglob("*")]
     assert {path.stat().st_mode & 0o777 for path in made if path.is_file()} == {0o600}
-    assert {path.stat().st_mode & 0o777 for path in made if path.is_dir()} == {0o750}
+    assert {path.stat().st_mode & 0o777 for path in made if path.is_dir()} == {0o700}
 
 
 @given(st.lists(st.sampled_from([1, 1_000, 100_000, 300_000]), max_size=6))

@@ -181,7 +181,7 @@ def test_files_and_folders_of_a_backup_are_private(data: Path, tmp_path: Path) -
 
     made = [path for folder in ("store", "restored") for path in (tmp_path / folder).rglob("*")]
     assert {path.stat().st_mode & 0o777 for path in made if path.is_file()} == {0o600}
-    assert {path.stat().st_mode & 0o777 for path in made if path.is_dir()} == {0o750}
+    assert {path.stat().st_mode & 0o777 for path in made if path.is_dir()} == {0o700}
 
 
 @pytest.mark.parametrize("path", ["../outside", "/etc/passwd", "logs/../../outside", "logs/orders/.."])

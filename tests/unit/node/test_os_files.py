@@ -54,8 +54,8 @@ def test_files_and_directories_are_closed_to_others(files: OsFiles, tmp_path: Pa
     files.replace("logs/orders/b.ckpt", b"x")
     with files.lock(".lock"):
         assert mode(tmp_path / "data/.lock") == 0o600
-    assert mode(tmp_path / "data") == 0o750
-    assert mode(tmp_path / "data/logs/orders") == 0o750
+    assert mode(tmp_path / "data") == 0o700
+    assert mode(tmp_path / "data/logs/orders") == 0o700
     assert mode(tmp_path / "data/logs/orders/a.log") == 0o600
     assert mode(tmp_path / "data/logs/orders/b.ckpt") == 0o600
 

@@ -1,6 +1,6 @@
 """OsFiles: the `Files` port on a real directory of a POSIX file system.
 
-Every path is checked to lie below the root. Files are 0600 and directories 0750, for
+Every path is checked to lie below the root. Files are 0600 and directories 0700, for
 what they hold is somebody's messages. Handles are plain descriptors: reads name their
 position, appends go to the size we know of, so no seek pointer is shared by threads.
 """

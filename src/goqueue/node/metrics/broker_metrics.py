@@ -135,8 +135,8 @@ class Metrics:
         yield TOPICS.gauge([((), len(topics))])
         yield TOPIC_PARTITIONS.gauge(((topic.name,), topic.partition_count) for topic in topics)
         yield CONNECTIONS.gauge([((), self._connections())])
-        if (days := self._certificate_days()) is not None:
-            yield CERTIFICATE_DAYS.gauge([((), days)])
+        days = self._certificate_days()
+        yield CERTIFICATE_DAYS.gauge([] if days is None else [((), days)])
         family = HistogramMetricFamily(
             PREFIX + REQUEST_SECONDS.name, REQUEST_SECONDS.help, labels=REQUEST_SECONDS.labels
         )
