@@ -127,10 +127,13 @@ security: $(TOOLS) ## ruff's security rules and bandit
 	$(BIN)/ruff check --select S .
 	$(BIN)/bandit --quiet --recursive --configfile pyproject.toml src
 
+secrets: $(READY) ## credentials that somebody left in the tree
+	$(BIN)/python tools/secret_scan.py
+
 lint-workflows: $(BIN)/actionlint ## the GitHub workflows, by actionlint
 	$(BIN)/actionlint
 
-check: lint security lint-workflows test-unit ## all that says whether a change may be pushed, in minutes
+check: lint security secrets lint-workflows test-unit ## all that says whether a change may be pushed, in minutes
 
 vuln: licences ## known vulnerabilities of what we bring (pip-audit), and licences
 # Strict: a package that could not be looked up fails the check instead of counting as safe.
@@ -204,6 +207,9 @@ bench-clients: $(READY) ## what settings of confluent-kafka are worth
 bench-partitions: $(READY) ## 10,000 partitions with 1 GB and 1,024 file handles: start, idle cost, all read and written
 	$(BIN)/python -m tests.bench.bench_partitions
 
+bench-before: $(READY) ## this tree against an earlier commit, in turns, on an idle machine; BASE=<commit>
+	$(BIN)/python -m tests.bench.bench_before --base $(BASE)
+
 bench-http: $(READY) ## the HTTP API and the Python client
 	$(BIN)/python -m tests.bench.bench_http
 
@@ -234,6 +240,9 @@ bench-transactions: $(READY) ## what transactions cost, against the same client 
 bench-schemas: $(READY) ## what checking messages against schemas costs
 	$(BIN)/python -m tests.bench.bench_schemas
 
+bench-security: $(READY) ## what TLS, logins and access rules cost, against the same client without them
+	$(BIN)/python -m tests.bench.bench_security
+
 bench-spark: $(READY) ## Spark reads and writes topics, as shares of what any Python source can do
 	@failed=0; for part in bench_spark bench_spark_jobs; do \
 		$(BIN)/python -m tests.bench.$$part || failed=1; \
@@ -242,6 +251,7 @@ bench-spark: $(READY) ## Spark reads and writes topics, as shares of what any Py
 docs: $(READY) ## write the reference pages that are made from the code
 	$(BIN)/python -m goqueue.node.config.settings_page > docs/reference/settings.md
 	$(BIN)/python -m goqueue.servers.kafka.compatibility docs/reference/kafka-compatibility.md
+	$(BIN)/python -m goqueue.servers.access.page > docs/reference/permissions.md
 	$(BIN)/python tools/grpc_page.py
 
 docs-release: $(TOOLS) ## the same, added to build/sites with the sites of other versions

@@ -37,6 +37,15 @@ class RoundRobin:
         self._next = (chosen + 1) % partitions
         return chosen
 
+    @property
+    def position(self) -> int:
+        """Whose turn is next."""
+        return self._next
+
+    def go_back(self, position: int) -> None:
+        """Take turns back that nobody used, in the same step in which they were taken."""
+        self._next = position
+
 
 def murmur2(key: bytes) -> int:
     """MurmurHash2 as Java's Kafka client computes it, as an unsigned number."""

@@ -132,6 +132,10 @@ class Files(Protocol):
         ...
 
 
+# Makes a lock between threads. Where everything runs on one thread, `contextlib.nullcontext` is one.
+MakeLock = Callable[[], AbstractContextManager[object]]
+
+
 class Offload(Protocol):
     """Runs a blocking call where it does not hold up the event loop."""
 

@@ -56,8 +56,8 @@ def queue(count: int, rounds: int) -> list[Bar]:
                 http.post("/topics", {"name": topic, "num_partitions": 1})
                 for first in range(0, count, 1000):
                     http.publish(topic, *["x" * 100] * min(1000, count - first))
-                job = ("tests.bench.queue_http",) if name == "http" else ("tests.bench.grpc_load", "work")
-                done = _run(*job, broker.http if name == "http" else broker.grpc, topic, str(count))
+                job, address = ("http_batches", broker.http) if name == "http" else ("work", broker.grpc)
+                done = _load(job, address, topic, count)
                 if (done["count"], done["settled"]) != (count, count):
                     raise SystemExit(f"{name}: {done} instead of {count}: there is no figure")
                 rates.append(count / done["seconds"])

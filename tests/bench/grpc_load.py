@@ -73,6 +73,30 @@ async def work(address: str, topic: str, count: int) -> dict[str, Any]:
     return {"seconds": seconds, "count": len(seen), "settled": settled}
 
 
+async def http_batches(address: str, topic: str, count: int) -> dict[str, Any]:
+    """Receive 100 and ack them in one call, over HTTP; while one batch is on the wire, another is worked on."""
+    seen: set[tuple[int, int]] = set()
+    settled = 0
+
+    async def lane(session: aiohttp.ClientSession, number: int) -> None:
+        nonlocal settled
+        body = {"group": GROUP, "client_id": f"bench-{number}", "limit": 100}
+        while len(seen) < count:
+            async with session.post(f"http://{address}/topics/{topic}/receive", json=body) as response:
+                messages = (await response.json())["messages"]
+            seen.update([(one["partition"], one["offset"]) for one in messages])
+            if messages:
+                receipts = {"receipts": [one["receipt_handle"] for one in messages]}
+                async with session.post(f"http://{address}/messages/ack", json=receipts) as response:
+                    settled += (await response.json())["succeeded"]
+
+    async with aiohttp.ClientSession() as session:
+        started = time.perf_counter()
+        await asyncio.gather(*(lane(session, number) for number in range(2)))
+        seconds = time.perf_counter() - started
+    return {"seconds": seconds, "count": len(seen), "settled": settled}
+
+
 async def unary(address: str, topic: str, count: int) -> dict[str, Any]:
     """Single publishes at a fixed rate; how long each took from when it was to be sent."""
     async with grpc.aio.insecure_channel(address) as channel:
@@ -122,7 +146,7 @@ async def _at_a_rate(send: Callable[[], Awaitable[None]], count: int) -> dict[st
     return {"p50": took[len(took) // 2] * 1000, "p99": took[len(took) * 99 // 100] * 1000, "count": len(took)}
 
 
-JOBS = {job.__name__: job for job in (publish_stream, work, unary, unary_http)}
+JOBS = {job.__name__: job for job in (publish_stream, work, http_batches, unary, unary_http)}
 
 if __name__ == "__main__":
     job, address, topic, count = sys.argv[1:5]

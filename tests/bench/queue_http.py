@@ -25,7 +25,7 @@ from goqueue.client import connect
 BATCH = 100
 # Requests under way at once: while one batch is on the wire, the other is worked on.
 LANES = 2
-GROUP = "bench"
+GROUP = "bench-queue"
 
 
 async def drain(address: str, topic: str, count: int) -> dict[str, float]:
@@ -63,7 +63,7 @@ def run(count: int = 200_000, rounds: int = 3) -> list[Bar]:
                 http.post("/topics", {"name": topic, "num_partitions": 1})
                 for first in range(0, count, 1000):
                     http.publish(topic, *["x" * 100] * min(1000, count - first))
-                rates.append(_rate(broker.http, topic, count))
+                rates.append(rate(broker.http, topic, count))
                 lag = http.get(f"/groups/{GROUP}/offsets")["topics"][topic]["0"]["lag"]
                 if lag:
                     raise SystemExit(f"{lag} messages of {topic} are not settled: there is no figure")
@@ -75,7 +75,8 @@ def run(count: int = 200_000, rounds: int = 3) -> list[Bar]:
     ]
 
 
-def _rate(address: str, topic: str, count: int) -> float:
+def rate(address: str, topic: str, count: int) -> float:
+    """Messages per second through receive and ack of one topic."""
     command = [sys.executable, "-m", "tests.bench.queue_http", address, topic, str(count)]
     finished = subprocess.run(command, capture_output=True, text=True, check=True)
     result = json.loads(finished.stdout)

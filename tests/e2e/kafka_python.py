@@ -10,6 +10,7 @@ with warnings.catch_warnings():
     from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
     from kafka.admin import MemberToRemove
     from kafka.errors import GroupSubscribedToTopicError
+    from kafka.errors import KafkaError as PythonError
 
 __all__ = [
     "GroupSubscribedToTopicError",
@@ -18,5 +19,6 @@ __all__ = [
     "KafkaProducer",
     "MemberToRemove",
     "OffsetAndMetadata",
+    "PythonError",
     "TopicPartition",
 ]

@@ -57,7 +57,8 @@ def test_transactions_have_attributes(client):
         assert client.transaction("answers").transactional_id == "answers"
 
     assert client.transaction("answers").state
-    assert client.transactions() == []
+    # It may still be about to write its markers.
+    assert {one.transactional_id for one in client.transactions()} <= {"answers"}
     assert client.writers() == []
 
 

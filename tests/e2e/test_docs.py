@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -157,7 +158,7 @@ def test_the_page_on_the_queue_connection_works(broker):
 
     (shown,) = [run(language, code, broker) for language, code in BLOCK.findall(page)]
 
-    assert shown.splitlines() == ["received b'a letter'", "['settled', 2, [['acked', None, None, [], None, 200]]]"]
+    assert shown.splitlines() == ["received b'a postcard'", "['settled', 2, [['acked', None, None, [], None, 200]]]"]
 
 
 def test_pages_can_be_followed_one_after_another_on_one_broker():
@@ -170,3 +171,31 @@ def test_pages_can_be_followed_one_after_another_on_one_broker():
                     pages.setdefault("".join(names), set()).add(page.name)
 
     assert {name: where for name, where in pages.items() if len(where) > 1} == {}
+
+
+def test_the_page_on_security_works_from_top_to_bottom(tmp_path):
+    page = (ROOT / "docs" / "howto" / "security.md").read_text()
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
+        kafka, http = (str(each.getsockname()[1]) for each in (one, two))
+    script = []
+    for language, code in BLOCK.findall(page):
+        here = code.replace("9092", kafka).replace("8080", http)
+        script.append(here if language == "bash" else f"{sys.executable} - <<'END'\n{here}END\n")
+    kill = "trap 'kill $(cat broker.pid) 2>/dev/null || true' EXIT\n"
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GOQUEUE_")}
+    environment |= {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", kill + "\n".join(script)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=tmp_path,
+        timeout=120,
+        check=False,
+    )
+
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}\n{(tmp_path / 'broker.log').read_text()}"
+    told = ("User:admin", "first order", '"orders"', "['orders']", "administrator admin at", "administrator  admin")
+    for expected in told:
+        assert expected in done.stdout

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import time
 from concurrent.futures import ThreadPoolExecutor
 
+import psutil
 import pytest
 from tests.e2e.http import Http
 
@@ -41,6 +43,31 @@ def test_kill_9_loses_nothing_that_was_answered(start_broker):
     assert refused(http, "GET", "/schemas/ids/2")[:2] == (404, 40403)
     assert http.post("/subjects/new/versions", INTEGER)["id"] == 6
     assert http.post("/subjects/s1/versions", INTEGER)["version"] == 2
+
+
+def test_kill_9_takes_a_worker_along_that_is_busy_with_a_schema_that_never_ends(start_broker):
+    broker = start_broker(GOQUEUE_SCHEMAS_WORKER_MS_MAX=60_000)
+    http = Http(broker.http)
+    twice = {f"d{i}": {"allOf": [{"$ref": f"#/definitions/d{i + 1}"}] * 2} for i in range(40)}
+    slow = {"$ref": "#/definitions/d0", "definitions": {**twice, "d40": {"type": "object"}}}
+    config = {"goqueue.schema.validation": "full", "goqueue.schema.missing": "latest"}
+    http.post("/topics", {"name": "slow", "num_partitions": 1, "config": config})
+    http.post("/subjects/slow-value/versions", {"schemaType": "JSON", "schema": json.dumps(slow)})
+    with ThreadPoolExecutor(1) as pool:
+        pending = pool.submit(http.ask, "POST", "/topics/slow/messages", {"value": "{}"})
+        deadline = time.monotonic() + 20
+        while not (workers := _busy(broker.pid)):
+            assert time.monotonic() < deadline
+        broker.kill()
+        assert pending.exception(30) is not None
+    _, left = psutil.wait_procs(workers, timeout=10)
+    assert left == []
+
+
+def _busy(pid: int) -> list[psutil.Process]:
+    """Schema workers of a broker that have worked for a while."""
+    children = psutil.Process(pid).children()
+    return [one for one in children if sum(one.cpu_times()[:2]) > 0.5 and "goqueue.formats.worker" in one.cmdline()]
 
 
 def test_registrations_at_once_get_one_id(http):

@@ -94,7 +94,7 @@ def test_a_batch_out_of_sequence_holds_nothing_back():
 
 def hold_back(services: Services, data: bytes, now_ms: int) -> bool:
     """Let a batch pass the step that holds records back, and none behind it."""
-    place = services.publish._partitions.get("t", 0)
+    place = services.publish._partitions.leader("t", 0)
     arrival = Arrival(place, parse_batch_header(data), data, Acks.ALL, ANONYMOUS, now_ms)
     HeaderDelay(services.delay, services.staging)(arrival)
     return arrival.is_thinned

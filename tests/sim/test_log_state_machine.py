@@ -299,11 +299,12 @@ class LogMachine(RuleBasedStateMachine):
             files, DIRECTORY, settings=self.settings, topic_id=TOPIC_ID, now_ms=self.clock.now_ms()
         )
         offset, end = self.log.start_offset, self.log.end_offset
+        follower.start_at(offset)
         while offset < end:
             read = self.log.read_frames(offset, max_bytes=max_bytes, upper=end)
             if not read.batches:
                 break
-            assert follower.append_frames(b"".join(read.batches)) == read.next_offset
+            assert follower.append_frames(b"".join(read.batches), continues=offset) == read.next_offset
             offset = read.next_offset
         follower.high_watermark = follower.end_offset
         leader, self.log = self.log, follower

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from goqueue.broker.topics import NewTopic
-from goqueue.delivery.values import Action, Delivery, Receive, Settled, Settlement
+from goqueue.delivery.values import Action, Delivery, Receive, Settlement, SettleResult
 from goqueue.errors import InvalidReceipt, ReceiptExpired, ReceiptNotFound
 from goqueue.records import Acks, NewRecord, Record, TopicPartition
 from goqueue.servers.services import Services
@@ -37,7 +37,7 @@ async def receive(services: Services, limit: int = 100, *, group: str = "g", wai
     return await services.delivery.receive(Receive(group, "c", ONE, limit, wait_ms=wait_ms))
 
 
-async def settle(services: Services, deliveries: Sequence[Delivery], action: Action = Action.ACK) -> list[Settled]:
+async def settle(services: Services, deliveries: Sequence[Delivery], action: Action = Action.ACK) -> list[SettleResult]:
     return await services.delivery.settle([Settlement(one.receipt, action) for one in deliveries])
 
 
@@ -201,3 +201,56 @@ def test_a_receive_that_waits_is_woken_by_a_publish() -> None:
         assert offsets(await waiting) == [1, 2]
 
     play(story)
+
+
+def test_large_messages_that_die_together_are_moved_in_as_many_batches_as_it_takes() -> None:
+    async def story(services: Services) -> None:
+        await services.topics.create(NewTopic("t", 1, config={"max.message.bytes": "60000"}))
+        await services.topics.create(NewTopic("t.dlq", 1, config={"max.message.bytes": "60000"}))
+        for number in range(10):
+            records = [NewRecord(b"k%d" % number, bytes([number]) * 50_000)]
+            assert (await services.publish.publish_records("t", records, acks=Acks.ALL))[0].error is None
+        await settle(services, await receive(services), Action.REJECT)
+        await asyncio.sleep(5)
+        letters = await dead_letters(services)
+        assert [(one.value or b"")[:1] for one in letters] == [bytes([number]) for number in range(10)]
+
+    play(story)
+
+
+def test_a_message_that_is_too_large_for_the_dead_letter_topic_with_its_history_is_moved_all_the_same() -> None:
+    async def story(services: Services) -> None:
+        await services.topics.create(NewTopic("t", 1, config={"max.message.bytes": "60000"}))
+        await services.topics.create(NewTopic("t.dlq", 1, config={"max.message.bytes": "20000"}))
+        records = [NewRecord(b"k", b"v" * 50_000)]
+        await services.publish.publish_records("t", records, acks=Acks.ALL)
+        await settle(services, await receive(services), Action.REJECT)
+        await asyncio.sleep(5)
+        assert [len(one.value or b"") for one in await dead_letters(services)] == [50_000]
+
+    play(story)
+
+
+def test_a_move_that_was_cut_to_fit_is_repeated_after_a_kill_with_the_same_messages() -> None:
+    """Whatever instant the power goes, each letter is there once."""
+
+    async def before(services: Services) -> None:
+        await services.topics.create(NewTopic("t", 1, config={"max.message.bytes": "60000"}))
+        await services.topics.create(NewTopic("t.dlq", 1, config={"max.message.bytes": "60000"}))
+        for number in range(6):
+            records = [NewRecord(b"k%d" % number, bytes([number]) * 25_000)]
+            await services.publish.publish_records("t", records, acks=Acks.ALL)
+        await settle(services, await receive(services), Action.REJECT)
+
+    async def after(services: Services) -> None:
+        await asyncio.sleep(5)
+        letters = await dead_letters(services)
+        assert sorted((one.value or b"")[:1] for one in letters) == [bytes([number]) for number in range(6)]
+
+    for pause in range(0, 40, 4):
+
+        async def cut(services: Services, pause: int = pause) -> None:
+            await before(services)
+            await asyncio.sleep(pause / 1000)
+
+        play(cut, after, is_killed=True)

@@ -20,7 +20,7 @@ from goqueue.errors import InvalidRequest
 
 # The modes of a broker's data directory. A backup holds the same messages, and others must not read them there either.
 _FILE_MODE = 0o600
-_FOLDER_MODE = 0o750
+_FOLDER_MODE = 0o700
 _COPY_BYTES = 1024 * 1024
 
 

@@ -104,7 +104,7 @@ class Deduplication:
                 continue
             found: list[tuple[bytes, Remembered]] = []
             for number in range(topic.partition_count):
-                place = partitions.get(topic.name, number)
+                place = partitions.leader(topic.name, number)
                 found += await offload(partial(read_ids, place.log, place.id, now_ms - window_ms))
             window = self._window(topic.topic_id)
             for digest, remembered in sorted(found, key=lambda one: one[1].taken_ms):

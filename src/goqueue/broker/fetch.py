@@ -7,7 +7,7 @@ request and no task. Errors concern one partition and are values beside the othe
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -29,6 +29,9 @@ from goqueue.log.partition_log import PartitionLog
 from goqueue.log.reads import Read
 from goqueue.ports import ColdRead, Offload
 from goqueue.records import AbortedTransaction, Isolation, TopicPartition
+
+# Partitions of one fetch that are opened while it waits for another one.
+_OPENED_AHEAD = 16
 
 
 class PartitionRead(NamedTuple):
@@ -97,7 +100,7 @@ class FetchService:
         self, at: TopicPartition, messages: int, size_bytes: int, first: int, last: int, caller: Caller = ANONYMOUS
     ) -> None:
         """Records were given to a reader, out of a query that does not count by itself."""
-        place = self._partitions.get(*at)
+        place = self._partitions.leader(*at)
         place.traffic.messages_out += messages
         place.traffic.bytes_out += size_bytes
         if self._on_given is not None:
@@ -141,10 +144,13 @@ class FetchService:
         """Read every partition, from the disk where it must be; then what was read so far is counted as it grows."""
         with ExitStack() as counted:
             counted_bytes = 0
-            for read in query.reads:
+            for number, read in enumerate(query.reads):
                 try:
                     self._read(read, answer)
                 except ColdRead:
+                    for later in query.reads[number + 1 : number + 1 + _OPENED_AHEAD]:
+                        # Those that are not open either are opened meanwhile.
+                        self._partitions.opening(later.topic, later.partition)
                     if answer.size > counted_bytes:
                         counted.enter_context(self._answers.held(answer.size - counted_bytes))
                         counted_bytes = answer.size
@@ -153,7 +159,7 @@ class FetchService:
                     await self._read_cold(read, answer)
 
     def _read(self, read: PartitionRead, answer: _Answer) -> None:
-        step = self._begin(read, answer)
+        step = self._begin(read, answer, self._partitions.leader_now)
         if step is None:
             return
         try:
@@ -164,7 +170,14 @@ class FetchService:
             answer.take(step, data)
 
     async def _read_cold(self, read: PartitionRead, answer: _Answer) -> None:
-        step = self._begin(read, answer)
+        opening = self._partitions.opening(read.topic, read.partition)
+        if opening is not None:
+            try:
+                await opening
+            except GoQueueError as error:
+                answer.fail(read, error)
+                return
+        step = self._begin(read, answer, self._partitions.leader)
         if step is None:
             return
         try:
@@ -176,11 +189,11 @@ class FetchService:
         else:
             answer.take(step, data)
 
-    def _begin(self, read: PartitionRead, answer: _Answer) -> _Step | None:
+    def _begin(self, read: PartitionRead, answer: _Answer, leader: Callable[[str, int], Partition]) -> _Step | None:
         """What to read of this partition; None when its part of the answer is already clear."""
         topic, partition, offset, _, leader_epoch = read
         try:
-            place = self._partitions.get(topic, partition)
+            place = leader(topic, partition)
             if leader_epoch >= 0 and leader_epoch != place.leader_epoch:
                 raise epoch_refusal(leader_epoch, place.leader_epoch)
             log = place.log

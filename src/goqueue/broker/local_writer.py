@@ -1,4 +1,4 @@
-"""The writer of a partition that has no other copy: what is written is at once readable."""
+"""The writer of a partition that has no other copy, for one term of leadership: what is written is at once readable."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Protocol
 
 from goqueue.broker.waiters import Waiters
 from goqueue.codec.frame import Flags
+from goqueue.errors import GoQueueError, NotLeader
 from goqueue.log.partition_log import PartitionLog
 from goqueue.ports import Buffer
 from goqueue.records import Acks, Appended, Priority
@@ -31,11 +32,15 @@ class Syncer(Protocol):
         """Wait until everything below `end_offset` is on the disk; raises if that fails."""
         ...
 
+    def give_up(self, log: PartitionLog, reason: GoQueueError) -> None:
+        """Raise `reason` for all who wait for the log; its bytes are synced all the same."""
+        ...
+
 
 class LocalWriter:
     """Writes to one log, shows the result to readers and asks the syncer for durability."""
 
-    __slots__ = ("_log", "_syncer", "_waiters", "leader_epoch", "syncs_every_batch")
+    __slots__ = ("_ended", "_log", "_syncer", "_waiters", "leader_epoch", "syncs_every_batch")
 
     def __init__(
         self, log: PartitionLog, syncer: Syncer, waiters: Waiters, *, leader_epoch: int, syncs_every_batch: bool = False
@@ -45,6 +50,19 @@ class LocalWriter:
         self._waiters = waiters
         self.leader_epoch = leader_epoch
         self.syncs_every_batch = syncs_every_batch
+        # Why nothing is written any more: the term is over.
+        self._ended: NotLeader | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the term has ended."""
+        return self._ended is not None
+
+    def end(self, reason: NotLeader) -> None:
+        """The term is over: refuse what comes, and fail all who wait for what was written in it."""
+        if self._ended is None:
+            self._ended = reason
+            self._syncer.give_up(self._log, reason)
 
     def append(
         self,
@@ -58,6 +76,8 @@ class LocalWriter:
         thinned: bool = False,
     ) -> Appended:
         """Check and write one closed batch. Returns once it is written, not yet durable."""
+        if self._ended is not None:
+            raise self._refusal(self._ended)
         log = self._log
         appended = log.append_batch(
             batch,
@@ -84,8 +104,14 @@ class LocalWriter:
 
     def reached(self, end_offset: int, acks: Acks) -> Awaitable[None] | None:
         """Wait until all below `end_offset` is as safe as `acks` asks; None if it is now."""
+        if self._ended is not None:
+            raise self._refusal(self._ended)
         if acks == _ALL or (self.syncs_every_batch and acks == _LEADER):
             if self._log.synced_end >= end_offset:
                 return None
             return self._syncer.synced(self._log, end_offset)
         return None
+
+    def _refusal(self, ended: NotLeader) -> NotLeader:
+        # A new one each time: an exception that is raised again and again collects tracebacks.
+        return NotLeader(str(ended), leader=ended.leader, leader_epoch=ended.leader_epoch)

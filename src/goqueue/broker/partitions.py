@@ -1,126 +1,70 @@
-"""The partitions this node holds: opened when first used, closed at stop, never mixed up.
+"""The partitions this node has a replica of: opened when first used, closed at stop, never mixed up.
 
-A directory belongs to the topic whose id is in its checkpoint. One that belongs to
-another topic is set aside, and the partition starts clean.
+Which they are, and which of them this node leads, the metadata says. What lies on the disk says nothing about it: a
+node without a replica opens nothing. A directory belongs to the topic whose id is in its checkpoint. One that belongs
+to another topic is set aside, and the partition starts clean.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import nullcontext
+from functools import partial
 from typing import TYPE_CHECKING
 
-from goqueue.broker.lane_rates import LaneRates
-from goqueue.broker.local_writer import LocalWriter, Syncer
+from goqueue.broker.local_writer import Syncer
+from goqueue.broker.log_opener import LogOpener
+from goqueue.broker.opening import Opening
+from goqueue.broker.partition import Partition
 from goqueue.broker.partition_files import PartitionFiles
-from goqueue.broker.traffic import TopicTraffic, Traffic
-from goqueue.broker.unreadable import UnreadableStretches
-from goqueue.broker.waiters import Waiters
+from goqueue.broker.removals import Removals
+from goqueue.broker.roles import Leading, RoleListener, not_leader, role_of
+from goqueue.broker.traffic import Traffic
 from goqueue.clock import Clock
 from goqueue.codec.batch_decode import RECORDS_BYTES_MAX
 from goqueue.config import LogConfig
-from goqueue.errors import GoQueueError, PartitionNotFound, ShuttingDown, TopicNotFound
-from goqueue.log.durability.write_failures import WriteObserver, lacks_handles, storage_error
+from goqueue.errors import (
+    GoQueueError,
+    NotFound,
+    NotLeader,
+    PartitionNotFound,
+    ShuttingDown,
+    StorageError,
+    TopicNotFound,
+)
+from goqueue.log.durability.write_failures import WriteObserver
 from goqueue.log.partition_log import PartitionLog
-from goqueue.log.segment.handle_cache import SegmentCache
 from goqueue.metadata.broker_defaults import with_defaults
 from goqueue.metadata.events import (
     Assignment,
+    AssignmentsChanged,
     BrokerDefaultsChanged,
-    DeletionFinished,
     Delta,
     Topic,
     TopicConfigChanged,
     TopicDeleted,
 )
-from goqueue.metadata.topic_config import TopicConfig, log_settings, parse_topic_config
+from goqueue.metadata.topic_config import TopicConfig, parse_topic_config
 from goqueue.partitioner import RoundRobin
-from goqueue.ports import Files, Offload
+from goqueue.ports import ColdRead, Files, MakeLock, Offload
 from goqueue.records import TopicPartition
 
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from goqueue.broker.arrival import Steps
     from goqueue.metadata.store import MetadataStore
 
-
-# Files of segments that a node keeps open which was not told how many handles its process has.
-OPEN_FILES_DEFAULT = 512
-
-# Files with unsynced bytes that may be open however few are wanted: one burst of small segments has so many.
-_KEPT_FILES_MIN = 160
-
-
-class Partition:
-    """One open partition: its log, the one writer, and those who wait for more."""
-
-    __slots__ = (
-        "config",
-        "enqueued",
-        "id",
-        "in_sync_replicas",
-        "internal",
-        "key",
-        "leader_epoch",
-        "log",
-        "steps",
-        "topic_id",
-        "topic_name",
-        "traffic",
-        "unreadable",
-        "waiters",
-        "writer",
-    )
-
-    def __init__(
-        self,
-        topic: Topic,
-        partition: int,
-        assignment: Assignment,
-        log: PartitionLog,
-        config: TopicConfig,
-        syncer: Syncer,
-        traffic: TopicTraffic,
-        unpacked_bytes_max: int,
-    ) -> None:
-        self.topic_name = topic.name
-        self.topic_id = topic.topic_id
-        self.id = partition
-        self.key = TopicPartition(topic.name, partition)
-        self.internal = topic.internal
-        self.log = log
-        self.config = config
-        # Which steps a batch passes under these settings, by way in: asked for every batch, so worked out once.
-        self.steps: dict[object, Steps] = {}
-        self.leader_epoch = assignment.leader_epoch
-        self.in_sync_replicas = len(assignment.isr)
-        self.traffic = traffic
-        self.enqueued = LaneRates()
-        self.unreadable = UnreadableStretches(unpacked_bytes_max)
-        self.waiters = Waiters()
-        self.writer = LocalWriter(
-            log,
-            syncer,
-            self.waiters,
-            leader_epoch=assignment.leader_epoch,
-            syncs_every_batch=config.syncs_every_batch,
-        )
-
-    def reconfigure(self, config: TopicConfig, log_config: LogConfig) -> None:
-        """Obey new settings from the next batch on."""
-        self.config = config
-        self.steps.clear()
-        self.writer.syncs_every_batch = config.syncs_every_batch
-        self.log.reconfigure(log_settings(config, log_config))
+__all__ = ["Partition", "Partitions"]
 
 
 class Partitions:
-    """All partitions of this node, by topic and number."""
+    """All replicas of this node, by topic and number."""
 
     def __init__(
         self,
         *,
+        node_id: int,
         files: Files,
         metadata: MetadataStore,
         syncer: Syncer,
@@ -129,49 +73,112 @@ class Partitions:
         log_config: LogConfig,
         unpacked_bytes_max: int = RECORDS_BYTES_MAX,
         observer: WriteObserver | None = None,
+        make_lock: MakeLock = nullcontext,
     ) -> None:
+        self._node_id = node_id
         self._files = PartitionFiles(files)
         self._metadata = metadata
         self._syncer = syncer
         self._offload = offload
-        self._clock = clock
         self._log_config = log_config
         # With the defaults that were altered at run time. The broker's own topics keep to its file.
         self._altered_log_config = with_defaults(log_config, metadata.image.broker_defaults)
         self._unpacked_bytes_max = unpacked_bytes_max
         self._open: dict[tuple[str, int], Partition] = {}
+        # Those of them that this node leads.
+        self._leading: dict[tuple[str, int], Partition] = {}
+        self._openings: dict[tuple[str, int], Opening] = {}
+        self._role_listeners: list[RoleListener] = []
+        # Since the start: partitions that somebody who could not wait had opened on the event loop.
+        self.opened_on_loop = 0
         self._configs: dict[UUID, tuple[Topic, TopicConfig]] = {}
         self._turns: dict[UUID, RoundRobin] = {}
-        self._removals: set[asyncio.Task[None]] = set()
+        self._removals = Removals(self._files, metadata, offload)
         self.traffic = Traffic()
-        # One bound on open segments for all partitions together.
-        open_files_max = log_config.open_files_max or OPEN_FILES_DEFAULT
-        self.open_segments = SegmentCache(
-            open_files_max,
-            kept_files_max=max(open_files_max * 3 // 2, _KEPT_FILES_MIN),
-            on_crowded=syncer.flush_soon,
-            may_close_unsynced=files.sync_all_reports_closed_files,
-        )
-        self._observer = observer
+        self._opener = LogOpener(self._files, syncer, clock, log_config, observer, make_lock)
+        self.open_segments = self._opener.open_segments
         self._closed = False
         metadata.subscribe(self._on_delta)
 
-    def get(self, topic: str, partition: int) -> Partition:
-        """The partition, opened if need be; raises TopicNotFound or PartitionNotFound."""
+    def leader(self, topic: str, partition: int) -> Partition:
+        """The partition, which this node leads; raises NotLeader, TopicNotFound or PartitionNotFound.
+
+        One that is not open is opened on the spot. Whoever can wait asks `opening` first.
+        """
+        found = self._leading.get((topic, partition))
+        return found if found is not None else self._find_leader(topic, partition)
+
+    def replica(self, topic: str, partition: int) -> Partition:
+        """The partition, whatever its role is here: for inspection and upkeep. Raises as `leader`."""
         found = self._open.get((topic, partition))
-        return found if found is not None else self._open_partition(topic, partition)
+        if found is not None:
+            return found
+        found_topic, assignment = self._assigned(topic, partition)
+        role = role_of(assignment, self._node_id)
+        if role is None:
+            raise not_leader(TopicPartition(topic, partition), assignment)
+        return self._open_now(found_topic, partition)
+
+    def opening(self, topic: str, partition: int, *, to_write: bool = False) -> Opening | None:
+        """What to wait for before the partition can be used, or written, without holding up the event loop.
+
+        None if there is nothing to wait for, also where it cannot be used at all: `leader` says why.
+        """
+        found = self._leading.get((topic, partition))
+        if found is not None and (not to_write or found.log.has_segments):
+            return None
+        return self._begin_opening(topic, partition, to_write=to_write)
+
+    def leader_now(self, topic: str, partition: int) -> Partition:
+        """As `leader`; raises ColdRead if the partition must be opened first, which is begun."""
+        found = self._leading.get((topic, partition))
+        if found is not None:
+            return found
+        if self._begin_opening(topic, partition, to_write=False) is not None:
+            raise ColdRead
+        return self._find_leader(topic, partition)
+
+    async def open_leader(self, topic: str, partition: int) -> Partition:
+        """As `leader`; the partition is opened in a thread if need be."""
+        opening = self.opening(topic, partition)
+        if opening is not None:
+            await opening
+        return self.leader(topic, partition)
+
+    def is_led(self, topic: str, partition: int) -> bool:
+        """Whether the metadata says that this node leads the partition. Opens nothing."""
+        try:
+            return self._assigned(topic, partition)[1].leader == self._node_id
+        except NotFound:
+            return False
+
+    def on_role(self, listener: RoleListener) -> None:
+        """Call `listener` whenever the metadata gives this node another role in a partition, or a new term in one."""
+        self._role_listeners.append(listener)
 
     def all_open(self) -> list[Partition]:
         """The partitions that were used since the start."""
         return list(self._open.values())
 
     def on_disk(self) -> list[TopicPartition]:
-        """Every partition that has a directory, open or not: what retention must look at."""
+        """Every replica of this node that has a directory, open or not: what retention must look at."""
+        image, node = self._metadata.image, self._node_id
         return [
             TopicPartition(topic.name, partition)
-            for topic in self._metadata.image.topics()
-            for partition in range(topic.partition_count)
-            if self._files.exists(topic.name, partition)
+            for topic in image.topics()
+            for partition, assignment in enumerate(image.assignments(topic.topic_id))
+            if role_of(assignment, node) is not None and self._files.exists(topic.name, partition)
+        ]
+
+    def led_with_data(self, topic: str) -> list[int]:
+        """The partitions of a topic that this node leads and in which anything was ever written."""
+        found = self._metadata.image.topic(topic)
+        if found is None:
+            return []
+        return [
+            partition
+            for partition, assignment in enumerate(self._metadata.image.assignments(found.topic_id))
+            if assignment.leader == self._node_id and self._files.exists(topic, partition)
         ]
 
     def size_bytes(self, topic: str, partition: int) -> int:
@@ -185,6 +192,10 @@ class Partitions:
         if topic is None:
             raise TopicNotFound(name)
         return topic
+
+    def topic_at(self, topic: str, partition: int) -> Topic:
+        """The topic that has this partition, whoever leads it; raises TopicNotFound or PartitionNotFound."""
+        return self._assigned(topic, partition)[0]
 
     def turns(self, topic: Topic) -> RoundRobin:
         """Whose turn it is among the topic's partitions, for records without a key."""
@@ -204,20 +215,16 @@ class Partitions:
 
     async def start(self) -> None:
         """Finish deletions that a crash interrupted. Opens nothing."""
-        deletions = self._metadata.image.deletions()
-        for topic_id, name in deletions.items():
-            if self._metadata.image.topic(name) is None:
-                self._files.discard_topic(name, topic_id)
-            else:
-                self._files.discard_partitions_of(name, topic_id)
-        self._remove_in_background(self._files.discarded(), list(deletions))
+        self._removals.resume()
 
     async def close(self) -> list[tuple[TopicPartition, Exception]]:
         """Close every log, side by side; returns those that failed. A second close does no harm."""
         self._closed = True
-        if self._removals:
-            await asyncio.wait(self._removals)
+        tasks = [*self._removals.under_way, *(one.task for one in self._openings.values() if one.task is not None)]
+        if tasks:
+            await asyncio.wait(tasks)
         partitions, self._open = list(self._open.values()), {}
+        self._leading.clear()
         for one in partitions:
             one.waiters.wake_all()
         outcomes = await asyncio.gather(*(self._close(one) for one in partitions))
@@ -230,41 +237,104 @@ class Partitions:
             return error
         return None
 
-    def _open_partition(self, name: str, partition: int) -> Partition:
-        if self._closed:
-            raise ShuttingDown("the node is stopping")
+    # --- opening --------------------------------------------------------------------------
+
+    def _assigned(self, name: str, partition: int) -> tuple[Topic, Assignment]:
         topic = self.topic(name)
         if not 0 <= partition < topic.partition_count:
             raise PartitionNotFound(name, partition)
-        config = self.config(topic)
-        directory = self._files.directory(name, partition)
+        return topic, self._metadata.image.assignments(topic.topic_id)[partition]
+
+    def _find_leader(self, name: str, partition: int) -> Partition:
+        topic, assignment = self._assigned(name, partition)
+        if assignment.leader != self._node_id:
+            # No log is opened for it: an empty one would take writes, and be believed.
+            raise not_leader(TopicPartition(name, partition), assignment)
+        return self._open_now(topic, partition)
+
+    def _open_now(self, topic: Topic, partition: int) -> Partition:
+        if self._closed:
+            raise ShuttingDown("the node is stopping")
+        self.opened_on_loop += 1
+        opening = self._openings.get((topic.name, partition))
+        open_log = self._opener.opener(topic, partition, self.config(topic))
         try:
-            self._files.set_aside_stranger(name, partition, topic.topic_id)
-            log = PartitionLog.open(
-                self._files.files,
-                directory,
-                settings=log_settings(config, self._log_config),
-                topic_id=topic.topic_id,
-                now_ms=self._clock.now_ms(),
-                cache=self.open_segments,
-                observer=self._observer,
-            )
+            log = open_log() if opening is None else opening.run(open_log)
         except OSError as error:
-            if self._observer is not None and lacks_handles(error):
-                # Writes are refused for it. What else keeps a log from being opened is told to whoever asks for it.
-                self._observer.failed(directory, error)
-            raise storage_error(directory, error, failed="opened") from error
-        # There is no other copy to wait for: what was recovered may be read.
-        log.high_watermark = log.end_offset
+            raise self._opener.failure(topic, partition, error) from error
+        if log is None:
+            raise TopicNotFound(topic.name)
+        return self._install(topic, partition, log)
+
+    def _begin_opening(self, name: str, partition: int, *, to_write: bool) -> Opening | None:
+        key = (name, partition)
+        under_way = self._openings.get(key)
+        if under_way is not None:
+            under_way.makes_segment |= to_write
+            return under_way
+        try:
+            topic, assignment = self._assigned(name, partition)
+        except GoQueueError:
+            return None
+        role = role_of(assignment, self._node_id)
+        found = self._open.get(key)
+        makes_segment = to_write and isinstance(role, Leading)
+        if role is None or self._closed or (found is not None and (not makes_segment or found.log.has_segments)):
+            return None
+        opening = Opening(None if found is None else found.log, self._opener.make_lock(), makes_segment=makes_segment)
+        self._openings[key] = opening
+        opening.task = asyncio.get_running_loop().create_task(self._open_in_thread(topic, partition, opening))
+        return opening
+
+    async def _open_in_thread(self, topic: Topic, partition: int, opening: Opening) -> None:
+        error: GoQueueError | None = None
+        open_log = self._opener.opener(topic, partition, self.config(topic))
+        try:
+            while not opening.is_void:
+                log = await self._offload(partial(opening.run, open_log))
+                if log is not None and not opening.is_void:
+                    self._install(topic, partition, log)
+                    if log.has_segments or not opening.makes_segment:
+                        break
+            else:
+                error = TopicNotFound(topic.name)
+        except GoQueueError as failure:
+            error = failure
+        except OSError as failure:
+            error = self._opener.failure(topic, partition, failure, opening.log)
+        except Exception as failure:  # noqa: BLE001 - whoever waits must be told, whatever it was
+            error = StorageError(f"{topic.name}-{partition} could not be opened: {failure!r}")
+        opening.finish(error)
+        if self._openings.get((topic.name, partition)) is opening:
+            del self._openings[topic.name, partition]
+
+    def _install(self, topic: Topic, partition: int, log: PartitionLog) -> Partition:
+        """The partition with this log, in the role that the metadata gives it now."""
+        key = (topic.name, partition)
+        found = self._open.get(key)
+        if found is not None:
+            return found
+        assignment = self._metadata.image.assignments(topic.topic_id)[partition]
+        role = role_of(assignment, self._node_id)
+        if role is None:
+            log.abandon()
+            raise not_leader(TopicPartition(*key), assignment)
+        traffic = self.traffic.of(topic.name)
+        config = self.config(topic)
+        opened = Partition(topic, partition, role, log, config, self._syncer, traffic, self._unpacked_bytes_max)
+        current = self._metadata.image.topic_by_id(topic.topic_id)
+        if current is not None and current is not topic:
+            # Its settings were changed while a thread was opening it.
+            opened.reconfigure(self.config(current), self._log_config)
         if log.is_dirty:
             # Written in a former life and perhaps never synced: what can be read must not wait for the next append.
             self._syncer.mark_dirty(log)
-        assignment = self._metadata.image.assignments(topic.topic_id)[partition]
-        opened = Partition(
-            topic, partition, assignment, log, config, self._syncer, self.traffic.of(name), self._unpacked_bytes_max
-        )
-        self._open[name, partition] = opened
+        self._open[key] = opened
+        if opened.is_led_here:
+            self._leading[key] = opened
         return opened
+
+    # --- what the metadata says -----------------------------------------------------------
 
     def _on_delta(self, delta: Delta) -> None:
         for event in delta.events:
@@ -275,6 +345,9 @@ class Partitions:
                 for partition in self._of_topic(event.name):
                     if topic is not None:
                         partition.reconfigure(self.config(topic), self._log_config)
+            elif isinstance(event, AssignmentsChanged):
+                for number, assignment in event.assignments.items():
+                    self._assign(TopicPartition(event.name, number), assignment)
             elif isinstance(event, BrokerDefaultsChanged):
                 self._alter_defaults(event.defaults)
 
@@ -286,36 +359,41 @@ class Partitions:
             if topic is not None:
                 partition.reconfigure(self.config(topic), self._log_config)
 
+    def _assign(self, place: TopicPartition, assignment: Assignment) -> None:
+        """Take the role that an assignment gives this node, then tell everyone."""
+        role = role_of(assignment, self._node_id)
+        found = self._open.get(place)
+        if found is not None:
+            if role is None:
+                del self._open[place]
+                self._leading.pop(place, None)
+                found.abandon(not_leader(place, assignment))
+            else:
+                former = found.role
+                found.become(role)
+                if found.is_led_here:
+                    self._leading[place] = found
+                else:
+                    self._leading.pop(place, None)
+                if former is not None and type(former) is type(role) and former.epoch == role.epoch:
+                    # Only other replicas have come or gone.
+                    return
+        for listener in self._role_listeners:
+            listener(place, role)
+
     def _drop(self, name: str, topic_id: UUID) -> None:
+        for key in [key for key in self._openings if key[0] == name]:
+            log = self._openings.pop(key).make_void()
+            if log is not None and key not in self._open:
+                log.abandon()
         for partition in self._of_topic(name):
             del self._open[partition.key]
-            partition.log.abandon()
-            partition.waiters.wake_all()
+            self._leading.pop(partition.key, None)
+            partition.abandon(NotLeader(f"topic {name!r} is deleted"))
         self.traffic.forget(name)
         self._configs.pop(topic_id, None)
         self._turns.pop(topic_id, None)
-        try:
-            discarded = self._files.discard_topic(name, topic_id)
-        except OSError:
-            # The deletion stays on record and is tried again at the next start; a new topic
-            # of the name would set these directories aside.
-            return
-        self._remove_in_background(discarded, [topic_id])
+        self._removals.remove(name, topic_id)
 
     def _of_topic(self, name: str) -> list[Partition]:
         return [partition for partition in self._open.values() if partition.topic_name == name]
-
-    def _remove_in_background(self, discarded: list[str], topic_ids: list[UUID]) -> None:
-        if discarded or topic_ids:
-            task = asyncio.get_running_loop().create_task(self._remove(discarded, topic_ids))
-            self._removals.add(task)
-            task.add_done_callback(self._removals.discard)
-
-    async def _remove(self, discarded: list[str], topic_ids: list[UUID]) -> None:
-        try:
-            await self._offload(lambda: self._files.remove_discarded(discarded))
-            if topic_ids:
-                await self._metadata.commit([DeletionFinished(topic_id) for topic_id in topic_ids])
-        except (OSError, GoQueueError):
-            # Still on record as unfinished: the next start tries again.
-            return

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from goqueue.broker.arrival import NO_FACTS, Arrival, ChecksValues, Facts, HeldAt, Step, Steps
 from goqueue.broker.batch_checks import header_of
 from goqueue.broker.deduplication import Deduplication
+from goqueue.broker.opening import Opening
 from goqueue.broker.partitions import Partition, Partitions
 from goqueue.broker.record_publishing import RecordPublishing
 from goqueue.caller import ANONYMOUS, Caller
@@ -57,6 +58,10 @@ class PublishService:
         # The last batch of each partition that is being checked: those behind it are written behind it.
         self._checking: dict[Partition, asyncio.Future[Pending]] = {}
 
+    def opening(self, topic: str, partition: int) -> Opening | None:
+        """What to wait for before `append` only writes, instead of opening files on the event loop; None if it does."""
+        return self._partitions.opening(topic, partition, to_write=True)
+
     def append(
         self,
         topic: str,
@@ -68,7 +73,7 @@ class PublishService:
         caller: Caller = ANONYMOUS,
     ) -> Pending:
         """Check and write one closed batch, and say what is left to wait for."""
-        place = self._partitions.get(topic, partition)
+        place = self._partitions.leader(topic, partition)
         try:
             arrival = Arrival(place, header_of(batch), batch, acks, caller, self._clock.now_ms(), facts, facts.lane)
             steps = place.steps.get(self) if facts.dues is None else self._needed(place, facts)
@@ -87,7 +92,7 @@ class PublishService:
 
     async def check(self, topic: str, records: Sequence[NewRecord | Record]) -> Facts:
         """What `append` must be told of records of a topic that checks values."""
-        place = self._partitions.get(topic, 0)
+        place = await self._partitions.open_leader(topic, 0)
         if self._values is None or not self._values.is_needed(place):
             return NO_FACTS
         return Facts(bad_records=await self._values.check(place, records))
@@ -102,7 +107,7 @@ class PublishService:
         caller: Caller = ANONYMOUS,
     ) -> asyncio.Future[Pending]:
         """Check the records of a batch, then write it. Batches of one partition are written in the order of calls."""
-        place = self._partitions.get(topic, partition)
+        place = self._partitions.leader(topic, partition)
         before = self._checking.get(place)
 
         async def work() -> Pending:

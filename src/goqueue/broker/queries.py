@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 import msgspec
 
 from goqueue.broker.fetch import epoch_refusal
+from goqueue.broker.opening import Opening
 from goqueue.broker.partitions import Partition, Partitions
-from goqueue.errors import InternalTopic, InvalidRequest, OffsetOutOfRange
+from goqueue.errors import GoQueueError, InternalTopic, InvalidRequest, OffsetOutOfRange
 from goqueue.log.state.log_end import LogEnd, log_ends
 from goqueue.log.timestamps import TimestampOffset
 from goqueue.ports import Files
@@ -88,9 +90,20 @@ class PartitionQueries:
         self._files = files
         self._data_dir = data_dir
 
+    def opening(self, places: Iterable[tuple[str, int]]) -> Awaitable[None] | None:
+        """What to wait for before questions about these partitions read nothing on the event loop; None if nothing."""
+        openings = [one for place in places if (one := self._partitions.opening(*place)) is not None]
+        return _all_open(openings) if openings else None
+
+    async def opened(self, places: Iterable[tuple[str, int]]) -> None:
+        """Have the partitions open. One that cannot be is left to the question that follows."""
+        opening = self.opening(places)
+        if opening is not None:
+            await opening
+
     def offsets(self, topic: str, partition: int) -> PartitionOffsets:
         """The bounds of a partition."""
-        log = (place := self._partitions.get(topic, partition)).log
+        log = (place := self._partitions.leader(topic, partition)).log
         return PartitionOffsets(
             log_start_offset=log.start_offset,
             last_stable_offset=log.last_stable_offset,
@@ -124,11 +137,11 @@ class PartitionQueries:
 
     def append_time_ms(self, topic: str, partition: int, offset: int) -> int:
         """When the record at `offset` was stored; -1 if there is none."""
-        return self._partitions.get(topic, partition).log.append_time_ms(offset)
+        return self._partitions.leader(topic, partition).log.append_time_ms(offset)
 
     async def delete_records(self, topic: str, partition: int, offset: int) -> int:
         """Forget all records below `offset` (-1: below the high watermark); returns the new log start."""
-        place = self._partitions.get(topic, partition)
+        place = await self._partitions.open_leader(topic, partition)
         if place.internal:
             raise InternalTopic(topic)
         if not place.config.is_deleted_by_age:
@@ -152,16 +165,11 @@ class PartitionQueries:
 
     def epoch_end(self, topic: str, partition: int, epoch: int, *, leader_epoch: int = -1) -> tuple[int, int]:
         """(epoch, end offset) of the last leader epoch that is not above `epoch`; (-1, -1) if there is none."""
-        place = self._place(topic, partition, leader_epoch)
-        log = place.log
-        if log.leader_epoch < epoch <= place.leader_epoch:
-            # Nothing is written under it, but readers know it already: it has come as far as the log.
-            return epoch, log.end_offset
-        return log.end_offset_for_epoch(epoch)
+        return self._place(topic, partition, leader_epoch).log.end_offset_for_epoch(epoch)
 
     def producers(self, topic: str, partition: int) -> list[ProducerInfo]:
         """The producers that the partition remembers."""
-        return self._partitions.get(topic, partition).log.producers()
+        return self._partitions.leader(topic, partition).log.producers()
 
     def size_bytes(self, topic: str, partition: int) -> int:
         """What one partition takes on the disk. Opens nothing."""
@@ -185,7 +193,14 @@ class PartitionQueries:
         return self._metadata.log_ends() + log_ends(place.log for place in self._partitions.all_open())
 
     def _place(self, topic: str, partition: int, leader_epoch: int) -> Partition:
-        place = self._partitions.get(topic, partition)
+        place = self._partitions.leader(topic, partition)
         if leader_epoch >= 0 and leader_epoch != place.leader_epoch:
             raise epoch_refusal(leader_epoch, place.leader_epoch)
         return place
+
+
+async def _all_open(openings: Sequence[Opening]) -> None:
+    for opening in openings:
+        # Whoever asks about the partition is told why it cannot be opened.
+        with suppress(GoQueueError):
+            await opening

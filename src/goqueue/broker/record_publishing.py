@@ -6,6 +6,7 @@ batches, which go the way of all batches.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -14,6 +15,7 @@ from goqueue.broker.arrival import ChecksValues, Facts
 from goqueue.broker.batch_checks import check_acks, check_timestamp, keyless
 from goqueue.broker.batch_lanes import lane_of
 from goqueue.broker.deduplication import Deduplication, Remembered, Sifted
+from goqueue.broker.opening import Opening
 from goqueue.broker.partitions import Partition, Partitions
 from goqueue.broker.placement import Share, place_records, split_share
 from goqueue.broker.refused_records import refused_values
@@ -36,6 +38,10 @@ class AppendBatch(Protocol):
     ) -> Pending:
         """Write it, and say what is left to wait for."""
         ...
+
+
+# Others may take turns meanwhile, so that records without a key go to partitions that are not open either.
+_OPENINGS_MAX = 8
 
 
 class Published(NamedTuple):
@@ -104,24 +110,17 @@ class RecordPublishing:
         What concerns the whole request is raised; what became of each record is in the list,
         in the order sent. An idempotent producer's records are all taken or all refused.
         """
-        first = self._partitions.get(topic, 0 if partition is None else partition)
+        first = await self._partitions.open_leader(topic, 0 if partition is None else partition)
         if first.internal:
             raise InternalTopic(topic)
         check_acks(acks, first.in_sync_replicas, first.config.min_insync_replicas)
         sender = Sender(producer_id, producer_epoch, sequence, transactional)
-        now_ms = self._clock.now_ms()
-        results: dict[int, Published] = {}
-        taken = self._check_records(first, records, sender, now_ms, results)
         bad: Mapping[int, str] | None = None
         if self._values is not None and self._values.is_needed(first):
             bad = await self._values.check(first, records)
-            if bad and self._values.is_refusing(first):
-                taken = _refuse_bad(taken, bad, sender, results)
+        now_ms, results, sifted, shares = await self._plan(first, records, partition, sender, bad)
         waits: list[tuple[Share, Awaitable[None]]] = []
-        sifted = self._sift(first, records, taken, sender, now_ms)
-        if sifted is not None:
-            taken = sifted.fresh
-        for share in self._shares(first, records, taken, partition, sender):
+        for share in shares:
             try:
                 pending = self._append_share(topic, share, records, sender, acks, now_ms, results, dues, bad, caller)
             except GoQueueError as error:
@@ -139,6 +138,40 @@ class RecordPublishing:
         for position, twin in sifted.twins.items() if sifted is not None else ():
             results[position] = results[twin]._replace(duplicate=results[twin].error is None)
         return [results[position] for position in range(len(records))]
+
+    async def _plan(
+        self,
+        first: Partition,
+        records: Sequence[NewRecord],
+        partition: int | None,
+        sender: Sender,
+        bad: Mapping[int, str] | None,
+    ) -> tuple[int, dict[int, Published], Sifted | None, Sequence[Share]]:
+        """When, what is refused, which are repeats, what goes where: worked out in one step, with all of it open."""
+        topic = first.topic_name
+        turns = self._partitions.turns(self._partitions.topic(topic))
+        openings_left = _OPENINGS_MAX
+        while True:
+            now_ms, turn = self._clock.now_ms(), turns.position
+            results: dict[int, Published] = {}
+            taken = self._check_records(first, records, sender, now_ms, results)
+            if bad and self._values is not None and self._values.is_refusing(first):
+                taken = _refuse_bad(taken, bad, sender, results)
+            sifted = self._sift(first, records, taken, sender, now_ms)
+            if sifted is not None:
+                taken = sifted.fresh
+            shares = self._shares(first, records, taken, partition, sender)
+            openings = self._openings(topic, shares) if openings_left else ()
+            if not openings:
+                return now_ms, results, sifted, shares
+            # Nothing is written, and by the time they are open what was worked out may not be true any more.
+            turns.go_back(turn)
+            openings_left = openings_left - 1 if await _are_open(openings) else 0
+
+    def _openings(self, topic: str, shares: Sequence[Share]) -> list[Opening]:
+        """What to wait for, so that no file is opened on the event loop."""
+        found = (self._partitions.opening(topic, share.partition, to_write=True) for share in shares)
+        return [one for one in found if one is not None]
 
     def _check_records(
         self,
@@ -185,7 +218,7 @@ class RecordPublishing:
         for position, found in sifted.repeats.items():
             results[position] = Published(found.partition, found.offset, found.timestamp_ms, duplicate=True)
             if acks:
-                wait = self._partitions.get(topic, found.partition).writer.reached(found.offset + 1, acks)
+                wait = self._partitions.leader(topic, found.partition).writer.reached(found.offset + 1, acks)
                 if wait is not None:
                     waits.append((Share(found.partition, [position]), wait))
 
@@ -251,7 +284,7 @@ class RecordPublishing:
         facts = Facts(lane_of(chosen), said, has_no_repeats, has_traces=has_traces, bad_records=named)
         pending = self._append(topic, share.partition, batch, acks=acks, facts=facts, caller=caller)
         appended = pending.appended
-        place = self._partitions.get(topic, share.partition)
+        place = self._partitions.leader(topic, share.partition)
         has_window = place.config.dedup_window_ms and has_no_repeats
         for offset, position in enumerate(share.positions, appended.base_offset):
             sent_ms = records[position].timestamp_ms
@@ -282,3 +315,17 @@ def _refuse_bad(
 def _fail(share: Share, error: GoQueueError, results: dict[int, Published]) -> None:
     for position in share.positions:
         results[position] = Published(share.partition, -1, -1, error)
+
+
+async def _are_open(openings: Sequence[Opening]) -> bool:
+    """Wait for all of them; False if one failed, which the write itself will tell."""
+    outcomes = await asyncio.gather(*(_is_open(one) for one in openings))
+    return all(outcomes)
+
+
+async def _is_open(opening: Opening) -> bool:
+    try:
+        await opening
+    except GoQueueError:
+        return False
+    return True

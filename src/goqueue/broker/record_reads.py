@@ -105,7 +105,7 @@ class RecordReader:
             header = parse_batch_header(batch)
             opened: list[Record] | Unreadable = []
             if not is_hidden(header, hidden):
-                place = self._partitions.get(fetched.topic, fetched.partition)
+                place = self._partitions.leader(fetched.topic, fetched.partition)
                 try:
                     opened = place.unreadable.open(header, batch, nowait=True)
                 except ColdRead:
@@ -124,7 +124,7 @@ class RecordReader:
 
     def _behind_damage(self, fetched: FetchedPartition, offset: int, damage: CorruptFrame) -> RecordsRead:
         """Where to go on if the read began at a frame that fails its checksum."""
-        place = self._partitions.get(fetched.topic, fetched.partition)
+        place = self._partitions.leader(fetched.topic, fetched.partition)
         try:
             found = place.unreadable.note_damage(offset, place.log.high_watermark, damage)
         except CorruptFrame as endless:

@@ -10,7 +10,16 @@ from typing import Any
 
 import yaml
 
-from goqueue.client.environment import DEFAULT_SERVER, DEFAULT_TIMEOUT_S, Context, Contexts, config_path, load, resolve
+from goqueue.client.environment import (
+    DEFAULT_SERVER,
+    DEFAULT_TIMEOUT_S,
+    STORED_CREDENTIALS,
+    Context,
+    Contexts,
+    config_path,
+    load,
+    resolve,
+)
 
 __all__ = ["DEFAULT_SERVER", "DEFAULT_TIMEOUT_S", "Context", "Contexts", "config_path", "load", "resolve", "save"]
 
@@ -24,6 +33,7 @@ def save(contexts: Contexts) -> None:
         row: dict[str, Any] = {"server": context.server, "timeout": context.timeout_s}
         if context.api_key:
             row["api-key"] = context.api_key
+        row |= {name: value for name in STORED_CREDENTIALS if (value := getattr(context, name))}
         stored["contexts"][name] = row
     fresh = path.with_suffix(".new")
     fresh.touch(mode=0o600)

@@ -36,6 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "jobs": ("goqueue.cli.spark.jobs:app", "Bulk work on Spark: backup, restore and more."),
     "cluster": ("goqueue.cli.admin.cluster:app", "Describe the nodes."),
     "health": ("goqueue.cli.admin.cluster:health", "Check whether a broker can serve."),
+    "security": ("goqueue.cli.security.commands:app", "Certificates, users, API keys, roles and access rules."),
     "config": ("goqueue.cli.admin.config:app", "Stored contexts: brokers by name."),
     "log": ("goqueue.cli.files.log:app", "Inspect, verify and repair the files of a stopped broker."),
     "demo": ("goqueue.cli.running.demo:demo", "A one-minute tour with a temporary broker."),

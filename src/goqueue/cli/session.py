@@ -49,7 +49,7 @@ def complete_topics(incomplete: str) -> list[str]:
         async with connect(
             chosen.server,
             timeout=_COMPLETION_S_MAX,
-            api_key=chosen.api_key,
+            **chosen.credentials.fields(),
             retry=RetryPolicy(attempts_max=1),
         ) as client:
             return [one.name for one in await client.topics() if one.name.startswith(incomplete)]
@@ -70,7 +70,7 @@ def with_client(work: Callable[[Client], Awaitable[T]], server: str | None, cont
 
     async def run() -> T:
         chosen = contexts.resolve(server, context)
-        async with connect(chosen.server, timeout=chosen.timeout_s, api_key=chosen.api_key) as client:
+        async with connect(chosen.server, timeout=chosen.timeout_s, **chosen.credentials.fields()) as client:
             return await work(client)
 
     try:

@@ -52,7 +52,7 @@ def _server_version(server: str | None, context: str | None) -> dict[str, str]:
     async def ask() -> dict[str, str]:
         chosen = contexts.resolve(server, context)
         once = RetryPolicy(attempts_max=1)
-        async with connect(chosen.server, timeout=_ANSWER_S_MAX, api_key=chosen.api_key, retry=once) as client:
+        async with connect(chosen.server, timeout=_ANSWER_S_MAX, **chosen.credentials.fields(), retry=once) as client:
             return {"version": str((await client.get("/version"))["version"]), "address": chosen.server}
 
     try:

@@ -18,6 +18,7 @@ from goqueue.client.admin.transactions import TransactionAdmin
 from goqueue.client.connecting import open_transport
 from goqueue.client.consuming.consumer import Consumer
 from goqueue.client.consuming.reads import Reads
+from goqueue.client.credentials import Credentials
 from goqueue.client.durations import Duration, or_ms, without_ms
 from goqueue.client.errors import ClientError, SendFailed
 from goqueue.client.options import (
@@ -50,6 +51,10 @@ def connect(
     context: str | None = None,
     timeout: Duration | None = None,
     api_key: str | None = None,
+    user: str | None = None,
+    password: str | None = None,
+    ca: str | None = None,
+    certificate: str | None = None,
     retry: RetryPolicy | None = None,
     connections_max: int = 100,
     timeout_ms: int | None = None,
@@ -60,14 +65,15 @@ def connect(
             print(await client.topics())
 
     Without an address the environment (GOQUEUE_SERVER, GOQUEUE_API_KEY, GOQUEUE_TIMEOUT) and the contexts of the
-    command line decide. Nothing is sent before the first call.
+    command line decide. Nothing is sent before the first call. A broker with security wants an `api_key` (or a token),
+    or `user` and `password`, or a client `certificate`; `ca` is the file with the authority of its own certificate.
     """
     return Client(
         open_transport(
             server,
             context=context,
             timeout=or_ms(timeout, timeout_ms, "timeout", "timeout_ms"),
-            api_key=api_key,
+            credentials=Credentials(api_key, user, password, ca, certificate),
             retry=retry,
             connections_max=connections_max,
         )

@@ -1,7 +1,7 @@
 """Which broker is meant when a program does not say: the environment, then the stored contexts, then the default.
 
 Contexts are kept in ~/.goqueue/config.yaml and written by `goqueue config`. GOQUEUE_SERVER has the address, or several
-separated by commas; GOQUEUE_CONTEXT, GOQUEUE_API_KEY and GOQUEUE_TIMEOUT are read too.
+separated by commas; GOQUEUE_CONTEXT, GOQUEUE_TIMEOUT and the variables of `credentials` are read too.
 """
 
 from __future__ import annotations
@@ -10,12 +10,15 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from goqueue.client.credentials import Credentials, from_environment
 from goqueue.client.durations import seconds_of
 from goqueue.client.errors import InvalidArgument
 from goqueue.errors import ConfigError
 
 DEFAULT_SERVER = "http://127.0.0.1:8080"
 DEFAULT_TIMEOUT_S = 30
+# Fields of a stored context besides its address, key and timeout.
+STORED_CREDENTIALS = ("user", "password", "ca", "certificate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,15 @@ class Context:
     server: str = DEFAULT_SERVER
     api_key: str | None = None
     timeout_s: float = DEFAULT_TIMEOUT_S
+    user: str | None = None
+    password: str | None = None
+    ca: str | None = None
+    certificate: str | None = None
+
+    @property
+    def credentials(self) -> Credentials:
+        """What to show to this broker."""
+        return Credentials(self.api_key, self.user, self.password, self.ca, self.certificate)
 
 
 @dataclass(slots=True)
@@ -51,7 +63,12 @@ def load() -> Contexts:
     try:
         stored = yaml.safe_load(path.read_text()) or {}
         known = {
-            name: Context(str(row["server"]), row.get("api-key"), float(row.get("timeout", DEFAULT_TIMEOUT_S)))
+            name: Context(
+                str(row["server"]),
+                row.get("api-key"),
+                float(row.get("timeout", DEFAULT_TIMEOUT_S)),
+                *(row.get(field) for field in STORED_CREDENTIALS),
+            )
             for name, row in (stored.get("contexts") or {}).items()
         }
         return Contexts(str(stored.get("current-context", "local")), known or {"local": Context()})
@@ -70,8 +87,16 @@ def resolve(server: str | None = None, context: str | None = None) -> Context:
         chosen = Context()
     # A context that was asked for by name is meant more than an address that the environment happens to have.
     address = server or (None if context else os.environ.get("GOQUEUE_SERVER")) or chosen.server
-    key = os.environ.get("GOQUEUE_API_KEY") or chosen.api_key
-    return Context(address, key, environment_timeout_s() or chosen.timeout_s)
+    shown = from_environment().over(chosen.credentials)
+    return Context(
+        address,
+        shown.api_key,
+        environment_timeout_s() or chosen.timeout_s,
+        shown.user,
+        shown.password,
+        shown.ca,
+        shown.certificate,
+    )
 
 
 def environment_timeout_s() -> float | None:

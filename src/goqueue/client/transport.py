@@ -16,6 +16,7 @@ import aiohttp
 import msgspec
 from yarl import URL
 
+from goqueue.client.credentials import Credentials
 from goqueue.client.durations import Duration, seconds_of
 from goqueue.client.errors import BrokerUnreachable, ClientClosed, InvalidArgument, RequestRefused, refused
 from goqueue.client.retry import MAY_PASS, RetryPolicy
@@ -47,13 +48,14 @@ class Transport:
         *,
         timeout: Duration = 30,
         retry: RetryPolicy | None = None,
-        api_key: str | None = None,
+        credentials: Credentials | None = None,
         connections_max: int = 100,
     ) -> None:
         self._servers = addresses(server)
         self.timeout_s = seconds_of(timeout, "timeout")
         self.retry = retry or RetryPolicy()
-        self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        self._credentials = credentials or Credentials()
+        self._headers = self._credentials.headers()
         self._connections_max = connections_max
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
@@ -169,7 +171,7 @@ class Transport:
         self.check_open()
         # Made on first use, because a session belongs to the loop that runs then.
         if self._session is None:
-            connector = aiohttp.TCPConnector(limit=self._connections_max)
+            connector = aiohttp.TCPConnector(limit=self._connections_max, ssl=self._credentials.tls())
             self._session = aiohttp.ClientSession(connector=connector, headers=self._headers)
         return self._session
 

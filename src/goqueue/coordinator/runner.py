@@ -15,7 +15,15 @@ from goqueue.coordinator.loading import Foundation, load_shard
 from goqueue.coordinator.shard import Reply, Shard, Transaction
 from goqueue.coordinator.snapshots import Snapshot
 from goqueue.coordinator.timers import Alarm
-from goqueue.errors import CoordinatorUnavailable, GoQueueError, InvalidRequest, ShuttingDown, TooBusy
+from goqueue.errors import (
+    CoordinatorUnavailable,
+    GoQueueError,
+    InvalidRequest,
+    NotCoordinator,
+    NotLeader,
+    ShuttingDown,
+    TooBusy,
+)
 from goqueue.records import Acks
 
 # Called on the loop with a shard that is running.
@@ -80,7 +88,8 @@ class ShardRunner:
             if ticket == culprit and (isinstance(reason, InvalidRequest) or not isinstance(reason, GoQueueError)):
                 future.set_exception(reason)
                 continue
-            error = CoordinatorUnavailable(f"shard {self.partition} of {self._foundation.topic} was dropped: {reason}")
+            kind = NotCoordinator if isinstance(reason, NotLeader) else CoordinatorUnavailable
+            error = kind(f"shard {self.partition} of {self._foundation.topic} was dropped: {reason}")
             error.__cause__ = reason
             future.set_exception(error)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import mmh3
@@ -19,12 +20,14 @@ from goqueue.coordinator.reloads import Reloads
 from goqueue.coordinator.runner import ShardRunner
 from goqueue.coordinator.shard import Machine, Transaction
 from goqueue.coordinator.snapshots import Snapshots
-from goqueue.errors import CoordinatorUnavailable, GoQueueError, ShuttingDown
+from goqueue.errors import CoordinatorUnavailable, GoQueueError, NotCoordinator, NotLeader, ShuttingDown
 from goqueue.ports import Files, Offload
 
 # A shard that cannot be loaded is not tried again for every request that comes.
 _LOAD_PAUSE_MS = 1000
 
+# (partition): why this node does not coordinate the shard; None if it does.
+Refusal = Callable[[int], GoQueueError | None]
 # (partition, reason): a shard was dropped; for the log and the metrics of the node.
 OnFailure = Callable[[int, BaseException], None]
 
@@ -46,6 +49,7 @@ class Coordinator:
         snapshot_offsets: int = 50_000,
         on_failure: OnFailure | None = None,
         on_loaded: OnLoaded | None = None,
+        refusal: Refusal | None = None,
     ) -> None:
         self.topic = topic
         self.partitions = partitions
@@ -61,6 +65,7 @@ class Coordinator:
             on_loaded=on_loaded,
         )
         self._on_failure = on_failure
+        self._refusal = refusal
         self._runners: dict[int, ShardRunner] = {}
         # Until when, and why, a shard is not loaded again.
         self._paused: dict[int, tuple[int, BaseException]] = {}
@@ -97,11 +102,22 @@ class Coordinator:
         except GoQueueError as refusal:
             return _failed(refusal)
 
+    def lead(self, partition: int) -> None:
+        """A term of this node begins in the shard's partition: the shard is loaded, anew if it was there before."""
+        self.drop(partition, NotLeader(f"a new term begins in shard {partition} of {self.topic}"))
+        self._paused.pop(partition, None)
+        if not self._closed:
+            self._runner(partition)
+
     def drop(self, partition: int, reason: GoQueueError) -> None:
-        """Forget a shard, as when this node no longer leads it: outstanding requests fail, the next replays."""
+        """Forget a shard, as when this node no longer leads it: outstanding requests fail, the next replays.
+
+        A shard that is still loading stops at once: its successor may be at it already.
+        """
         runner = self._runners.get(partition)
         if runner is not None:
             runner.stop(reason)
+        self._reloads.cancel(partition)
 
     def loaded(self) -> list[int]:
         """The shards in memory."""
@@ -119,6 +135,8 @@ class Coordinator:
         if runner is None:
             if self._closed:
                 raise ShuttingDown("the node is stopping")
+            if self._refusal is not None and (refusal := self._refusal(partition)) is not None:
+                raise refusal
             self._check_pause(partition)
             self._reloads.cancel(partition)
             runner = self._runners[partition] = ShardRunner(partition, self._foundation, self._on_stop)
@@ -148,7 +166,8 @@ class Coordinator:
     def _reload(self, partition: int) -> None:
         self._paused.pop(partition, None)
         if not self._closed:
-            self._runner(partition)
+            with suppress(NotCoordinator):
+                self._runner(partition)
 
 
 def _failed(error: GoQueueError) -> asyncio.Future[Any]:

@@ -29,9 +29,12 @@ from goqueue.errors import (
     DuplicateSequence,
     GoQueueError,
     InvalidRequest,
+    LogPoisoned,
     NotFound,
+    NotLeader,
     OutOfOrderSequence,
     ProducerFenced,
+    ShuttingDown,
     TopicNotFound,
 )
 from goqueue.records import Acks
@@ -88,9 +91,11 @@ class Deliveries:
         self._spawn = spawn
         self._targets: dict[TargetKey, Target] = {}
         self._alarm = Alarm(clock, self._deliver)
+        self._closed = False
 
     def close(self) -> None:
         """Append nothing more."""
+        self._closed = True
         self._alarm.cancel()
 
     def target(self, key: TargetKey) -> Target:
@@ -106,6 +111,8 @@ class Deliveries:
             fire = one.fire
             key = TargetKey(fire.topic, fire.topic_id, fire.partition)
             self.target(key).queue.append(one)
+            # Until it is due there is time to open the partition.
+            self._publish.opening(fire.topic, fire.partition)
         self._deliver()
 
     def settled(self, fire: Fire) -> None:
@@ -132,6 +139,12 @@ class Deliveries:
     def _try(self, target: Target, one: Prepared, appended: list[tuple[Prepared, Pending | None]]) -> bool:
         """Append the first batch of a partition; False if the partition must wait."""
         now_ms = self._clock.now_ms()
+        opening = self._publish.opening(target.key.topic, target.key.partition)
+        if opening is not None:
+            # A failure to open it is told by the append.
+            target.paused_to_ms = now_ms + RETRY_MS
+            opening.then(lambda error: self._opened(target, error))
+            return False
         try:
             pending = self._append(one, now_ms)
         except (OutOfOrderSequence, DuplicateSequence, ProducerFenced) as error:
@@ -154,6 +167,13 @@ class Deliveries:
             first = None if pending is None else pending.appended.base_offset
             self._observer.fired(self._store.partition, fire.slots, fire.topic, fire.partition, first, now_ms)
         return True
+
+    def _opened(self, target: Target, error: GoQueueError | None) -> None:
+        if error is None and not self._closed:
+            target.paused_to_ms = 0
+            self._alarm.set(self._clock.now_ms())
+        elif error is not None:
+            self._report(f"a partition of {target.key.topic} could not be opened", error)
 
     def _append(self, one: Prepared, now_ms: int) -> Pending | None:
         """Write the batch; None if an earlier life did, so long ago that its offsets are forgotten."""
@@ -185,20 +205,36 @@ class Deliveries:
         """Once the batches are safe in their topics, their slots are done with."""
         done: list[Fire] = []
         for one, pending in appended:
-            try:
-                if pending is not None and pending.durable is not None:
-                    await pending.durable
-            except GoQueueError as error:
-                # Nothing more can be promised about that topic; the next life sends it again.
-                self._report(f"a delayed message in {one.fire.topic} is not safe yet", error)
-                continue
-            done.append(one.fire)
+            if pending is None or await self._is_safe(one.fire, pending):
+                done.append(one.fire)
         await self._write_all([pair for fire in done for pair in done_pairs(fire)])
         # Not before it is written: whoever loads what is due meanwhile would take them for slots that wait.
         for fire in done:
             for slot in fire.slots:
                 if self._store.near.firing.pop(slot, None) is not None:
                     self._store.pending[fire.topic] -= 1
+
+    async def _is_safe(self, fire: Fire, pending: Pending) -> bool:
+        """Wait until a batch is safe in its topic. A failure that passes is waited out, as long as the term lasts."""
+        wait = pending.durable
+        while wait is not None:
+            try:
+                await wait
+                break
+            except (NotLeader, LogPoisoned, ShuttingDown) as error:
+                # Nothing more can be promised about it here; the next term, or the next life, sends it again.
+                self._report(f"a delayed message in {fire.topic} is not safe yet", error)
+                return False
+            except GoQueueError as error:
+                self._report(f"a delayed message in {fire.topic} is not safe yet", error)
+                await asyncio.sleep(RETRY_MS / 1000)
+            try:
+                place = await self._partitions.open_leader(fire.topic, fire.partition)
+                wait = place.writer.reached(pending.appended.last_offset + 1, Acks.ALL)
+            except GoQueueError as error:
+                self._report(f"a delayed message in {fire.topic} is not safe", error)
+                return False
+        return True
 
     async def _write_all(self, pairs: Sequence[Pair]) -> None:
         for first in range(0, len(pairs), _SETTLE_PAIRS_MAX):
@@ -207,6 +243,9 @@ class Deliveries:
                 try:
                     self._store.write(part)
                     break
+                except NotLeader:
+                    # The next leader of the shard sends them again, and their topics recognise them.
+                    raise
                 except (GoQueueError, OSError) as error:
                     self._report("delivered messages could not be settled", error)
                     await asyncio.sleep(RETRY_MS / 1000)

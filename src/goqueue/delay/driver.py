@@ -27,7 +27,7 @@ from goqueue.delay.runs import following_pairs, is_skipped
 from goqueue.delay.store import Pair, Store
 from goqueue.delay.targets import Prepared, Target, TargetKey, check_takes, fire_pairs, parked, slices
 from goqueue.delay.wheel import TICK_MS
-from goqueue.errors import GoQueueError, PartitionNotFound, ShuttingDown, TopicNotFound
+from goqueue.errors import GoQueueError, NotLeader, PartitionNotFound, ShuttingDown, TopicNotFound
 from goqueue.metadata.topic_config import TopicConfig
 from goqueue.partitioner import RoundRobin, partition_for_key
 
@@ -108,13 +108,17 @@ class Driver:
         """Something may be due earlier than it seemed."""
         self._wake.set()
 
-    async def close(self) -> None:
-        """Stop where it is: what is fired and not settled is finished by the next life."""
+    def stop(self) -> None:
+        """Stop where it is, at once: what is fired and not settled is finished by the next life."""
         self._alarm.cancel()
         self.deliveries.close()
-        tasks = list(self._tasks)
-        for task in tasks:
+        for task in self._tasks:
             task.cancel()
+
+    async def close(self) -> None:
+        """Stop, and wait until nothing of it is left."""
+        tasks = list(self._tasks)
+        self.stop()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     # --- the loop -----------------------------------------------------------------------
@@ -129,7 +133,8 @@ class Driver:
                     is_resumed = True
                 if is_resumed:
                     await self._round()
-            except ShuttingDown:
+            except (ShuttingDown, NotLeader):
+                # Whoever leads next goes on with what is stored.
                 return
             except (GoQueueError, OSError) as error:
                 self._on_trouble("delayed messages could not be fired", error)

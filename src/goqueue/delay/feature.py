@@ -17,8 +17,10 @@ from goqueue.delay.driver import Driver
 from goqueue.delay.index import DueIndex
 from goqueue.delay.indexing import OnTrouble, OpenIndex
 from goqueue.delay.observer import DelayObserver
-from goqueue.delay.service import DELAYED, DelayService, DelayShard, OnHold
+from goqueue.delay.service import DelayService, OnHold
+from goqueue.delay.shards import DELAYED, DelayShard, DelayShards
 from goqueue.delay.store import Store
+from goqueue.errors import NotLeader
 from goqueue.ports import Files, Offload
 
 _INDEX_DIRECTORY = "delay"
@@ -66,6 +68,10 @@ def feature(
             on_trouble=on_trouble,
         )
         await store.load()
+        if partition.writer.is_over:
+            # Nothing may be delivered on the word of a log that another node leads by now.
+            await store.close()
+            raise NotLeader(f"shard {number} of {DELAYED} was dropped while it was loaded")
         driver = Driver(
             store,
             publish=publish,
@@ -79,17 +85,18 @@ def feature(
         driver.start()
         return DelayShard(store, driver)
 
+    shards = DelayShards(open_shard, topic.refusal, clock, on_trouble)
     service = DelayService(
         topics,
         partition_count=lambda: topic.partition_count,
-        open_shard=open_shard,
+        shards=shards,
         config=config,
         clock=clock,
-        on_trouble=on_trouble,
         observer=observer,
         on_hold=on_hold,
     )
-    service.start([place.partition for place in partitions.on_disk() if place.topic == DELAYED])
+    topic.follow_roles(shards)
+    service.start(topic.led())
     return service
 
 

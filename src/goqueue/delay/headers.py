@@ -20,7 +20,8 @@ from goqueue.codec.batch_decode import decode_records
 from goqueue.delay.index import OriginKey, OriginMark
 from goqueue.delay.records import Origin
 from goqueue.delay.refused import RefusedBatches
-from goqueue.delay.service import DelayService, DelayShard
+from goqueue.delay.service import DelayService
+from goqueue.delay.shards import DelayShard
 from goqueue.delay.staging import Staging
 from goqueue.delay.values import DUE_MS_MAX, Held
 from goqueue.errors import InvalidRecord, NotLeader, OutOfOrderSequence

@@ -16,7 +16,7 @@ from goqueue.clock import Clock
 from goqueue.codec.batch_decode import decode_records
 from goqueue.delay.index import DueIndex, Row, is_passing
 from goqueue.delay.records import Change, SlotKey, decode
-from goqueue.errors import GoQueueError, LogPoisoned, ShuttingDown, StorageError
+from goqueue.errors import GoQueueError, LogPoisoned, NotLeader, ShuttingDown, StorageError
 from goqueue.ports import Offload
 from goqueue.records import Acks
 
@@ -178,7 +178,7 @@ class Indexing:
             self._running = None
 
     async def _fail(self, error: GoQueueError) -> bool:
-        """Refuse all who ask, and wait for a while; False if it is not to be tried again.
+        """Refuse all who ask, and wait for a while; False if it is not to be tried again: the term is over.
 
         The log is sound. What it has and the index lacks stays in memory, which does not grow: nothing is written
         meanwhile.
@@ -187,7 +187,7 @@ class Indexing:
             self._on_trouble("the index of delayed messages could not be brought up to date", error)
         self._failure = error
         self._answer_waiters(-1)
-        if self._closing or isinstance(error, LogPoisoned):
+        if self._closing or isinstance(error, (LogPoisoned, NotLeader)):
             return False
         await self._retry_pause()
         cause = error.__cause__

@@ -14,7 +14,8 @@ from goqueue.config import DelayConfig
 from goqueue.delay.occurrences import next_runs_ms
 from goqueue.delay.records import Missed, Schedule, ScheduleKey, Slot, SlotKey
 from goqueue.delay.runs import NO_SLOT, first_pairs
-from goqueue.delay.service import DELAYED, DelayService, DelayShard
+from goqueue.delay.service import DelayService
+from goqueue.delay.shards import DELAYED, DelayShard
 from goqueue.delay.store import Pair
 from goqueue.delay.targets import check_holds
 from goqueue.delay.values import SlotId

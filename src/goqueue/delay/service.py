@@ -5,10 +5,8 @@ Everything of one topic lies in one shard. A reply is given only once what it sa
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import NamedTuple
 
 import mmh3
 import msgspec
@@ -17,38 +15,22 @@ from goqueue.broker.topics import TopicService
 from goqueue.caller import ANONYMOUS, Caller
 from goqueue.clock import Clock
 from goqueue.config import DelayConfig
-from goqueue.delay.driver import Driver
 from goqueue.delay.index import Row
 from goqueue.delay.observer import DelayObserver
 from goqueue.delay.records import Slot, SlotKey, SlotState
+from goqueue.delay.shards import DELAYED, DelayShard, DelayShards
 from goqueue.delay.store import BATCH_BYTES_MAX, BATCH_RECORDS_MAX, Pair, Store
 from goqueue.delay.targets import check_holds, size_of
 from goqueue.delay.values import DUE_MS_MAX, Delayed, DelayedWhole, DelayStats, Held, SlotId
 from goqueue.errors import (
-    CoordinatorUnavailable,
     DelayedMessageFiring,
     DelayedMessageNotFound,
     GoQueueError,
     InternalTopic,
     PartitionNotFound,
-    ShuttingDown,
     TopicNotFound,
 )
 from goqueue.records import NewRecord
-
-DELAYED = "__delayed"
-_RELOAD_PAUSE_MS = 1000
-
-
-class DelayShard(NamedTuple):
-    """One partition of `__delayed` at work."""
-
-    store: Store
-    driver: Driver
-
-
-OpenShard = Callable[[int], Awaitable[DelayShard]]
-
 
 # Told of messages that were handed in to be delayed, and of what became of each; it must not raise.
 OnHold = Callable[[Caller, str, Sequence[Held], Sequence[SlotId | GoQueueError]], None]
@@ -66,10 +48,9 @@ class DelayService:
         topics: TopicService,
         *,
         partition_count: Callable[[], int],
-        open_shard: OpenShard,
+        shards: DelayShards,
         config: DelayConfig,
         clock: Clock,
-        on_trouble: Callable[[str, BaseException], None],
         on_hold: Sequence[OnHold] = (),
         observer: DelayObserver | None = None,
     ) -> None:
@@ -77,34 +58,22 @@ class DelayService:
         self._observer = observer
         self._topics = topics
         self._partition_count = partition_count
-        self._open_shard = open_shard
+        self._shards = shards
         self._config = config
         self._clock = clock
-        self._on_trouble = on_trouble
-        self._shards: dict[int, asyncio.Task[DelayShard]] = {}
-        self._failed: dict[int, int] = {}
         self._scheduled: Counter[str] = Counter()
         self._cancelled: Counter[str] = Counter()
-        self._closed = False
         # Set by the node.
         self.check_values: CheckValues | None = None
 
     def start(self, partitions: Sequence[int]) -> None:
         """Load, in the background, the shards that have a log: what is due must fire without being asked for."""
         for partition in partitions:
-            self._load(partition)
+            self._shards.load(partition)
 
     async def close(self) -> None:
         """Stop firing and leave the indexes complete. A second close does no harm."""
-        self._closed = True
-        shards, self._shards = self._shards, {}
-        for task in shards.values():
-            if not task.done():
-                task.cancel()
-        for outcome in await asyncio.gather(*shards.values(), return_exceptions=True):
-            if isinstance(outcome, DelayShard):
-                await outcome.driver.close()
-                await outcome.store.close()
+        await self._shards.close()
 
     # --- holding back -------------------------------------------------------------------
 
@@ -305,8 +274,7 @@ class DelayService:
 
     def problem(self) -> str | None:
         """What keeps delayed messages from being held or delivered, for `/readyz`."""
-        failed = [number for number, task in self._shards.items() if _has_failed(task)]
-        if failed:
+        if failed := self._shards.failed():
             return f"shard {failed[0]} of {DELAYED} could not be loaded, and will be tried again"
         failures = [shard.store.failure for shard in self.loaded()]
         return next((one for one in failures if one is not None), None)
@@ -315,11 +283,7 @@ class DelayService:
 
     def loaded(self) -> Sequence[DelayShard]:
         """The shards at work."""
-        return [
-            task.result()
-            for task in self._shards.values()
-            if task.done() and not task.cancelled() and task.exception() is None
-        ]
+        return self._shards.loaded()
 
     def has_shards(self) -> bool:
         """Whether anything was ever held back on this node."""
@@ -327,7 +291,7 @@ class DelayService:
 
     async def all_shards(self) -> Sequence[DelayShard]:
         """Every shard that has a log, loaded."""
-        return [await self.shard(partition) for partition in list(self._shards)]
+        return await self._shards.all()
 
     async def shard_of(self, topic: str) -> DelayShard:
         """The shard of a topic: the same on every node and in every version."""
@@ -339,46 +303,11 @@ class DelayService:
 
     def shard_at_work(self, topic: str) -> DelayShard | None:
         """The shard of a topic; None while it is being loaded, which begins with the first call."""
-        task = self._load(self.partition_for(topic))
-        if not task.done() or task.cancelled() or task.exception() is not None:
-            return None
-        return task.result()
+        return self._shards.at_work(self.partition_for(topic))
 
     async def shard(self, partition: int) -> DelayShard:
         """One shard, loaded; `CoordinatorUnavailable` while that does not succeed."""
-        try:
-            return await asyncio.shield(self._load(partition))
-        except (ShuttingDown, asyncio.CancelledError):
-            raise
-        except Exception as error:
-            raise CoordinatorUnavailable(f"shard {partition} of {DELAYED} could not be loaded: {error}") from error
-
-    def _load(self, partition: int) -> asyncio.Task[DelayShard]:
-        if self._closed:
-            raise ShuttingDown("the node is stopping")
-        task = self._shards.get(partition)
-        if task is not None and task.done() and self._may_reload(partition, task):
-            task = None
-        if task is None:
-            task = self._shards[partition] = asyncio.get_running_loop().create_task(self._open(partition))
-        return task
-
-    def _may_reload(self, partition: int, task: asyncio.Task[DelayShard]) -> bool:
-        return _has_failed(task) and self._clock.monotonic_ms() >= self._failed.get(partition, 0)
-
-    async def _open(self, partition: int) -> DelayShard:
-        try:
-            return await self._open_shard(partition)
-        except Exception as error:
-            self._failed[partition] = self._clock.monotonic_ms() + _RELOAD_PAUSE_MS
-            self._on_trouble(f"shard {partition} of {DELAYED} could not be loaded", error)
-            # What it holds must fire without being asked for.
-            self._clock.call_later(_RELOAD_PAUSE_MS, lambda: self._reload(partition))
-            raise
-
-    def _reload(self, partition: int) -> None:
-        if not self._closed:
-            self._load(partition)
+        return await self._shards.get(partition)
 
     async def _shard_at(self, topic: str, at: SlotId) -> DelayShard:
         if self._topics.find(DELAYED) is None or at.partition != self.partition_for(topic):
@@ -406,10 +335,6 @@ class DelayService:
         unsafe = store.durable(end)
         if unsafe is not None:
             await unsafe
-
-
-def _has_failed(task: asyncio.Task[DelayShard]) -> bool:
-    return task.done() and (task.cancelled() or task.exception() is not None)
 
 
 def _shown(store: Store, row: Row) -> Delayed:

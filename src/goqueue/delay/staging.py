@@ -18,7 +18,8 @@ from goqueue.codec.batch import BatchHeader
 from goqueue.coordinator.shard import Transaction
 from goqueue.delay.index import Row
 from goqueue.delay.records import Origin, Slot, SlotKey, SlotState
-from goqueue.delay.service import DELAYED, DelayService, DelayShard
+from goqueue.delay.service import DelayService
+from goqueue.delay.shards import DELAYED, DelayShard
 from goqueue.delay.staged import StagedSlot
 from goqueue.delay.store import BATCH_BYTES_MAX, Pair
 from goqueue.delay.targets import slices

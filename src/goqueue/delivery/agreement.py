@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from goqueue.broker.partitions import Partition
     from goqueue.coordinator.runtime import Coordinator
     from goqueue.delivery.records import QueueId
-    from goqueue.delivery.table import Queues
+    from goqueue.delivery.table import NodeQueues
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 class Agreement:
     """Between queues and the logs that they stand in. Whoever reads messages for a queue asks for it first."""
 
-    def __init__(self, coordinator: Coordinator, queues: Queues) -> None:
+    def __init__(self, coordinator: Coordinator, queues: NodeQueues) -> None:
         self._coordinator = coordinator
         self._queues = queues
 

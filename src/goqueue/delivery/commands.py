@@ -165,6 +165,8 @@ class BeginMove(msgspec.Struct, frozen=True):
 
     queue: QueueId
     producer_id: int = -1
+    # Of those that were chosen before and not appended yet, only so many: together they are too large. 0: all of them.
+    limit: int = 0
 
 
 class Dead(NamedTuple):

@@ -17,16 +17,19 @@ from goqueue.delivery.agreement import Agreement
 from goqueue.delivery.dead_letters.dead_letter_moves import DeadLetters, OnMoved
 from goqueue.delivery.dead_letters.dead_letter_moves import OnFailure as OnDeadLetterFailure
 from goqueue.delivery.dead_letters.originals import Originals
-from goqueue.delivery.leases.receive import Taker
+from goqueue.delivery.dead_letters.redriven_topics import RedrivenTopics
+from goqueue.delivery.leases.taker import Taker
 from goqueue.delivery.machine import DeliveryMachine, QueueObserver
 from goqueue.delivery.observer import DeliveryObserver
+from goqueue.delivery.parts import DeliveryParts
 from goqueue.delivery.positions import QueuePositions
 from goqueue.delivery.reading.acquired_batches import Stretches
+from goqueue.delivery.receiving import Receiver
 from goqueue.delivery.service import DeliveryService
 from goqueue.delivery.settlement.promises import CheckTransaction, Promises
 from goqueue.delivery.settlement.settler import Settler
 from goqueue.delivery.shards import DELIVERY_STATE, QueueShards
-from goqueue.delivery.table import Queues
+from goqueue.delivery.table import NodeQueues
 from goqueue.delivery.values import GroupSettingsOf
 from goqueue.metadata.events import Delta, TopicDeleted
 from goqueue.ports import Files, Offload
@@ -68,7 +71,7 @@ def feature(
         on_failure=on_dead_letter_failure,
         on_moved=on_moved,
     )
-    queues = Queues(dead_letters.notice)
+    queues = NodeQueues(dead_letters.notice)
     topic = CoordinatorTopic(
         topics, partitions, DELIVERY_STATE, partition_count=config.state_partitions, config=_TOPIC_CONFIG
     )
@@ -87,7 +90,9 @@ def feature(
         offload=offload,
         clock=clock,
         on_failure=shard_dropped,
+        refusal=topic.refusal,
     )
+    topic.follow_roles(coordinator)
     agreement = Agreement(coordinator, queues)
     dead_letters.serve(coordinator, agreement)
     settler = Settler(
@@ -102,7 +107,7 @@ def feature(
     taker = Taker(coordinator, queues, offload=offload, clock=clock, rng=rng)
     shards = QueueShards(coordinator, queues, topics=topics, partitions=partitions)
     positions = QueuePositions(shards, queues, taker, settler, agreement, topics=topics, partitions=partitions)
-    service = DeliveryService(
+    parts = DeliveryParts(
         shards,
         queues,
         taker,
@@ -113,6 +118,14 @@ def feature(
         agreement,
         dead_letters,
         Originals(shards, agreement, topics=topics, partitions=partitions, offload=offload, clock=clock),
+        RedrivenTopics(shards, topics),
+    )
+    receiver = Receiver(
+        parts, config=config, topics=topics, partitions=partitions, group_settings=group_settings, clock=clock
+    )
+    service = DeliveryService(
+        parts,
+        receiver,
         config=config,
         topics=topics,
         partitions=partitions,
@@ -128,5 +141,5 @@ def feature(
                 positions.topic_deleted(event.topic_id)
 
     subscribe(on_delta)
-    shards.start([place.partition for place in partitions.on_disk() if place.topic == DELIVERY_STATE])
+    shards.start(topic.led())
     return service

@@ -122,7 +122,7 @@ class LaneReader:
 
         An answer whose `next_offsets` are those that were given is the end of what there is.
         """
-        place = self._partitions.get(at.topic, at.partition)
+        place = await self._partitions.open_leader(at.topic, at.partition)
         log = place.log
         for offset in offsets:
             if not log.start_offset <= offset <= log.end_offset:

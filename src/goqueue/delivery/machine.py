@@ -38,7 +38,7 @@ from goqueue.delivery.commands import (
 )
 from goqueue.delivery.dead_letters.reopenings import reopened
 from goqueue.delivery.lanes.lane_scheduler import LANES
-from goqueue.delivery.leases.granting import Granting
+from goqueue.delivery.leases.grants import Grants
 from goqueue.delivery.leases.outstanding import Hold, State, Timers
 from goqueue.delivery.queue import Queue
 from goqueue.delivery.records import (
@@ -63,7 +63,7 @@ from goqueue.delivery.records import (
     SnapshotKey,
     ranges_of,
 )
-from goqueue.delivery.settlement import outcomes as settling
+from goqueue.delivery.settlement import outcomes
 from goqueue.delivery.snapshots import snapshot_of
 from goqueue.errors import GroupInFlight, StorageError
 
@@ -138,7 +138,7 @@ class DeliveryMachine:
         """Let visibility end, and let those die whose last delivery it was."""
         self.advance(now_ms)
         exhausted, self._exhausted = self._exhausted, {}
-        changes = {queue: settling.exhaust(queue, now_ms) for queue in exhausted}
+        changes = {queue: outcomes.exhaust(queue, now_ms) for queue in exhausted}
         if self._observer is not None:
             for queue, found in changes.items():
                 self._observer.changed(queue, found, None, now_ms)
@@ -225,25 +225,25 @@ class DeliveryMachine:
             for one in command.set_aside
             if one.fresh or queue.is_ready(one.offset)
         ]
-        granting = Granting(command, now_ms)
+        grants = Grants(command, now_ms)
         for offset in command.retries:
             if queue.is_ready(offset):
-                granting.add_retry(queue, offset)
-        granting.add_fresh(queue, command.fresh)
-        granting.count(queue)
-        found += granting.changes
+                grants.add_retry(queue, offset)
+        grants.add_fresh(queue, command.fresh)
+        grants.count(queue)
+        found += grants.changes
         if command.cursors != command.base:
             found.append(Cursors(command.cursors, command.epoch))
         if found:
             changes[queue] = found
-        return granting.granted, False
+        return grants.granted, False
 
     def _settle(self, command: Settle, now_ms: int, changes: Changes) -> tuple[object, bool]:
-        return settling.settle(command, now_ms, self._leases, changes), command.durable
+        return outcomes.settle(command, now_ms, self._leases, changes), command.durable
 
     def _promise(self, command: Promise, now_ms: int, changes: Changes) -> tuple[object, bool]:  # noqa: ARG002
         # Held: the transaction may be committed as soon as this is answered.
-        return settling.promise(command, self._leases, changes), True
+        return outcomes.promise(command, self._leases, changes), True
 
     def _reopen(self, command: Reopen, now_ms: int, changes: Changes) -> tuple[None, bool]:  # noqa: ARG002
         queue = self._sound(command.queue)
@@ -254,12 +254,12 @@ class DeliveryMachine:
         for queue in self._queues.values():
             if command.producer_id in queue.promises or command.producer_id in queue.reopenings:
                 found = reopened(queue, command.producer_id, now_ms) if command.commit else []
-                changes[queue] = [*found, *settling.end_promises(queue, command, now_ms)]
+                changes[queue] = [*found, *outcomes.end_promises(queue, command, now_ms)]
         return tuple(queue.id for queue in changes), True
 
     def _settle_held(self, command: SettleHeld, now_ms: int, changes: Changes) -> tuple[object, bool]:
         queue = self._sound(command.queue)
-        return settling.settle_held(queue, command, now_ms, changes), False
+        return outcomes.settle_held(queue, command, now_ms, changes), False
 
     def _set_aside_held(self, command: SetAsideHeld, now_ms: int, changes: Changes) -> tuple[None, bool]:
         queue = self._sound(command.queue)
@@ -277,7 +277,7 @@ class DeliveryMachine:
         queue = self._queues.get(command.queue)
         if queue is None or queue.is_incomplete:
             return 0, False
-        return settling.release_consumer(queue, command.consumer, now_ms, changes), False
+        return outcomes.release_consumer(queue, command.consumer, now_ms, changes), False
 
     def _begin_move(self, command: BeginMove, now_ms: int, changes: Changes) -> tuple[object, bool]:  # noqa: ARG002
         queue = self._sound(command.queue)
@@ -289,7 +289,10 @@ class DeliveryMachine:
             if command.producer_id < 0:
                 return ProducerIdNeeded(), False
             producer_id, sequence = command.producer_id, 0
-        if not queue.moving:
+        is_fewer = 0 < command.limit < len(offsets)
+        if is_fewer:
+            offsets = offsets[: command.limit]
+        if is_fewer or not queue.moving:
             changes[queue] = [Moving(producer_id, sequence, offsets)]
         # Held: the batch may be appended only once this cannot be forgotten, or another would get its sequence.
         return Move(producer_id, sequence, tuple(_dead(queue, offset) for offset in offsets)), True

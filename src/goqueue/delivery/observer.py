@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from goqueue.caller import Caller
     from goqueue.coordinator.shard import Transaction
-    from goqueue.delivery.values import AcquiredRange, Delivery, RangeSettlement, Receive, Settled, Settlement
+    from goqueue.delivery.values import (
+        AcquiredRange,
+        Delivery,
+        RangeSettlement,
+        Receive,
+        Settlement,
+        SettleResult,
+    )
     from goqueue.errors import GoQueueError
     from goqueue.records import TopicPartition
 
@@ -26,7 +33,7 @@ class DeliveryObserver(Protocol):
         """A consumer that reads by itself (a share group's) has leased these offsets."""
         ...
 
-    def settled(self, caller: Caller, asked: Sequence[Settlement], results: Sequence[Settled], /) -> None:
+    def settled(self, caller: Caller, asked: Sequence[Settlement], results: Sequence[SettleResult], /) -> None:
         """Receipts came back; one result each, some perhaps refused."""
         ...
 

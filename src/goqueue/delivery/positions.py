@@ -8,11 +8,11 @@ from goqueue.broker.partitions import Partitions
 from goqueue.broker.topics import TopicService
 from goqueue.delivery.agreement import Agreement
 from goqueue.delivery.commands import ForgetQueue, ResetQueue
-from goqueue.delivery.leases.receive import Taker
+from goqueue.delivery.leases.taker import Taker
 from goqueue.delivery.records import QueueId
 from goqueue.delivery.settlement.settler import Settler
 from goqueue.delivery.shards import QueueShards
-from goqueue.delivery.table import Queues
+from goqueue.delivery.table import NodeQueues
 from goqueue.errors import PartitionNotFound, TopicNotFound
 from goqueue.records import TopicPartition
 
@@ -23,7 +23,7 @@ class QueuePositions:
     def __init__(
         self,
         shards: QueueShards,
-        queues: Queues,
+        queues: NodeQueues,
         taker: Taker,
         settler: Settler,
         agreement: Agreement,
@@ -50,7 +50,7 @@ class QueuePositions:
                 if (topic := self._shards.topic_of(queue)) is not None
             ]
         for place in places:
-            partition = self._partitions.get(place.topic, place.partition)
+            partition = await self._partitions.open_leader(place.topic, place.partition)
             queue = await self._shards.known(QueueId(group, partition.topic_id, place.partition))
             if queue is not None and (queue.sequence or queue.outstanding):
                 await self._agreement.reach(queue.id, partition)
@@ -63,7 +63,7 @@ class QueuePositions:
         found: dict[TopicPartition, int] = {}
         for place in places:
             try:
-                partition = self._partitions.get(*place)
+                partition = await self._partitions.open_leader(*place)
             except (TopicNotFound, PartitionNotFound):
                 continue
             queue = await self._shards.known(QueueId(group, partition.topic_id, place.partition))
@@ -77,7 +77,7 @@ class QueuePositions:
         """Let the group go on from these offsets; refused while its consumers hold messages."""
         queues = {place: self._shards.id_of(group, place) for place in offsets}
         for place, queue_id in queues.items():
-            epoch = self._partitions.get(*place).leader_epoch
+            epoch = (await self._partitions.open_leader(*place)).leader_epoch
             await self._shards.submit(queue_id, ResetQueue(queue_id, offsets[place], epoch))
             self._queues.wake(queue_id)
 

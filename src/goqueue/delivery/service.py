@@ -2,65 +2,49 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
 
-from goqueue.broker.partitions import Partition, Partitions
+from goqueue.broker.partitions import Partitions
 from goqueue.broker.topics import TopicService
 from goqueue.broker.unreadable import Unreadable
-from goqueue.broker.waiters import Waiter
 from goqueue.caller import ANONYMOUS, Caller
 from goqueue.clock import Clock, Rng
 from goqueue.config import DeliveryConfig
 from goqueue.coordinator.shard import Transaction
-from goqueue.delivery.agreement import Agreement
 from goqueue.delivery.commands import (
     FreshShare,
     Govern,
-    OpenQueue,
     ReleaseConsumer,
     SetAside,
     SetAsideHeld,
     SettleHeld,
 )
-from goqueue.delivery.dead_letters.dead_letter_moves import DeadLetters
-from goqueue.delivery.dead_letters.originals import Originals
-from goqueue.delivery.dead_letters.redriven_topics import RedrivenTopics
-from goqueue.delivery.lanes.group_lanes import GroupLanes, LanePlan, Quotas, in_turn
-from goqueue.delivery.leases.receive import Taker, Wanted
+from goqueue.delivery.lanes.group_lanes import Quotas
 from goqueue.delivery.leases.receive_plan import LaneOffer
 from goqueue.delivery.observer import DeliveryObserver
-from goqueue.delivery.policy import DeliveryPolicy, Policies
-from goqueue.delivery.positions import QueuePositions
+from goqueue.delivery.parts import DeliveryParts
+from goqueue.delivery.policy import DeliveryPolicy
 from goqueue.delivery.queue import Queue
-from goqueue.delivery.reading.acquired_batches import Stretches
+from goqueue.delivery.receiving import Receiver
 from goqueue.delivery.records import QueueId
-from goqueue.delivery.settlement.promises import Promises
-from goqueue.delivery.settlement.settler import LeasedOffsets, LeaseSettled, Settler, check_visibility
-from goqueue.delivery.shards import DELIVERY_STATE, QueueShards
+from goqueue.delivery.settlement.settler import LeasedOffsets, LeaseSettled, one_by_one
+from goqueue.delivery.shards import DELIVERY_STATE
 from goqueue.delivery.stats import LaneReport, PriorityStats, ReliabilityStats, priority_stats, reliability_stats
-from goqueue.delivery.table import Queues
 from goqueue.delivery.values import (
-    RECEIVE_BYTES_MAX,
     AcquiredRange,
     Action,
     Delivery,
-    GroupSettings,
     GroupSettingsOf,
     RangeSettlement,
     Receive,
-    Settled,
     Settlement,
-    Start,
+    SettleResult,
 )
 from goqueue.errors import (
     GoQueueError,
-    InternalTopic,
     InvalidRequest,
     NotHeld,
 )
-from goqueue.ids import parse_group_id
 from goqueue.records import TopicPartition
 
 _RETURNS = frozenset({Action.NACK, Action.RELEASE})
@@ -71,16 +55,8 @@ class DeliveryService:
 
     def __init__(
         self,
-        shards: QueueShards,
-        queues: Queues,
-        taker: Taker,
-        settler: Settler,
-        promises: Promises,
-        positions: QueuePositions,
-        stretches: Stretches,
-        agreement: Agreement,
-        dead_letters: DeadLetters,
-        originals: Originals,
+        parts: DeliveryParts,
+        receiver: Receiver,
         *,
         config: DeliveryConfig,
         topics: TopicService,
@@ -91,44 +67,36 @@ class DeliveryService:
         observers: Sequence[DeliveryObserver] = (),
     ) -> None:
         self._observers = tuple(observers)
-        self._shards = shards
-        self.positions = positions
-        self.stretches = stretches
-        self._agreement = agreement
-        self._queues = queues
-        self._taker = taker
-        self._settler = settler
-        self._promises = promises
-        self._dead_letters = dead_letters
-        self.originals = originals
+        self._receiver = receiver
+        self._shards = parts.shards
+        self._queues = parts.queues
+        self._taker = parts.taker
+        self._settler = parts.settler
+        self._promises = parts.promises
+        self._dead_letters = parts.dead_letters
+        self.positions = parts.positions
+        self.stretches = parts.stretches
+        self.originals = parts.originals
+        self.redriven = parts.redriven
         self._config = config
         self._topics = topics
         self._partitions = partitions
         self._group_settings = group_settings
         self._clock = clock
         self._rng = rng
-        self._policies = Policies(config)
-        self._turn = 0
-        self._group_lanes = GroupLanes()
-        self.redriven = RedrivenTopics(shards, topics)
+        # As they are: what each lane has to give, and when there may be more.
+        self.lane_quotas = receiver.lane_quotas
+        self.wait = receiver.wait
 
     # --- messages out --------------------------------------------------------------------
 
     async def receive(self, request: Receive, *, caller: Caller = ANONYMOUS) -> list[Delivery]:
         """Up to `limit` messages, waiting for the first if asked. Cancelled while it waits, it has leased nothing."""
-        self._check_receive(request)
-        settings = await self._group_settings(request.group)
-        deadline = asyncio.get_running_loop().time() + request.wait_ms / 1000
-        while True:
-            wanted = [await self._wanted(request, place, settings) for place in request.places]
-            found = await self._take_from(request, wanted)
-            seconds_left = deadline - asyncio.get_running_loop().time()
-            if found or seconds_left <= 0:
-                if found:
-                    for observer in self._observers:
-                        observer.delivered(caller, request, found)
-                return found
-            await self._wait(wanted, seconds_left)
+        found = await self._receiver.receive(request)
+        if found:
+            for observer in self._observers:
+                observer.delivered(caller, request, found)
+        return found
 
     async def acquire(
         self,
@@ -142,60 +110,26 @@ class DeliveryService:
         whole_batches: bool = False,
         caller: Caller = ANONYMOUS,
     ) -> list[AcquiredRange]:
-        """Lease messages for a consumer that reads them by itself: runs of neighbours, no receipts.
-
-        `quotas` are those of `lane_quotas`: how many of each lane. With `whole_batches` there may be more than `limit`,
-        up to the end of the last batch, but never more than the consumer may hold.
-        """
-        limit = min(limit, self._config.receive_max)
-        request = Receive(group, consumer, [at], limit, RECEIVE_BYTES_MAX, 0, visibility_ms)
-        self._check_receive(request)
-        wanted = await self._wanted(request, at, await self._group_settings(group))
-        free = wanted.policy.in_flight_max - self._queues.in_flight(group, consumer)
-        room = min(limit, free)
-        if room <= 0:
-            self._queues.note_crowded(group)
-            return []
-        addressed = await self.redriven.reaches(at.topic)
-        wanted = wanted._replace(limit=room, may_be_addressed=addressed, quotas=quotas)
-        if whole_batches and quotas is None:
-            batch_end = partial(self.stretches.batch_end, wanted.queue_id, wanted.partition)
-            wanted = wanted._replace(batch_end=batch_end, limit_max=min(free, self._config.receive_max))
-        granted = await self._taker.acquire(wanted)
-        ranges = [
-            AcquiredRange(one.ranges[at], one.ranges[at + 1], one.count)
-            for one in granted
-            for at in range(0, len(one.ranges), 2)
-        ]
-        merged = _merged(sorted(ranges))
-        if merged:
+        """Lease messages for a consumer that reads them by itself; see `Receiver.acquire`."""
+        ranges = await self._receiver.acquire(
+            group,
+            at,
+            consumer,
+            limit=limit,
+            visibility_ms=visibility_ms,
+            quotas=quotas,
+            whole_batches=whole_batches,
+        )
+        if ranges:
             for observer in self._observers:
-                observer.acquired(caller, group, at, consumer, merged)
-        return merged
-
-    async def lane_quotas(
-        self, group: str, places: Sequence[TopicPartition], consumer: str, limit: int
-    ) -> Mapping[TopicPartition, Quotas] | None:
-        """How many messages of each lane each place is to give; None when only one lane waits, or in one place."""
-        if len(places) < 2:
-            return None
-        request = Receive(group, consumer, places, limit)
-        settings = await self._group_settings(group)
-        wanted = [await self._wanted(request, place, settings) for place in places]
-        lanes = await self._lane_plan(group, wanted, limit)
-        return None if lanes is None else dict(zip(places, lanes.quotas, strict=True))
-
-    async def wait(self, group: str, places: Sequence[TopicPartition], wait_ms: int) -> None:
-        """Sleep until one of the places may have something for the group, or the time is up."""
-        request = Receive(group, "", places, 1)
-        settings = await self._group_settings(group)
-        await self._wait([await self._wanted(request, place, settings) for place in places], wait_ms / 1000)
+                observer.acquired(caller, group, at, consumer, ranges)
+        return ranges
 
     # --- receipts in ---------------------------------------------------------------------
 
     async def settle(
         self, settlements: Sequence[Settlement], *, durable: bool = False, caller: Caller = ANONYMOUS
-    ) -> list[Settled]:
+    ) -> list[SettleResult]:
         """Do what each says; one result each, in their order. With `durable` it waits for the disk."""
         results = await self._settler.settle(settlements, durable=durable)
         for observer in self._observers:
@@ -211,11 +145,18 @@ class DeliveryService:
         reason: str = "",
         visibility_ms: int | None = None,
         durable: bool = False,
+        caller: Caller = ANONYMOUS,
     ) -> list[LeaseSettled]:
         """Do the same with messages of several leases; one outcome each, in their order."""
-        return await self._settler.settle_leases(
+        results = await self._settler.settle_leases(
             leases, action, delay_ms=delay_ms, reason=reason, visibility_ms=visibility_ms, durable=durable
         )
+        if self._observers:
+            kind = Settlement("", action, delay_ms, reason, visibility_ms)
+            asked, settled = one_by_one(leases, results, kind)
+            for observer in self._observers:
+                observer.settled(caller, asked, settled)
+        return results
 
     # --- receipts in a transaction -------------------------------------------------------
 
@@ -317,7 +258,7 @@ class DeliveryService:
 
     async def policy(self, group: str, topic: str) -> DeliveryPolicy:
         """What the group gets on the topic."""
-        return self._policy(topic, await self._group_settings(group))
+        return self._receiver.policy(topic, await self._group_settings(group))
 
     async def govern(self, group: str) -> None:
         """The group's settings were changed: they hold for its queues from now on, not only from the next delivery."""
@@ -326,7 +267,7 @@ class DeliveryService:
         for queue in self._queues.of_group(group):
             topic = self._shards.topic_of(queue)
             if topic is not None and queue.sequence:
-                await self._shards.submit(queue.id, Govern(queue.id, self._policy(topic, settings)))
+                await self._shards.submit(queue.id, Govern(queue.id, self._receiver.policy(topic, settings)))
 
     async def stats(self, topic: str | None = None) -> ReliabilityStats:
         """Everything that is in flight, retried or dead, over all queues or those of one topic."""
@@ -338,7 +279,7 @@ class DeliveryService:
         now_ms = self._clock.now_ms()
         for name, queue in await self._named(topic):
             if name is not None:
-                partition = self._partitions.get(name, queue.id.partition)
+                partition = await self._partitions.open_leader(name, queue.id.partition)
                 await self._taker.look(queue, partition, self._config.receive_max)
                 reports.append(LaneReport(name, queue, self.known_offers(queue), partition.enqueued))
         return priority_stats(reports, now_ms)
@@ -369,130 +310,3 @@ class DeliveryService:
         """Stop moving dead letters and let the state be read again at the next start."""
         await self._dead_letters.close()
         await self._shards.close()
-
-    # --- receiving -----------------------------------------------------------------------
-
-    def _check_receive(self, request: Receive) -> None:
-        parse_group_id(request.group)
-        if not 1 <= request.limit <= self._config.receive_max:
-            raise InvalidRequest(
-                f"a receive takes 1 to {self._config.receive_max} messages, not {request.limit}", field="limit"
-            )
-        if request.visibility_ms is not None:
-            check_visibility(request.visibility_ms)
-
-    async def _wanted(self, request: Receive, place: TopicPartition, settings: GroupSettings) -> Wanted:
-        partition = self._partitions.get(*place)
-        if partition.internal:
-            raise InternalTopic(place.topic)
-        policy = self._policy(place.topic, settings)
-        queue_id = QueueId(request.group, partition.topic_id, place.partition)
-        if self._queues.find(queue_id) is None:
-            await self._open(queue_id, partition, settings)
-        await self._agreement.reach(queue_id, partition)
-        visibility_ms = policy.visibility_ms if request.visibility_ms is None else request.visibility_ms
-        return Wanted(queue_id, partition, request.consumer, 0, request.max_bytes, visibility_ms, policy)
-
-    async def _open(self, queue_id: QueueId, partition: Partition, settings: GroupSettings) -> None:
-        log = partition.log
-        stays = settings.start is Start.LATEST
-        start = log.last_stable_offset if stays else log.start_offset
-        await self._shards.submit(queue_id, OpenQueue(queue_id, start, stays, partition.leader_epoch))
-
-    async def _take_from(self, request: Receive, wanted: Sequence[Wanted]) -> list[Delivery]:
-        """In turn from the places, each its share first, then whoever has more."""
-        if not wanted:
-            return []
-        room = min(one.policy.in_flight_max for one in wanted) - self._queues.in_flight(request.group, request.consumer)
-        left = min(request.limit, room)
-        if left <= 0:
-            self._queues.note_crowded(request.group)
-        self._turn += 1
-        start = self._turn % len(wanted)
-        order = [*wanted[start:], *wanted[:start]]
-        lanes = await self._lane_plan(request.group, order, left) if len(order) > 1 else None
-        if lanes is not None and (urgent := await self._take_in_turn(order, lanes, request.max_bytes)):
-            return urgent
-        found: list[Delivery] = []
-        max_bytes = request.max_bytes
-        # Those that could fill their share, and may have more.
-        filled: list[Wanted] = []
-        try:
-            for number, one in enumerate(order):
-                share = -(-left // (len(order) - number))
-                if share <= 0 or max_bytes <= 0:
-                    break
-                got = await self._taker.take(one._replace(limit=share, max_bytes=max_bytes))
-                left -= len(got)
-                max_bytes -= _size(got) if len(order) > 1 else 0
-                found += got
-                if len(got) == share:
-                    filled.append(one)
-            for one in filled:
-                if left <= 0 or max_bytes <= 0:
-                    break
-                got = await self._taker.take(one._replace(limit=left, max_bytes=max_bytes))
-                left -= len(got)
-                max_bytes -= _size(got)
-                found += got
-        except BaseException:
-            if found:
-                self._give_back(found)
-            raise
-        return found
-
-    async def _lane_plan(self, group: str, wanted: Sequence[Wanted], limit: int) -> LanePlan | None:
-        """What each place is to give of each lane; None when only one lane waits."""
-        if limit <= 0:
-            return None
-        # One more than is wanted: a lane that has more keeps its turn, one that is emptied loses it.
-        available = [await self._taker.lanes_available(one._replace(limit=limit + 1)) for one in wanted]
-        policies = [one.policy for one in wanted]
-        readers = (group, frozenset(one.queue_id.topic_id for one in wanted))
-        return self._group_lanes.plan(readers, available, limit, self._clock.now_ms(), policies)
-
-    async def _take_in_turn(self, order: Sequence[Wanted], lanes: LanePlan, max_bytes: int) -> list[Delivery]:
-        """Take what the plan says; lane after lane where priority is strict, so that no lesser one takes the bytes."""
-        is_strict = order[0].policy.strict_priority
-        steps = sorted({lane for lane, _ in lanes.picks}) if is_strict else [None]
-        found: list[Delivery] = []
-        try:
-            for lane in steps:
-                for one, quotas in zip(order, lanes.quotas, strict=True):
-                    mine = quotas if lane is None else tuple(n if at == lane else 0 for at, n in enumerate(quotas))
-                    if sum(mine) and max_bytes > 0:
-                        got = await self._taker.take(one._replace(limit=sum(mine), max_bytes=max_bytes, quotas=mine))
-                        max_bytes -= _size(got)
-                        found += got
-        except BaseException:
-            if found:
-                self._give_back(found)
-            raise
-        return in_turn(lanes.picks, found)
-
-    def _give_back(self, found: Sequence[Delivery]) -> None:
-        """Whoever asked is gone, or another partition failed: nobody will answer for these."""
-        self._shards.later(self.settle([Settlement(one.receipt, Action.RELEASE) for one in found]))
-
-    async def _wait(self, wanted: Sequence[Wanted], seconds: float) -> None:
-        places = [one.partition.waiters for one in wanted]
-        places += [self._queues.desk(one.queue_id).waiters for one in wanted]
-        await Waiter(1).wait(places, seconds)
-
-    def _policy(self, topic: str, settings: GroupSettings) -> DeliveryPolicy:
-        return self._policies.of(topic, self._topics.config(topic), settings.wishes)
-
-
-def _size(found: Sequence[Delivery]) -> int:
-    """Roughly what they take in an answer."""
-    return sum(len(one.value or b"") + len(one.key or b"") + 32 for one in found)
-
-
-def _merged(ranges: Sequence[AcquiredRange]) -> list[AcquiredRange]:
-    merged: list[AcquiredRange] = []
-    for one in ranges:
-        if merged and merged[-1].last == one.first - 1 and merged[-1].delivery_count == one.delivery_count:
-            merged[-1] = AcquiredRange(merged[-1].first, one.last, one.delivery_count)
-        else:
-            merged.append(one)
-    return merged

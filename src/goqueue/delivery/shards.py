@@ -12,7 +12,7 @@ from goqueue.coordinator.runtime import Coordinator
 from goqueue.delivery.commands import Settle
 from goqueue.delivery.queue import Queue
 from goqueue.delivery.records import QueueId
-from goqueue.delivery.table import Queues
+from goqueue.delivery.table import NodeQueues
 from goqueue.errors import TopicIdNotFound
 from goqueue.records import TopicPartition
 
@@ -23,7 +23,7 @@ class QueueShards:
     """Where each queue's state lies, in memory or still on disk."""
 
     def __init__(
-        self, coordinator: Coordinator, queues: Queues, *, topics: TopicService, partitions: Partitions
+        self, coordinator: Coordinator, queues: NodeQueues, *, topics: TopicService, partitions: Partitions
     ) -> None:
         self._coordinator = coordinator
         self._queues = queues
@@ -38,7 +38,7 @@ class QueueShards:
 
     def id_of(self, group: str, place: TopicPartition) -> QueueId:
         """The queue of a group at a place that exists."""
-        return QueueId(group, self._partitions.get(place.topic, place.partition).topic_id, place.partition)
+        return QueueId(group, self._partitions.topic_at(*place).topic_id, place.partition)
 
     def topic_of(self, queue: Queue) -> str | None:
         """The name of its topic; None once that is deleted."""
@@ -61,7 +61,7 @@ class QueueShards:
 
     async def load_all(self) -> None:
         """Let every queue be in memory."""
-        shards = [place.partition for place in self._partitions.on_disk() if place.topic == DELIVERY_STATE]
+        shards = self._partitions.led_with_data(DELIVERY_STATE)
         loaded = set(self._coordinator.loaded())
         for shard in shards:
             if shard not in loaded:

@@ -20,7 +20,7 @@ class Desk:
         self.window = LaneWindow()
 
 
-class Queues:
+class NodeQueues:
     """All queues of this node."""
 
     def __init__(self, on_dying: Callable[[QueueId], None]) -> None:

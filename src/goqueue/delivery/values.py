@@ -91,7 +91,7 @@ class Settlement(NamedTuple):
     visibility_ms: int | None = None
 
 
-class Settled(NamedTuple):
+class SettleResult(NamedTuple):
     """What became of one settlement. With an error only the receipt means anything."""
 
     receipt: str

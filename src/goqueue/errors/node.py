@@ -67,6 +67,14 @@ class CoordinatorUnavailable(GoQueueError):
     """The coordinator lost its log or its leadership; ask again."""
 
 
+class NotCoordinator(CoordinatorUnavailable):
+    """Another node coordinates what was asked about. Says which, where that is known."""
+
+    def __init__(self, message: str, *, leader: int = -1) -> None:
+        super().__init__(message)
+        self.leader = leader
+
+
 class GuardFailed(Conflict):
     """Metadata changed since the change was worked out: work it out anew."""
 
@@ -89,7 +97,12 @@ class UnsupportedFeatureLevel(GoQueueError):
 
 
 class NotLeader(GoQueueError):
-    """This node does not lead the partition."""
+    """This node does not lead the partition, or does so no more. Says who does, where that is known."""
+
+    def __init__(self, message: str, *, leader: int = -1, leader_epoch: int = -1) -> None:
+        super().__init__(message)
+        self.leader = leader
+        self.leader_epoch = leader_epoch
 
 
 class FencedLeaderEpoch(GoQueueError):

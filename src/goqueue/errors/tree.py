@@ -13,4 +13,5 @@ from goqueue.errors.messages import *
 from goqueue.errors.node import *
 from goqueue.errors.producers import *
 from goqueue.errors.schemas import *
+from goqueue.errors.security import *
 from goqueue.errors.topics import *

@@ -128,6 +128,7 @@ _TABLE: Mapping[type[tree.GoQueueError], Wire] = MappingProxyType(
         tree.NoAssociations: Wire("no_associations", 404, -1, "NOT_FOUND", registry=404),
         tree.InvalidValue: Wire("invalid_value", 400, 87, "INVALID_ARGUMENT"),
         tree.CoordinatorUnavailable: Wire("coordinator_unavailable", 503, 15, "UNAVAILABLE", retriable=True),
+        tree.NotCoordinator: Wire("not_coordinator", 503, 16, "UNAVAILABLE", retriable=True),
         tree.StorageError: Wire("storage_error", 500, 56, "INTERNAL", retriable=True),
         tree.CorruptFrame: Wire("corrupt_frame", 500, 2, "DATA_LOSS"),
         tree.LogPoisoned: Wire("storage_failed", 503, 56, "UNAVAILABLE", retriable=True),
@@ -145,9 +146,28 @@ _TABLE: Mapping[type[tree.GoQueueError], Wire] = MappingProxyType(
         tree.RequestTimedOut: Wire("timeout", 504, 7, "DEADLINE_EXCEEDED", retriable=True),
         tree.TooBusy: Wire("too_busy", 429, 89, "RESOURCE_EXHAUSTED", retriable=True),
         tree.ShuttingDown: Wire("shutting_down", 503, 15, "UNAVAILABLE", retriable=True),
+        tree.AuthenticationFailed: Wire("authentication_failed", 401, 58, "UNAUTHENTICATED"),
+        tree.AuthenticationRequired: Wire("authentication_required", 401, 58, "UNAUTHENTICATED"),
+        tree.UnsupportedMechanism: Wire("unsupported_sasl_mechanism", 400, 33, "UNAUTHENTICATED"),
+        tree.IllegalSaslState: Wire("illegal_sasl_state", 400, 34, "UNAUTHENTICATED"),
+        tree.UnsupportedMediaType: Wire("unsupported_media_type", 415, 42, "INVALID_ARGUMENT"),
+        tree.ForbiddenOrigin: Wire("forbidden_origin", 403, 42, "PERMISSION_DENIED"),
+        tree.NotAuthorized: Wire("not_authorized", 403, 31, "PERMISSION_DENIED"),
+        tree.TopicNotAuthorized: Wire("topic_not_authorized", 403, 29, "PERMISSION_DENIED"),
+        tree.GroupNotAuthorized: Wire("group_not_authorized", 403, 30, "PERMISSION_DENIED"),
+        tree.TransactionalIdNotAuthorized: Wire("transactional_id_not_authorized", 403, 53, "PERMISSION_DENIED"),
+        tree.ClusterNotAuthorized: Wire("cluster_not_authorized", 403, 31, "PERMISSION_DENIED"),
         tree.ConfigError: Wire("config_error", 500, -1, "INTERNAL"),
     }
 )
+
+
+_BY_CODE: Mapping[str, Wire] = MappingProxyType({wire.code: wire for wire in reversed(list(_TABLE.values()))})
+
+
+def wire_of_code(code: str) -> Wire | None:
+    """What the errors with this code are on each wire; None for a code that this version does not know."""
+    return _BY_CODE.get(code)
 
 
 def wire_of(error: BaseException) -> Wire:

@@ -7,6 +7,7 @@ Whoever started it ends it when a job takes too long. It keeps compiled schemas,
 from __future__ import annotations
 
 import resource
+import signal
 import sys
 from collections import OrderedDict
 from typing import Any, BinaryIO
@@ -18,6 +19,9 @@ from goqueue.formats.jobs import CheckSchema, CompareSchemas, DecodeValue, Job, 
 from goqueue.formats.readable import readable_json
 from goqueue.formats.source import Source
 from goqueue.formats.work import Compiled, check_schema, check_values, compare_schemas, compiled, decode_value
+from goqueue.libc import LIBC
+
+_PR_SET_PDEATHSIG = 1
 
 
 class Worker:
@@ -72,6 +76,8 @@ def main(cache_size: int, memory_bytes_max: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes_max, memory_bytes_max))
     # A crash of a library must not fill the disk.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    # A broker that is killed takes its worker along, even one that is busy with a schema that never ends.
+    LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     source, target = sys.stdin.buffer, sys.stdout.buffer
     worker = Worker(cache_size)
     decoder = msgspec.msgpack.Decoder(Job)

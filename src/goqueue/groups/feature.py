@@ -11,6 +11,7 @@ from goqueue.clock import Clock, Rng
 from goqueue.config import GroupsConfig
 from goqueue.coordinator.runtime import Coordinator, OnFailure
 from goqueue.coordinator.topic import CoordinatorTopic
+from goqueue.errors import CoordinatorUnavailable, NotLeader
 from goqueue.groups.commands import CheckTransaction
 from goqueue.groups.machine import GroupMachine, OnMoved, refuse_transactions
 from goqueue.groups.offsets.commits import Commits
@@ -68,11 +69,17 @@ def feature(
         offload=offload,
         clock=clock,
         on_failure=on_failure,
+        refusal=topic.refusal,
     )
+    topic.follow_roles(coordinator)
 
     def synced(topic: str, partition: int, offset: int) -> Awaitable[None] | None:
-        place = partitions.get(topic, partition)
-        return place.writer.reached(min(offset, place.log.end_offset), Acks.ALL)
+        try:
+            place = partitions.leader(topic, partition)
+            return place.writer.reached(min(offset, place.log.end_offset), Acks.ALL)
+        except NotLeader as error:
+            # A log of ours, empty or old, knows nothing about what the leader has on its disk.
+            raise CoordinatorUnavailable(f"it is not known whether the records are safe: {error}") from error
 
     return GroupService(
         coordinator,

@@ -1,6 +1,6 @@
 """The group machine: one shard's groups. It looks a group up and lets others decide.
 
-`Members` (for the protocols), `Offsets` and `Queues` do the work. What is durable changes
+`Members` (for the protocols), `Offsets` and `QueueRequests` do the work. What is durable changes
 only by `apply`; tickets, sessions and groups being formed are notes that a restart forgets:
 members found in the log begin a new session when it has been read.
 """
@@ -51,7 +51,7 @@ from goqueue.groups.offsets.pending_offsets import PendingOffsets
 from goqueue.groups.offsets.requests import OFFSETS_CHECK_MS, Offsets
 from goqueue.groups.outbox import Alarm, AlarmKey, Alarms, Departed, Outbox, ignore_departure
 from goqueue.groups.own_settings import NO_SETTINGS, Timing, altered_settings
-from goqueue.groups.queue.requests import Queues
+from goqueue.groups.queue.requests import QueueRequests
 from goqueue.groups.queue.settings import Mode
 from goqueue.groups.queue.share_protocol import ShareProtocol
 from goqueue.groups.records import KEYS, VALUES, OffsetKey, SettingsKey
@@ -100,7 +100,7 @@ class GroupMachine:
         self._departed = departed
         self._check_transaction = check_transaction
         self._pending = PendingOffsets()
-        self._queues = Queues(self._pending)
+        self._queues = QueueRequests(self._pending)
         self._rebalances = rebalances
         self._slots = Slots()
         self._alarms: Alarms = Deadlines()

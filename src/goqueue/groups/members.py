@@ -25,7 +25,7 @@ from goqueue.groups.consumer.heartbeats import check_heartbeat
 from goqueue.groups.consumer.protocol import ConsumerProtocol
 from goqueue.groups.descriptions import GroupState
 from goqueue.groups.outbox import Alarm, AlarmKey, Alarms, Outbox
-from goqueue.groups.queue.requests import Queues
+from goqueue.groups.queue.requests import QueueRequests
 from goqueue.groups.queue.share_group import ShareGroup
 from goqueue.groups.queue.share_protocol import ShareProtocol, check_share_heartbeat, without_instance
 from goqueue.groups.slot import Slot
@@ -40,7 +40,7 @@ class Members:
         self,
         config: GroupsConfig,
         slots: Slots,
-        queues: Queues,
+        queues: QueueRequests,
         alarms: Alarms,
         classic: ClassicProtocol,
         consumer: ConsumerProtocol,

@@ -200,6 +200,7 @@ class GroupPolls:
         fresh = sorted(wanted - positions.keys())
         if fresh:
             committed = await self._groups.fetch_offsets(poll.group, fresh)
+            await self._queries.opened(fresh)
             for at in filter(self._exists, fresh):
                 positions[at] = committed[at].offset if at in committed else self._reset(at, poll)
         return positions

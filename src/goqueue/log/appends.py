@@ -21,7 +21,7 @@ from goqueue.codec.batch_encode import stamped
 from goqueue.codec.frame import HEADER_BYTES, Flags, FrameDamage, encode_frame_header
 from goqueue.codec.frame_walk import StoredFrame, walk_frames
 from goqueue.codec.markers import marker_is_commit
-from goqueue.errors import CorruptFrame, MessageTooLarge, OffsetOutOfRange
+from goqueue.errors import CorruptFrame, FencedLeaderEpoch, MessageTooLarge, OffsetOutOfRange
 from goqueue.log.index.batch_lanes import LaneRun, record_runs
 from goqueue.log.index.offset_index import POSITION_MAX
 from goqueue.log.index.time_index import frame_time_ms
@@ -99,11 +99,12 @@ def append_marker(state: LogState, batch: Buffer, *, now_ms: int, leader_epoch: 
     return Appended(offset, state.end_offset - 1, state.start_offset)
 
 
-def append_frames(state: LogState, data: Buffer) -> int:
+def append_frames(state: LogState, data: Buffer, continues: int) -> int:
     """Write frames as another replica has them; returns the new end.
 
-    Their offsets must rise from our end on. They may leave gaps, since the leader's log
-    may be compacted.
+    `continues` is the offset up to which the sender knows that both logs are the same: it must be our end. The
+    frames' own offsets may leave gaps, since the leader's log may be compacted, so they cannot prove it. Leader
+    epochs never fall: a frame of an older epoch is from a leader that was replaced.
     """
     state.check_writable()
     view = memoryview(data)
@@ -112,12 +113,15 @@ def append_frames(state: LogState, data: Buffer) -> int:
     except FrameDamage as damage:
         raise CorruptFrame(f"{state.directory} (replicated)", damage.position, damage.reason) from None
     expected = state.end_offset
+    if continues != expected:
+        raise OffsetOutOfRange(continues, state.start_offset, expected)
+    epoch = state.epochs.latest
     for frame in frames:
         if frame.header.offset < expected:
             raise OffsetOutOfRange(frame.header.offset, expected, expected)
-        expected = frame.batch.last_offset + 1
-    if frames and state.segments.active is None:
-        state.start_offset = state.end_offset = frames[0].header.offset
+        if frame.batch.leader_epoch < epoch:
+            raise FencedLeaderEpoch(f"a frame of leader epoch {frame.batch.leader_epoch} cannot follow epoch {epoch}")
+        expected, epoch = frame.batch.last_offset + 1, frame.batch.leader_epoch
     for frame in frames:
         _write_frame(state, view, frame)
     return state.end_offset
@@ -240,24 +244,34 @@ def _segment_for(state: LogState, size: int, end_offset: int, now_ms: int) -> Se
 
 
 def _first_segment(state: LogState) -> Segment:
-    """The first append makes the directory, the first segment, and a checkpoint that says whose they are."""
     try:
+        return make_first_segment(state)
+    except OSError as error:
+        raise state.storage_error(error) from error
+
+
+def make_first_segment(state: LogState) -> Segment:
+    """Make the directory, the first segment, and a checkpoint that says whose they are. May run on any thread.
+
+    Whoever appends meanwhile waits for the lock. The segment is seen by others once all of it is on the disk.
+    """
+    with state.first_segment_lock:
+        active = state.segments.active
+        if active is not None:
+            return active
         state.files.make_dirs(state.directory)
         segment = _create_segment(state)
-        state.segments.add(segment)
         state.sync.synced = state.end_point()
         try:
             if len(state.producers):
                 # The log was emptied, and the frames that would tell of them are gone.
                 state.sync.add_path(write_snapshot(state.files, state.directory, state.end_offset, state.producers))
-            state.write_checkpoint()
+            state.write_checkpoint(first=segment)
         except OSError:
-            state.segments.replace(())
             segment.release()
             raise
-    except OSError as error:
-        raise state.storage_error(error) from error
-    return segment
+        state.segments.add(segment)
+        return segment
 
 
 def _create_segment(state: LogState) -> Segment:

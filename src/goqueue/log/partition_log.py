@@ -6,11 +6,12 @@ on others meanwhile. What the operations do is in the modules named in the impor
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from uuid import UUID
 
 from goqueue.codec.batch import BatchHeader
 from goqueue.codec.frame import parse_frame_header
-from goqueue.errors import CorruptFrame, OffsetOutOfRange
+from goqueue.errors import CorruptFrame, OffsetOutOfRange, StorageError
 from goqueue.log import appends, removal, timestamps
 from goqueue.log.appends import append_data
 from goqueue.log.compaction import compaction_round as compacting
@@ -60,13 +61,19 @@ class PartitionLog:
         now_ms: int,
         cache: SegmentCache | None = None,
         observer: WriteObserver | None = None,
+        lock: AbstractContextManager[object] | None = None,
     ) -> PartitionLog:
-        """Open what is there, recovered if need be. A log without a directory is empty, and none is made."""
+        """Open what is there, recovered if need be. A log without a directory is empty, and none is made.
+
+        With a `lock`, `make_first_segment` may run on another thread than the appends.
+        """
         # Not `or`: an empty cache is a cache.
         cache = cache if cache is not None else SegmentCache(_OWN_OPEN_SEGMENTS)
         state, report = recover(files, directory, settings=settings, topic_id=topic_id, cache=cache)
         state.opened_ms = now_ms
         state.observer = observer
+        if lock is not None:
+            state.first_segment_lock = lock
         if state.segments.active is not None:
             state.segments.active.rest()
             if state.segments.active.held is not None:
@@ -141,7 +148,7 @@ class PartitionLog:
     @property
     def leader_epoch(self) -> int:
         """The newest epoch that has written; -1 if none has."""
-        return self._state.epochs.latest
+        return self._state.epochs.latest_below(self._state.end_offset)
 
     @property
     def size_bytes(self) -> int:
@@ -205,9 +212,37 @@ class PartitionLog:
         stored = self._state.producers.check(header)
         return stored is not None and not self._state.producers.is_open_at(header.producer_id, stored.first_offset)
 
-    def append_frames(self, data: Buffer) -> int:
-        """Write frames as the leader has them; returns the new end."""
-        return appends.append_frames(self._state, data)
+    def append_frames(self, data: Buffer, *, continues: int) -> int:
+        """Write frames as the leader has them, which follow everything below `continues`; returns the new end."""
+        return appends.append_frames(self._state, data, continues)
+
+    def begin_epoch(self, epoch: int) -> None:
+        """This node leads in `epoch` from the end of the log on, whether or not it writes anything.
+
+        Nothing is synced for it: an entry that a crash takes belonged to an epoch without a record.
+        """
+        self._state.epochs.assign(epoch, self._state.end_offset)
+
+    def forget_empty_epoch(self) -> None:
+        """This node leads no more: an epoch in which it wrote nothing is none of the log's."""
+        self._state.epochs.truncate_end(self._state.end_offset)
+
+    def start_at(self, offset: int) -> None:
+        """Let a log that is still empty begin at `offset`: where the log begins of which this one becomes a copy."""
+        removal.start_at(self._state, offset)
+
+    @property
+    def has_segments(self) -> bool:
+        """Whether an append only writes; else it first makes a directory and files, which takes several syncs."""
+        return self._state.segments.active is not None
+
+    def make_first_segment(self) -> None:
+        """Do, on any thread, what the first append would do before it writes. Raises OSError."""
+        appends.make_first_segment(self._state)
+
+    def note_write_failure(self, error: OSError) -> StorageError:
+        """What the disk said when something was done for this log, in our words; whoever watches is told."""
+        return self._state.storage_error(error)
 
     def roll(self) -> None:
         """Seal the active segment and begin another."""

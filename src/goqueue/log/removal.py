@@ -90,6 +90,8 @@ def truncate_to(state: LogState, offset: int) -> int:
     A batch is never split: when `offset` lies inside one, the whole batch goes.
     """
     if offset >= state.end_offset:
+        # An epoch that began at the end, and wrote nothing, would make frames of the one before it look old.
+        state.epochs.truncate_end(state.end_offset)
         return state.end_offset
     state.check_writable()
     try:
@@ -98,6 +100,14 @@ def truncate_to(state: LogState, offset: int) -> int:
         # Half cut: only a new recovery can say what is left.
         state.sync.poison = f"a truncation failed: {error}"
         raise state.storage_error(error) from error
+
+
+def start_at(state: LogState, offset: int) -> None:
+    """Let a log without any segment begin at `offset`."""
+    if state.segments.active is not None or state.end_offset > offset:
+        raise OffsetOutOfRange(offset, state.start_offset, state.end_offset)
+    state.start_offset = state.end_offset = state.high_watermark = offset
+    state.sync.synced = state.end_point()
 
 
 def remove_segment(state: LogState, segment: Segment) -> None:

@@ -14,7 +14,7 @@ from goqueue.codec.frame import HEADER_BYTES, FrameDamage
 from goqueue.codec.frame_walk import StoredFrame
 from goqueue.errors import CorruptFrame, InvalidRequest
 from goqueue.log.index.time_index import frame_time_ms
-from goqueue.log.segment.frame_reader import frame_at, frames_in
+from goqueue.log.segment.frame_reader import find_frame, frame_at, frames_in
 from goqueue.log.segment.segment import Segment
 from goqueue.log.segment.segment_files import SegmentFiles
 from goqueue.log.segment.segment_list import Segments
@@ -103,8 +103,6 @@ def _opened(
         for _, frame, view in _frames(segment, files, end, first, upper):
             if frame_time_ms(frame.header, frame.batch) >= timestamp_ms:
                 yield frame, _records(frame, view, start, upper)
-    except FrameDamage as damage:
-        raise CorruptFrame(segment.path, damage.position, damage.reason) from None
     finally:
         files.unpin()
 
@@ -112,13 +110,25 @@ def _opened(
 def _frames(
     segment: Segment, files: SegmentFiles, end: int, first: int, upper: int
 ) -> Iterator[tuple[int, StoredFrame, memoryview]]:
-    """The frames that reach `first` and end below `upper`: position, frame, and the buffer it is in."""
-    position = segment.frames_before(first, files)
-    for chunk, view, frame in frames_in(files.log, position, end):
-        if frame.batch.last_offset >= upper:
+    """The frames that reach `first` and end below `upper`: position, frame, and the buffer it is in.
+
+    Damaged ones are left out: nobody can read them, so they hold no record that could be found. Readers come upon the
+    damage, and report it.
+    """
+    position: int | None = segment.frames_before(first, files)
+    while position is not None:
+        try:
+            for chunk, view, frame in frames_in(files.log, position, end):
+                if frame.batch.last_offset >= upper:
+                    return
+                if frame.batch.last_offset >= first:
+                    yield chunk + frame.position, frame, view
+        except FrameDamage as damage:
+            position = find_frame(
+                files.log, damage.position, end, offset_min=segment.base_offset, offset_max=segment.end_offset
+            )
+        else:
             return
-        if frame.batch.last_offset >= first:
-            yield chunk + frame.position, frame, view
 
 
 def _records(frame: StoredFrame, view: memoryview, start: int, upper: int) -> list[Record]:

@@ -111,6 +111,14 @@ class FeatureFinalised(msgspec.Struct, frozen=True):
     level: int
 
 
+class SecurityChanged(msgspec.Struct, frozen=True):
+    """A user, key, role, binding or access rule is now this; None: it is gone. The security room reads the values."""
+
+    kind: str
+    name: str
+    value: bytes | None
+
+
 class BrokerDefaultsChanged(msgspec.Struct, frozen=True):
     """The defaults of topic settings that were changed at run time are now exactly these, by the broker's names."""
 
@@ -127,6 +135,7 @@ Event = (
     | ProducerIdsReserved
     | ClusterNamed
     | FeatureFinalised
+    | SecurityChanged
     | BrokerDefaultsChanged
 )
 

@@ -18,6 +18,7 @@ from goqueue.metadata.events import (
     Event,
     FeatureFinalised,
     PartitionsAdded,
+    SecurityChanged,
     TopicCreated,
 )
 
@@ -27,7 +28,11 @@ METADATA_VERSION = "metadata.version"
 _MOVING_REPLICAS = 1
 BROKER_DEFAULTS_LEVEL = 2
 
-KNOWN_LEVELS: Mapping[str, int] = MappingProxyType({METADATA_VERSION: 2})
+# 1: users, keys, roles, bindings and access rules.
+SECURITY_VERSION = "security.version"
+_SECURITY_VALUES = 1
+
+KNOWN_LEVELS: Mapping[str, int] = MappingProxyType({METADATA_VERSION: 2, SECURITY_VERSION: _SECURITY_VALUES})
 
 
 def check_allowed(event: Event, levels: Mapping[str, int]) -> None:
@@ -38,6 +43,12 @@ def check_allowed(event: Event, levels: Mapping[str, int]) -> None:
             raise UnsupportedFeatureLevel(
                 f"feature {event.name!r} is finalised at level {event.level}, but this version knows level {known}",
                 hint="use a version of GoQueue that knows the level",
+            )
+    elif isinstance(event, SecurityChanged):
+        if levels.get(SECURITY_VERSION, 0) < _SECURITY_VALUES:
+            raise UnsupportedFeatureLevel(
+                f"users, keys and access rules are stored from level {_SECURITY_VALUES} of {SECURITY_VERSION!r} on",
+                hint="finalise that level first, when every node runs this version",
             )
     elif levels.get(METADATA_VERSION, 0) < _MOVING_REPLICAS and any(map(is_moving, distinct(_assignments(event)))):
         raise UnsupportedFeatureLevel(

@@ -26,6 +26,7 @@ from goqueue.metadata.events import (
     FeatureFinalised,
     PartitionsAdded,
     ProducerIdsReserved,
+    SecurityChanged,
     Topic,
     TopicConfigChanged,
     TopicCreated,
@@ -50,6 +51,7 @@ class Image:
         "_deletions",
         "_features",
         "_revisions",
+        "_security",
         "broker_defaults",
         "cluster_id",
         "next_producer_id",
@@ -62,6 +64,8 @@ class Image:
         self._assignments: dict[UUID, tuple[Assignment, ...]] = {}
         self._deletions: dict[UUID, str] = {}
         self._features: dict[str, int] = {}
+        # By kind and name, as they are stored.
+        self._security: dict[tuple[str, str], bytes] = {}
         # Of all keys but those of partitions, whose assignments carry their own.
         self._revisions: dict[str, int] = {}
         # Defaults of topic settings that were changed at run time, by the broker's names.
@@ -98,6 +102,10 @@ class Image:
         """The finalised level of every feature that has one; of all others it is 0."""
         return dict(self._features)
 
+    def security_values(self) -> dict[tuple[str, str], bytes]:
+        """Users, keys, roles, bindings and access rules, by kind and name."""
+        return dict(self._security)
+
     def revision_of(self, key: str) -> int:
         """When that key last changed; ABSENT if it is not there."""
         if not key.startswith(keys.PARTITIONS):
@@ -114,6 +122,7 @@ class Image:
         copied._assignments = self._assignments.copy()
         copied._deletions = self._deletions.copy()
         copied._features = self._features.copy()
+        copied._security = self._security.copy()
         copied._revisions = self._revisions.copy()
         copied.broker_defaults = self.broker_defaults
         copied.next_producer_id = self.next_producer_id
@@ -169,6 +178,14 @@ class Image:
                 self._existing(name, topic_id)
                 self._reassign(name, topic_id, changed, revision, revision_of)
                 return ()
+            case SecurityChanged(kind, name, value):
+                key = keys.security_key(kind, name)
+                if value is None:
+                    self._security.pop((kind, name), None)
+                    self._revisions.pop(key, None)
+                    return ()
+                self._security[kind, name] = value
+                return (key,)
             case ProducerIdsReserved() | ClusterNamed() | FeatureFinalised() | BrokerDefaultsChanged():
                 return (self._take_single(event),)
 

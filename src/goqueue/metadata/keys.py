@@ -14,6 +14,7 @@ SETTINGS = "/s/"
 PARTITIONS = "/p/"
 DELETIONS = "/d/"
 FEATURES = "/f/"
+SECURITY = "/x/"
 CLUSTER = "/cluster"
 PRODUCER_IDS = "/producer-ids"
 BROKER_DEFAULTS = "/broker-defaults"
@@ -47,6 +48,17 @@ def deletion_key(topic_id: UUID) -> str:
 def feature_key(name: str) -> str:
     """The finalised level of a feature."""
     return f"{FEATURES}{name}"
+
+
+def security_key(kind: str, name: str) -> str:
+    """A user, key, role, binding or access rule. A kind has no slash."""
+    return f"{SECURITY}{kind}/{name}"
+
+
+def parse_security_key(key: str) -> tuple[str, str]:
+    """Kind and name of such a key."""
+    kind, _, name = key.removeprefix(SECURITY).partition("/")
+    return kind, name
 
 
 def parse_partition_key(key: str) -> tuple[UUID, int]:

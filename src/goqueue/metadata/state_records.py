@@ -23,6 +23,7 @@ from goqueue.metadata.events import (
     FeatureFinalised,
     PartitionsAdded,
     ProducerIdsReserved,
+    SecurityChanged,
     Topic,
     TopicConfigChanged,
     TopicCreated,
@@ -39,6 +40,7 @@ StoredRecord = tuple[bytes, bytes | None, int]
 _TOPIC = "topic/"
 _DELETION = "deletion/"
 _FEATURE = "feature/"
+_SECURITY = "security/"
 _PRODUCER_IDS = b"producer-ids"
 _CLUSTER = b"cluster"
 _BROKER_DEFAULTS = b"broker-defaults"
@@ -82,6 +84,8 @@ def records_for(event: Event, image: Image) -> list[StateRecord]:
             return [(_CLUSTER, cluster_id.encode())]
         case FeatureFinalised(name, level):
             return [(f"{_FEATURE}{name}".encode(), str(level).encode())]
+        case SecurityChanged(kind, name, value):
+            return [(f"{_SECURITY}{kind}/{name}".encode(), value)]
         case BrokerDefaultsChanged(defaults):
             return [(_BROKER_DEFAULTS, msgspec.json.encode(dict(defaults)))]
 
@@ -122,6 +126,9 @@ def _restore(image: Image, key: bytes, value: bytes, revision: int) -> None:
         image.apply(BrokerDefaultsChanged(msgspec.json.decode(value, type=dict[str, str])), revision)
     elif name.startswith(_FEATURE):
         image.apply(FeatureFinalised(name.removeprefix(_FEATURE), int(value)), revision)
+    elif name.startswith(_SECURITY):
+        kind, _, what = name.removeprefix(_SECURITY).partition("/")
+        image.apply(SecurityChanged(kind, what, value), revision)
     else:
         # A newer version wrote it. To start without it could serve what it forbids.
         raise StorageError(f"metadata record {name!r} was written by a newer version of GoQueue")

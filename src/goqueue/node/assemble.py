@@ -11,7 +11,7 @@ from random import SystemRandom
 from goqueue.clock import Clock, Rng
 from goqueue.config import Config
 from goqueue.node.assembly.features import open_features
-from goqueue.node.assembly.front_ends import make_services, serve
+from goqueue.node.assembly.front_ends import make_services, secure, serve
 from goqueue.node.assembly.paths import open_paths
 from goqueue.node.assembly.storage import open_storage
 from goqueue.node.assembly.tools import Tools
@@ -54,9 +54,12 @@ def assemble(
         features = await open_features(tools, storage, paths, stories)
         serving = Serving()
         services = make_services(tools, storage, paths, features, stories, serving)
-        await serve(tools, services, serving)
+        services, security = await secure(tools, storage, services)
+        await serve(tools, services, serving, security)
         world = tools.world
-        return Running(services, world.data_dir, world.kafka, world.http, world.grpc)
+        return Running(
+            services, world.data_dir, world.kafka, world.http, world.grpc, *world.named_listeners(), security
+        )
 
     return Node(wire)
 

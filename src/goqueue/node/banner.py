@@ -33,8 +33,13 @@ def banner_lines(running: Running) -> list[tuple[str, str]]:
         ("GoQueue", f" {identity.version} is ready (node {identity.node_id})"),
         *([("Build", build.origin)] if build.origin else []),
         ("Kafka", str(running.kafka)),
-        ("HTTP", f"http://{running.http}"),
+        ("HTTP", running.http_url),
         *([("gRPC", str(running.grpc))] if running.grpc is not None else []),
+        *(
+            (name, f"{address}{' (TLS)' if name in running.tls else ''}")
+            for name, address in running.listeners.items()
+            if name not in {"kafka", "http", "grpc"}
+        ),
         ("Data", running.data_dir),
         ("Next", f"echo hello | kcat -P -b {running.kafka} -t first, then kcat -C -b {running.kafka} -t first -e"),
         ("Stop", "Ctrl-C or SIGTERM"),

@@ -15,7 +15,8 @@ from pathlib import Path
 from goqueue.config import Config
 from goqueue.errors import ConfigError, GoQueueError
 from goqueue.metadata.image import Image
-from goqueue.node.config.addresses import Address, parse_address
+from goqueue.node.config.addresses import Address
+from goqueue.node.config.listeners import ListenerSpec, listeners_of
 from goqueue.node.disk.os_files import OsFiles
 from goqueue.node.listening import bind, bound_address
 
@@ -29,30 +30,34 @@ _SHOWN_NAMES_MAX = 3
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """A bound socket and the address under which it can be reached."""
+    """A bound socket, the address under which it can be reached, and the address that clients are told."""
 
     socket: socket.socket
     address: Address
+    spec: ListenerSpec
+
+    @property
+    def advertised(self) -> Address:
+        """Where clients are told to connect to."""
+        return self.spec.advertised or self.address
 
 
-def claim_listeners(config: Config, stack: ExitStack) -> tuple[Listener, Listener, Listener | None]:
-    """The Kafka, the HTTP and perhaps the gRPC listener, bound; raises `ConfigError` with all that is in the way."""
+def claim_listeners(config: Config, stack: ExitStack) -> tuple[Listener, ...]:
+    """Every listener, bound; raises `ConfigError` with all that is in the way."""
     problems: list[str] = []
     claimed: list[Listener] = []
     with ExitStack() as attempt:
-        for text in filter(None, (config.listeners.kafka, config.listeners.http, config.listeners.grpc)):
-            wanted = parse_address(text)
+        for spec in listeners_of(config):
             try:
-                bound = attempt.enter_context(bind(wanted))
+                bound = attempt.enter_context(bind(spec.address))
             except GoQueueError as error:
                 problems.append(str(error))
             else:
-                claimed.append(Listener(bound, bound_address(wanted, bound)))
+                claimed.append(Listener(bound, bound_address(spec.address, bound), spec))
         if problems:
             raise ConfigError(problems + _lock_problems(config.broker.data_dir))
         stack.push(attempt.pop_all())
-    kafka, http, *grpc = claimed
-    return kafka, http, grpc[0] if grpc else None
+    return tuple(claimed)
 
 
 def claim_directory(data_dir: str, stack: ExitStack) -> OsFiles:

@@ -28,6 +28,8 @@ def run(config: Config, *, ready_file: str | None = None) -> None:
     """Serve until SIGTERM or SIGINT. Raises a `GoQueueError` if the broker cannot start."""
     check_ready_file(ready_file)
     _set_up_logging(config.broker.log_level)
+    # Whatever part makes a file, it is for the owner alone.
+    os.umask(0o077)
     _raise_open_files_limit()
     keep_freed_memory()
     uvloop.run(serve(assemble(config), ready_path=ready_file))

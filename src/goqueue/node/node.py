@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from goqueue.errors import ShuttingDown
 from goqueue.node.config.addresses import Address
 from goqueue.servers.services import Services
+
+if TYPE_CHECKING:
+    from goqueue.security.service import Security
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,10 +22,22 @@ class Running:
 
     services: Services
     data_dir: str
+    # Of the first listener of each protocol.
     kafka: Address
     http: Address
     # None: there is no gRPC listener.
     grpc: Address | None = None
+    # All listeners by name, and the names of those that use TLS.
+    listeners: Mapping[str, Address] = field(default_factory=dict)
+    tls: frozenset[str] = frozenset()
+    # There when security is on.
+    security: Security | None = None
+
+    @property
+    def http_url(self) -> str:
+        """Where the HTTP API is."""
+        is_tls = any(self.listeners[name] == self.http for name in self.tls)
+        return f"{'https' if is_tls else 'http'}://{self.http}"
 
 
 # Opens everything in order and leaves on the stack how each is closed again.

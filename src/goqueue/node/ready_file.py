@@ -29,7 +29,12 @@ def ready_file(path: str | None, running: Running) -> Iterator[None]:
         return
     target = Path(path)
     draft = target.with_name(target.name + ".tmp")
-    content = {"pid": os.getpid(), "kafka": str(running.kafka), "http": str(running.http)}
+    content: dict[str, object] = {
+        "pid": os.getpid(),
+        "kafka": str(running.kafka),
+        "http": str(running.http),
+        "listeners": {name: str(address) for name, address in running.listeners.items()},
+    }
     if running.grpc is not None:
         content["grpc"] = str(running.grpc)
     draft.write_text(json.dumps(content) + "\n", encoding="utf-8")

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from goqueue.config import Config
 from goqueue.node.claims import LOCK_FILE, Listener, claim_directory, claim_listeners
-from goqueue.node.config.addresses import Address, parse_address
+from goqueue.node.config.addresses import Address
+from goqueue.node.config.listeners import listeners_of
 from goqueue.ports import Files
 
 
@@ -17,35 +18,44 @@ class World:
 
     files: Files
     data_dir: str
+    # Of the first listener of each protocol.
     kafka: Address
     http: Address
     advertised: Address
-    listeners: tuple[Listener, Listener, Listener | None] | None
+    listeners: tuple[Listener, ...] | None
     # Where derived files may lie that only the operating system can open; None: nowhere.
     index_root: str | None = None
+    # None: there is no gRPC listener.
     grpc: Address | None = None
+
+    def named_listeners(self) -> tuple[dict[str, Address], frozenset[str]]:
+        """The addresses of all listeners by name, and the names of those that use TLS."""
+        bound = self.listeners or ()
+        addresses = {one.spec.name: one.address for one in bound}
+        return addresses, frozenset(one.spec.name for one in bound if one.spec.is_tls)
 
 
 def real_world(config: Config, stack: AsyncExitStack) -> World:
     """The machine's own: claim the addresses and the directory, before anything is read."""
     claims = stack.enter_context(ExitStack())
-    kafka, http, grpc = claim_listeners(config, claims)
+    listeners = claim_listeners(config, claims)
     files = claim_directory(config.broker.data_dir, claims)
-    advertised = config.listeners.advertised_kafka
+    first = {one.spec.protocol: one for one in reversed(listeners)}
     return World(
         files=files,
         data_dir=files.root,
-        kafka=kafka.address,
-        http=http.address,
-        advertised=parse_address(advertised) if advertised else kafka.address,
-        listeners=(kafka, http, grpc),
+        kafka=first["kafka"].address,
+        http=first["http"].address,
+        advertised=first["kafka"].advertised,
+        listeners=listeners,
         index_root=files.root,
-        grpc=None if grpc is None else grpc.address,
+        grpc=first["grpc"].address if "grpc" in first else None,
     )
 
 
 def given_world(config: Config, files: Files, stack: AsyncExitStack) -> World:
     """Somebody else's files, and no addresses."""
     stack.enter_context(files.lock(LOCK_FILE))
-    kafka, http = parse_address(config.listeners.kafka), parse_address(config.listeners.http)
-    return World(files, config.broker.data_dir, kafka, http, advertised=kafka, listeners=None)
+    first = {one.protocol: one.address for one in reversed(listeners_of(config))}
+    kafka = first["kafka"]
+    return World(files, config.broker.data_dir, kafka, first["http"], advertised=kafka, listeners=None)

@@ -7,5 +7,6 @@ A pipeline is an ordinary client of the broker: nothing here imports the broker.
 """
 
 from goqueue.pipeline.spark.session import register, session
+from goqueue.pipeline.tables import tables
 
-__all__ = ["register", "session"]
+__all__ = ["register", "session", "tables"]

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from goqueue.pipeline.errors import BadOption, in_one_line
+from goqueue.pipeline.queue.options import QueueOptions, is_queue, parse_queue_options
+from goqueue.pipeline.queue.stream_reader import QueueStreamReader
 from goqueue.pipeline.sink.sink_options import SinkOptions, check_columns, parse_sink_options
 from goqueue.pipeline.sink.writers import BatchWriter, StreamWriter
 from goqueue.pipeline.source.batch_reader import BatchReader, FilteringBatchReader
 from goqueue.pipeline.source.options import SourceOptions, parse_source_options
 from goqueue.pipeline.source.stream_reader import StreamReader
-from goqueue.pipeline.sql_tables import is_table, options_of, sink_options_of, table_options, with_options
+from goqueue.pipeline.source.table_reader import TableReader
+from goqueue.pipeline.sql_tables import fields_of, is_table, options_of, sink_options_of, table_options, with_options
+
+if TYPE_CHECKING:
+    from goqueue.pipeline.typed.pinned import Pinned
 
 _PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 
@@ -30,8 +38,17 @@ class GoQueueSource(DataSource):
     @in_one_line
     def schema(self) -> StructType | str:
         """The columns that the options ask for."""
+        if is_queue(self.options):
+            queue = parse_queue_options(self.options)
+            return ", ".join(f"{name} {queue.kinds[name]}" for name in queue.columns)
         options = parse_source_options(table_options(self.options))
         kinds = {name: options.kinds[name] for name in options.columns}
+        if options.schema is not None:
+            from goqueue.pipeline.typed.pinned import pin, typed_fields
+
+            pinned = pin(options)
+            fields = with_options(kinds, self.options) if is_table(self.options) else fields_of(kinds)
+            return fields if pinned is None else typed_fields(fields, pinned)
         if is_table(self.options):
             return with_options(kinds, self.options)
         return ", ".join(f"{name} {kind}" for name, kind in kinds.items())
@@ -39,17 +56,25 @@ class GoQueueSource(DataSource):
     @in_one_line
     def reader(self, schema: StructType) -> BatchReader:
         """For `spark.read`."""
+        if is_queue(self.options):
+            raise BadOption("mode", "a queue is read as a stream: use spark.readStream")
         options = parse_source_options(self.options or options_of(schema))
-        columns = _columns(options, schema)
+        columns, pinned = _columns(options, schema), _pinned(options, schema)
+        if options.as_table:
+            if pinned is not None:
+                raise BadOption("schema", "values of a table are not decoded: leave out the option as, or this one")
+            return TableReader(options, columns)
         if options.push_filters and _may_push_filters():
-            return FilteringBatchReader(options, columns)
-        return BatchReader(options, columns)
+            return FilteringBatchReader(options, columns, pinned)
+        return BatchReader(options, columns, pinned)
 
     @in_one_line
-    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - the name is Spark's
+    def streamReader(self, schema: StructType) -> StreamReader | QueueStreamReader:  # noqa: N802 - the name is Spark's
         """For `spark.readStream`."""
+        if is_queue(self.options):
+            return QueueStreamReader(_queue_options(self.options, schema))
         options = parse_source_options(self.options or options_of(schema))
-        return StreamReader(options, _columns(options, schema))
+        return StreamReader(options, _columns(options, schema), _pinned(options, schema))
 
     @in_one_line
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:  # noqa: FBT001 - Spark's
@@ -74,10 +99,27 @@ def _may_push_filters() -> bool:
     return _PUSHDOWN_WORKER in sys.modules or getattr(sys.modules["__main__"].__spec__, "name", "") == _PUSHDOWN_WORKER
 
 
-def _columns(options: SourceOptions, schema: StructType) -> list[str]:
+def _queue_options(given: Mapping[str, str], schema: StructType) -> QueueOptions:
+    options = parse_queue_options(given)
+    return replace(options, columns=tuple(_columns(options, schema)))
+
+
+def _pinned(options: SourceOptions, schema: StructType) -> Pinned | None:
+    if options.schema is None:
+        return None
+    from goqueue.pipeline.typed.pinned import pin
+
+    return pin(options, schema)
+
+
+def _columns(options: SourceOptions | QueueOptions, schema: StructType) -> list[str]:
     """The columns of a schema that the user gave by `.schema(...)`, which must be some of ours."""
     columns = []
+    is_typed = isinstance(options, SourceOptions) and options.schema is not None
     for field in schema.fields:
+        if is_typed and field.name in {"value", "error"}:
+            columns.append(field.name)
+            continue
         kind: Any = options.kinds.get(field.name)
         if kind is None:
             raise BadOption("schema", f"there is no column {field.name!r}; there are {', '.join(options.kinds)}")

@@ -61,6 +61,11 @@ def table_options(given: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in _own(given).items() if name not in _OF_SINK}
 
 
+def fields_of(kinds: Mapping[str, str]) -> StructType:
+    """The columns, and nothing noted."""
+    return StructType([StructField(name, _TYPES[kind]) for name, kind in kinds.items()])
+
+
 def with_options(kinds: Mapping[str, str], given: Mapping[str, str]) -> StructType:
     """The columns, with the table's options noted at each of them."""
     note = {_NOTE: json.dumps(_own(given))}

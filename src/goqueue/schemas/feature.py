@@ -42,7 +42,7 @@ class Schemas(NamedTuple):
 
     async def refusals(self, topic: str, records: Sequence[NewRecord]) -> Mapping[int, GoQueueError]:
         """Which records a topic would refuse, for those who hold records back until later."""
-        place = self.partitions.get(topic, 0)
+        place = self.partitions.leader(topic, 0)
         if not self.step.is_needed(place):
             return {}
         return {at: InvalidValue(reason) for at, reason in (await self.checker.check(place, records)).items()}

@@ -222,7 +222,7 @@ async def _publish_all_sequenced(
         taken.append(message)
     partition = one_partition({default if one.partition is None else one.partition for one in taken})
     dues = [one.due_ms for one in taken]
-    return await publish_sequenced(
+    outcomes = await publish_sequenced(
         services,
         topic,
         partition,
@@ -231,6 +231,10 @@ async def _publish_all_sequenced(
         sequenced=sequenced,
         dues=dues if any(due is not None for due in dues) else None,
     )
+    for outcome in outcomes:
+        if outcome.error is not None:
+            raise outcome.error
+    return outcomes
 
 
 async def _hold(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from goqueue.caller import ANONYMOUS, Caller
+from goqueue.servers.access.guard import EVERYTHING, Everything
 from goqueue.servers.callers import BindCaller, Doorkeeper
 from goqueue.servers.request_times import RequestTimes
 
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from goqueue.groups.polls import GroupPolls
     from goqueue.groups.service import GroupService
     from goqueue.schemas.service import SchemaService
+    from goqueue.security.admin import SecurityAdmin
+    from goqueue.servers.access.guard import Guard
     from goqueue.tracing.feature import TracingService
     from goqueue.transactions.service import TransactionService
 
@@ -94,6 +97,10 @@ class Services(msgspec.Struct, frozen=True):
     # The metrics page, made anew each time.
     metrics: Callable[[], Awaitable[bytes]] | None = None
     request_times: RequestTimes = msgspec.field(default_factory=RequestTimes)
+    # Users, keys, roles and rules; there with security.
+    security: SecurityAdmin | None = None
+    # What the caller may do; without security, everything.
+    access: Guard | Everything = EVERYTHING
     # In whose name these services work.
     caller: Caller = ANONYMOUS
     doorkeeper: Doorkeeper = msgspec.field(default_factory=BindCaller)

@@ -71,7 +71,7 @@ class EmbeddedBroker:
     @property
     def http_url(self) -> str:
         """For HTTP clients: `http://127.0.0.1:port`."""
-        return f"http://{self._running.http}"
+        return str(self._running.http_url)
 
     @property
     def data_dir(self) -> Path:
@@ -117,7 +117,11 @@ class EmbeddedBroker:
             raise
         self._loop, self._node = loop, node
         # The ports it got are the ports it will have again.
-        self._settings |= {"listeners.kafka": str(running.kafka), "listeners.http": str(running.http)}
+        self._settings |= {
+            f"listeners.{name}": f"{'tls://' if name in running.tls else ''}{address}"
+            for name, address in running.listeners.items()
+            if name in {"kafka", "http"}
+        }
         return self
 
     def stop(self) -> None:

@@ -102,7 +102,7 @@ class Reader:
 
     async def story(self, topic: str, partition: int, offset: int) -> Story:
         """The story of the message at a place; `OffsetOutOfRange` where no message was ever written."""
-        place = self._partitions.get(topic, partition)
+        place = self._partitions.leader(topic, partition)
         if place.internal and topic != self._slots_topic:
             raise InternalTopic(topic)
         if not 0 <= offset < place.log.end_offset:
@@ -168,7 +168,7 @@ class Reader:
         name = self._name(place[0])
         if name is None or place[1] >= self._topics.get(name).partition_count:
             return None
-        end = self._partitions.get(name, place[1]).log.end_offset
+        end = self._partitions.leader(name, place[1]).log.end_offset
         return Spot(place[0], name, place[1], place[2]) if place[2] < end else None
 
     # --- a life --------------------------------------------------------------------------
@@ -229,7 +229,7 @@ class Reader:
             return None
         try:
             # Opened here: a partition belongs to the event loop.
-            log = self._partitions.get(spot.topic, spot.partition).log
+            log = self._partitions.leader(spot.topic, spot.partition).log
             return await self._offload(partial(_read, log, spot.offset))
         except GoQueueError:
             # Removed, or damaged: its events are still worth showing.

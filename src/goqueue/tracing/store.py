@@ -211,7 +211,7 @@ class Store:
     async def _open(self) -> None:
         try:
             await self._topics.ensure_internal(TRACES, 1, topic_config(self._config))
-            place = self._partitions.get(TRACES, 0)
+            place = self._partitions.leader(TRACES, 0)
             # The settings of today, not those with which the topic was made.
             today = replace(
                 place.config,

@@ -166,7 +166,7 @@ class Traces:
         found: list[Story] = []
         scanned = 0
         for partition in (one for one in chosen if one >= at):
-            log = self._partitions.get(topic, partition).log
+            log = self._partitions.leader(topic, partition).log
             if partition != at or offset < 0:
                 first = log.offset_for_timestamp(wanted.start_ms or 0, upper=log.high_watermark)
                 offset = log.high_watermark if first is None else first.offset

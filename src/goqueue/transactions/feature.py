@@ -12,10 +12,12 @@ from goqueue.broker.topics import TopicService
 from goqueue.clock import Clock
 from goqueue.config import TransactionsConfig
 from goqueue.coordinator.runtime import Coordinator, OnFailure
+from goqueue.coordinator.shard import Machine
 from goqueue.coordinator.topic import CoordinatorTopic
+from goqueue.errors import NotLeader
 from goqueue.ports import Files, Offload
 from goqueue.transactions.machine import TransactionMachine
-from goqueue.transactions.markers import EndInShard, Markers, OnEnded, OnRetry
+from goqueue.transactions.markers import CatchUp, EndInShard, Markers, OnEnded, OnRetry
 from goqueue.transactions.open_transactions import OpenTransactions, ShardProducers
 from goqueue.transactions.service import TRANSACTION_STATE, CompanionOf, GroupPlace, TransactionService
 from goqueue.transactions.statistics import TransactionStatistics
@@ -41,6 +43,7 @@ async def feature(
     clock: Clock,
     on_failure: OnFailure | None = None,
     on_retry: OnRetry | None = None,
+    catch_up: CatchUp | None = None,
     on_ended: OnEnded | None = None,
 ) -> TransactionService:
     """The transaction service over `__transaction_state`, with all that its log says in memory."""
@@ -48,6 +51,19 @@ async def feature(
         topics, partitions, TRANSACTION_STATE, partition_count=config.state_partitions, config=_TOPIC_CONFIG
     )
     statistics = TransactionStatistics()
+
+    def shard_loaded(shard: int, machine: Machine) -> None:
+        open_transactions.show(shard, cast("TransactionMachine", machine).producers)
+        # What was decided in an earlier term is carried out in this one.
+        markers.watch([shard])
+
+    def shard_dropped(shard: int, reason: BaseException) -> None:
+        if isinstance(reason, NotLeader):
+            open_transactions.forget(shard)
+            markers.leave(shard)
+        if on_failure is not None:
+            on_failure(shard, reason)
+
     coordinator = Coordinator(
         TRANSACTION_STATE,
         topic.partition_count,
@@ -56,8 +72,9 @@ async def feature(
         files=files,
         offload=offload,
         clock=clock,
-        on_failure=on_failure,
-        on_loaded=lambda shard, machine: open_transactions.show(shard, cast("TransactionMachine", machine).producers),
+        on_failure=shard_dropped,
+        on_loaded=shard_loaded,
+        refusal=topic.refusal,
     )
     markers = Markers(
         coordinator,
@@ -66,8 +83,10 @@ async def feature(
         clock=clock,
         statistics=statistics,
         on_retry=on_retry,
+        catch_up=catch_up,
         on_ended=on_ended,
     )
+    topic.follow_roles(coordinator)
     service = TransactionService(
         coordinator,
         topics,
@@ -80,5 +99,5 @@ async def feature(
         companion_of=companion_of,
         clock=clock,
     )
-    await service.start([place.partition for place in partitions.on_disk() if place.topic == TRANSACTION_STATE])
+    await service.start(topic.led())
     return service

@@ -17,7 +17,14 @@ from goqueue.clock import Clock
 from goqueue.codec.markers import encode_marker
 from goqueue.coordinator.runtime import Coordinator
 from goqueue.coordinator.shard import Transaction
-from goqueue.errors import GoQueueError, InvalidTransactionState, NotFound, ProducerFenced, ShuttingDown
+from goqueue.errors import (
+    GoQueueError,
+    InvalidTransactionState,
+    NotCoordinator,
+    NotFound,
+    ProducerFenced,
+    ShuttingDown,
+)
 from goqueue.records import Acks, TopicPartition
 from goqueue.transactions.commands import Completed, Prepared, Producer, WatchPrepared
 from goqueue.transactions.names import Name, shard_key
@@ -38,6 +45,8 @@ class EndInShard(Protocol):
 
 
 # (whose transaction, partition, reason): a marker could not be written and will be tried again.
+# Done once the metadata shows all that was committed before the call.
+CatchUp = Callable[[], Awaitable[None]]
 OnRetry = Callable[[str, TopicPartition | None, BaseException], None]
 
 
@@ -63,6 +72,7 @@ class Markers:
         clock: Clock,
         statistics: TransactionStatistics,
         on_retry: OnRetry | None = None,
+        catch_up: CatchUp | None = None,
         on_ended: OnEnded | None = None,
     ) -> None:
         self._on_ended = on_ended
@@ -73,6 +83,7 @@ class Markers:
         self._clock = clock
         self._statistics = statistics
         self._on_retry = on_retry
+        self._catch_up = catch_up
         self._watchers: dict[int, asyncio.Task[None]] = {}
         # By name, the number of its transaction and who ends it: one at a time.
         self._ending: dict[Name, tuple[int, asyncio.Task[None]]] = {}
@@ -83,6 +94,17 @@ class Markers:
         for shard in shards:
             if shard not in self._watchers and not self._closed:
                 self._watchers[shard] = asyncio.get_running_loop().create_task(self._watch(shard))
+
+    def leave(self, shard: int) -> None:
+        """Another node coordinates the shard: what is left of its decisions is that node's to carry out."""
+        watcher = self._watchers.pop(shard, None)
+        if watcher is not None and watcher is not asyncio.current_task():
+            watcher.cancel()
+        for name, (_, task) in list(self._ending.items()):
+            if self._coordinator.partition_for(shard_key(name)) == shard:
+                # Told of it again, a later term begins anew.
+                del self._ending[name]
+                task.cancel()
 
     @property
     def ending_count(self) -> int:
@@ -104,7 +126,7 @@ class Markers:
 
     async def abort_hanging(self, producer: Producer, place: TopicPartition) -> None:
         """Abort in one partition what no coordinator knows of; done once the marker is durable."""
-        known = self._partitions.get(*place).log.producers()
+        known = (await self._partitions.open_leader(*place)).log.producers()
         if not any(one.producer_id == producer.producer_id and one.open_first_offset >= 0 for one in known):
             raise InvalidTransactionState(f"producer {producer.producer_id} has no transaction in {place}")
         await self._mark(Prepared("", 0, producer, commit=False, partitions=frozenset({place})), place)
@@ -125,6 +147,11 @@ class Markers:
             try:
                 prepared: tuple[Prepared, ...] = await self._coordinator.submit_to(shard, WatchPrepared())
             except ShuttingDown:
+                return
+            except NotCoordinator:
+                # The watch begins again with the next term, when the shard is loaded.
+                if self._watchers.get(shard) is asyncio.current_task():
+                    del self._watchers[shard]
                 return
             except GoQueueError as error:
                 # The shard was dropped; its successor begins with all that is not completed.
@@ -160,7 +187,7 @@ class Markers:
         while True:
             try:
                 await self._coordinator.submit(shard_key(prepared.name), Completed(prepared.name, prepared.number))
-            except ShuttingDown:
+            except (ShuttingDown, NotCoordinator):
                 return
             except GoQueueError as error:
                 self._report(str(prepared.name), None, error)
@@ -173,9 +200,13 @@ class Markers:
         while True:
             try:
                 await self._mark(prepared, place)
-            except (NotFound, ProducerFenced):
-                # The topic is gone, and what was open in it; or a later epoch has ended it already.
+            except ProducerFenced:
+                # A later epoch has ended it already.
                 return
+            except NotFound as error:
+                if await self._is_gone(prepared, place, error):
+                    return
+                await pause.wait()
             except (GoQueueError, OSError) as error:
                 self._statistics.marker_retries += 1
                 self._report(str(prepared.name), place, error)
@@ -184,6 +215,21 @@ class Markers:
                 self._statistics.markers_written += 1
                 return
 
+    async def _is_gone(self, prepared: Prepared, place: TopicPartition, error: NotFound) -> bool:
+        """Whether the topic is gone, and what was open in it; not only missing from metadata that lags behind."""
+        if self._catch_up is None:
+            return True
+        try:
+            await self._catch_up()
+            self._partitions.topic_at(*place)
+        except NotFound:
+            return True
+        except GoQueueError as failure:
+            self._report(str(prepared.name), place, failure)
+            return False
+        self._report(str(prepared.name), place, error)
+        return False
+
     async def _mark(self, prepared: Prepared, place: TopicPartition) -> None:
         producer = prepared.producer
         end = self._enders.get(place.topic)
@@ -191,6 +237,8 @@ class Markers:
             transaction = Transaction(producer.producer_id, producer.epoch)
             await end(place.partition, transaction, commit=prepared.commit)
             return
+        partition = await self._partitions.open_leader(*place)
+        writer = partition.writer
         now_ms = self._clock.now_ms()
         marker = encode_marker(
             prepared.commit,
@@ -199,8 +247,6 @@ class Markers:
             coordinator_epoch=COORDINATOR_EPOCH,
             now_ms=now_ms,
         )
-        partition = self._partitions.get(*place)
-        writer = partition.writer
         first = -1
         if self._on_ended is not None:
             open_first = {one.producer_id: one.open_first_offset for one in partition.log.producers()}

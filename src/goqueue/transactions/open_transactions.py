@@ -76,6 +76,12 @@ class OpenTransactions:
         producers.show_in(self._producers, self._shards.get(shard))
         self._shards[shard] = producers
 
+    def forget(self, shard: int) -> None:
+        """Another node coordinates these transactions from now on: nothing is known about them here."""
+        former = self._shards.pop(shard, None)
+        if former is not None:
+            ShardProducers().show_in(self._producers, former)
+
     def get(self, producer_id: int) -> Known | None:
         """What is known of a producer."""
         return self._producers.get(producer_id)

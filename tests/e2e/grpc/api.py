@@ -3,38 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from types import ModuleType
 from typing import Any
 
 import grpc
 from google.protobuf import message_factory
 from google.rpc import error_details_pb2, status_pb2
 
-from goqueue.protos import (
-    common_pb2,
-    consume_pb2,
-    dead_letters_pb2,
-    delay_pb2,
-    groups_pb2,
-    node_pb2,
-    publish_pb2,
-    queue_pb2,
-    topics_pb2,
-    transactions_pb2,
-)
+from goqueue.protos import common_pb2
+from goqueue.rpc.services import SERVICES
 
-FILES: tuple[ModuleType, ...] = (
-    consume_pb2,
-    dead_letters_pb2,
-    delay_pb2,
-    groups_pb2,
-    node_pb2,
-    publish_pb2,
-    queue_pb2,
-    topics_pb2,
-    transactions_pb2,
-)
-SERVICES = {service.name: service for file in FILES for service in file.DESCRIPTOR.services_by_name.values()}
 METHODS = {f"{service.name}.{method.name}" for service in SERVICES.values() for method in service.methods}
 Record, Header = common_pb2.Record, common_pb2.Header
 

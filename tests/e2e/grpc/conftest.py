@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from tests.e2e.grpc.api import Api
+from tests.e2e.grpc.over_grpc import BROKERS
 from tests.e2e.process import BrokerProcess
 
 StartBroker = Callable[..., BrokerProcess]
@@ -17,6 +18,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     process = BrokerProcess(tmp_path_factory.mktemp("broker"), environment={"GOQUEUE_GRPC_REFLECTION": "true"})
     process.grpc = "127.0.0.1:0"
     process.start()
+    BROKERS.append(process)
     try:
         yield process
     finally:
@@ -41,6 +43,7 @@ def start_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartBrok
         process = BrokerProcess(tmp_path_factory.mktemp("broker"), environment=settings)
         process.grpc = "127.0.0.1:0"
         started.append(process)
+        BROKERS.append(process)
         return process.start()
 
     yield start

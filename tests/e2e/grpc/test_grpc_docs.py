@@ -13,6 +13,7 @@ def test_the_page_on_grpc_works_from_top_to_bottom(broker: BrokerProcess) -> Non
 
     shown = "\n".join(outputs)
     expected = (
+        "received hello",
         "stored in partition",
         "read b'order 1'",
         "stored 1000",

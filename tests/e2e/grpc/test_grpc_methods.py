@@ -456,6 +456,83 @@ def test_the_node_and_its_cluster_are_described(api: Api, topic: str) -> None:
     assert list(api.call("PipelineService.ListPipelines").pipelines) == []
 
 
+def test_schemas_are_registered_compared_and_deleted(api: Api) -> None:
+    from goqueue.protos import schemas_pb2
+
+    subject = "people-value"
+    text = '{"type": "record", "name": "Person", "fields": [{"name": "name", "type": "string"}]}'
+    wider = text.replace("}]}", '}, {"name": "age", "type": "int", "default": 0}]}')
+    metadata = schemas_pb2.SchemaMetadata(properties={"owner": "ada"}, tags={"name": {"words": ["PII"]}})
+    rules = schemas_pb2.SchemaRuleSet(
+        domain_rules=[
+            schemas_pb2.SchemaRule(
+                name="r", kind="CONDITION", mode="WRITE", type="CEL", expr="true", on_failure="ERROR"
+            )
+        ]
+    )
+    first = api.call(
+        "SchemaService.RegisterSchema", subject=subject, schema=text, metadata=metadata, rule_set=rules
+    ).schema
+    known = api.call("SchemaService.GetSchema", schema_id=first.id).schema
+    assert '"Person"' in known.schema
+    shown = api.call("SchemaService.GetVersionOfSubject", subject=subject, version="latest").schema
+    assert (shown.id, shown.version, shown.metadata.properties["owner"]) == (first.id, 1, "ada")
+    assert (shown.metadata.tags["name"].words, shown.rule_set.domain_rules[0].on_failure) == (["PII"], "ERROR")
+    assert (
+        api.call("SchemaService.GetVersionByMetadata", subject=subject, properties={"owner": "ada"}).schema.version == 1
+    )
+    assert (
+        api.call(
+            "SchemaService.LookupSchema", subject=subject, schema=text, metadata=metadata, rule_set=rules
+        ).schema.version
+        == 1
+    )
+    tested = api.call("SchemaService.TestCompatibility", subject=subject, version="latest", schema=wider)
+    assert tested.is_compatible
+    bad = text.replace('"string"', '"int"')
+    refused = api.call("SchemaService.TestCompatibility", subject=subject, schema=bad, verbose=True)
+    assert (refused.is_compatible, bool(refused.messages)) == (False, True)
+    assert api.refused("SchemaService.RegisterSchema", subject=subject, schema=bad).details["ErrorInfo"].reason
+    api.call("SchemaService.RegisterSchema", subject=subject, schema=wider)
+    assert list(api.call("SchemaService.ListVersions", subject=subject).versions) == [1, 2]
+    assert list(api.call("SchemaService.ListSubjects").subjects) == [subject]
+    assert len(api.call("SchemaService.ListSchemas").schemas) == 2
+    assert "AVRO" in api.call("SchemaService.ListSchemaTypes").types
+    assert list(api.call("SchemaService.ListSchemaSubjects", schema_id=first.id).subjects) == [subject]
+    assert api.call("SchemaService.ListSchemaVersions", schema_id=first.id).versions[0].version == 1
+    assert list(api.call("SchemaService.ListReferences", subject=subject, version="1").ids) == []
+    guid = known.guid or shown.guid
+    assert api.call("SchemaService.GetSchemaByGuid", guid=guid).schema.schema
+    assert api.call("SchemaService.ListGuidIds", guid=guid).ids[0].id == first.id
+    assert api.call("SchemaService.SetConfig", subject=subject, compatibility="FULL").compatibility == "FULL"
+    assert api.call("SchemaService.GetConfig", subject=subject).compatibility_level == "FULL"
+    assert api.call("SchemaService.GetConfig").compatibility_level == "BACKWARD"
+    api.call("SchemaService.DeleteConfig", subject=subject)
+    assert api.call("SchemaService.SetMode", subject=subject, mode="READONLY").mode == "READONLY"
+    assert api.call("SchemaService.GetMode", subject=subject).mode == "READONLY"
+    api.call("SchemaService.DeleteMode", subject=subject)
+    assert api.call("SchemaService.GetMode").mode == "READWRITE"
+    assert "." in api.call("SchemaService.ListContexts").contexts
+    assert api.call("SchemaService.GetRegistryStats").subject_count == 1
+    assert api.call("SchemaService.DeleteVersion", subject=subject, version="1").version == 1
+    assert list(api.call("SchemaService.DeleteSubject", subject=subject).versions) == [2]
+    assert api.refused("SchemaService.ListVersions", subject=subject).code == "NOT_FOUND"
+
+
+def test_the_story_of_a_message_is_told(api: Api, topic: str) -> None:
+    api.publish(topic, b"1", partition=0)
+    (message,) = api.call("QueueService.Receive", topic=topic, group="g").messages
+    api.call("AckService.Ack", receipt_handle=message.receipt_handle)
+    story = api.call("TraceService.GetStory", topic=topic, partition=0, offset=0)
+    assert (story.topic, story.offset, story.start_time.seconds > 0) == (topic, 0, True)
+    assert story.events
+    assert api.call("TraceService.ListTraces", limit=10).total >= 1
+    found = api.call("TraceService.SearchTraces", topic=topic, start_ms=0)
+    assert [one.offset for one in found.traces] == [0]
+    assert api.call("TraceService.GetTrace", trace_id=story.trace_id).spans
+    assert api.call("TraceService.GetTraceStats").enabled
+
+
 def test_every_method_was_called(api: Api) -> None:
     """Runs last in this module: a method that no test above calls is not proven to work."""
     assert METHODS - api.called == set()

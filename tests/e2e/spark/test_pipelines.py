@@ -15,10 +15,10 @@ from tests.e2e.kafka_raw import RawClient
 from tests.e2e.process import BrokerProcess
 from tests.e2e.spark.example_runs import check_sessions
 
-from goqueue.pipeline.declared.cases import run_cases
 from goqueue.pipeline.declared.load import load_text, load_values
 from goqueue.pipeline.declared.main import run_until_stopped
-from goqueue.pipeline.declared.run import PipelineRun
+from goqueue.pipeline.declared.running.run import PipelineRun
+from goqueue.pipeline.declared.testing.cases import run_cases
 from goqueue.pipeline.examples import EXAMPLES, example_text
 from goqueue.pipeline.examples.generate import generate
 
@@ -171,7 +171,7 @@ def test_a_query_that_falls_is_started_again_unless_that_is_no_use(
     told: str,
     steps: int,
 ) -> None:
-    from goqueue.pipeline.declared.run import PipelineFailed
+    from goqueue.pipeline.declared.running.run import PipelineFailed
 
     source = topic()
     produce(broker, source, [{"key": "k", "value": "v"}])
@@ -204,7 +204,7 @@ def test_a_running_pipeline_is_stopped_by_word(
 ) -> None:
     import threading
 
-    from goqueue.pipeline.declared.run_files import RunFiles
+    from goqueue.pipeline.declared.running.run_files import RunFiles
 
     source = topic()
     produce(broker, source, [{"key": "k", "value": "v"}])

@@ -21,7 +21,7 @@ from tests.e2e.spark.kafka_truth import truth
 from goqueue.pipeline.examples import example_text
 from goqueue.pipeline.examples.generate import generate
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 MESSAGES = 1500
 
@@ -76,7 +76,9 @@ def iceberg_rows(folder: Path) -> list[dict[str, Any]]:
     )
 
 
-@pytest.mark.parametrize("when", ["between two commits", "anywhere, and the broker too"])
+@pytest.mark.parametrize(
+    "when", ["before the commit", "between two commits", "a task with its files", "anywhere, and the broker too"]
+)
 @pytest.mark.parametrize(("kind", "rows"), [("delta", delta_rows), ("iceberg", iceberg_rows)])
 def test_a_lake_table_is_exact_after_kills(
     events: BrokerProcess, tmp_path: Path, kind: str, rows: Callable[[Path], list[dict[str, Any]]], when: str
@@ -85,14 +87,24 @@ def test_a_lake_table_is_exact_after_kills(
     place = f"path: {tmp_path}/lake" if kind == "delta" else f"table: lake.events, catalog: {catalog}"
     sink = f"{kind}: {{name: table, {place}}}"
     file = lake_file(events, tmp_path, sink, trigger="200ms")
-    written = tmp_path / "written"
+    mark = tmp_path / "mark"
+    steps = {"before the commit": "hold:lake-files", "a task with its files": "kill:lake-file"}
 
-    command = Command(tmp_path, "pipeline", "run", file, GOQUEUE_SPARK_STEPS=f"hold:lake-written:2:{written}")
+    order = f"{steps.get(when, 'hold:lake-written')}:2:{mark}"
+    command = Command(tmp_path, "pipeline", "run", file, GOQUEUE_SPARK_STEPS=order)
     if when == "between two commits":
         # The table's, which has the batch now, and Spark's own: a plain sink would write the batch twice.
-        command.until(written.exists)
+        command.until(mark.exists)
         command.kill()
         assert len(rows(tmp_path)) == 300
+    elif when == "before the commit":
+        command.until(mark.exists)
+        command.kill()
+        assert len(rows(tmp_path)) == 200
+    elif when == "a task with its files":
+        # Spark runs the task again; or the query falls, and is started again.
+        command.until(lambda: len(rows(tmp_path)) >= 400, every_s=0.1)
+        command.kill()
     else:
         command.until(lambda: rows(tmp_path), every_s=0.1)
         events.kill()
@@ -107,6 +119,20 @@ def test_a_lake_table_is_exact_after_kills(
     ]
     assert len(found) == MESSAGES
     assert found == stored
+    # Nothing is left of what the kills interrupted.
+    assert sorted(tmp_path.rglob("*.parquet")) == sorted(files_of(kind, tmp_path))
+
+
+def files_of(kind: str, folder: Path) -> list[Path]:
+    """The files that the table has."""
+    if kind == "delta":
+        from deltalake import DeltaTable
+
+        return [Path(one) for one in DeltaTable(str(folder / "lake")).file_uris()]
+    from pyiceberg.catalog import load_catalog
+
+    table = load_catalog(**catalog_of(folder)).load_table("lake.events")
+    return [Path(task.file.file_path.removeprefix("file://")) for task in table.scan().plan_files()]
 
 
 def test_a_run_survives_the_death_of_its_planner_and_is_watched_and_stopped_from_outside(

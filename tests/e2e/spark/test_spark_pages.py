@@ -15,6 +15,7 @@ from tests.e2e.test_docs import BLOCK, ROOT, run
     ("page", "told"),
     [
         ("pipelines", ['"name":"orders"', "wrote orders.svg", "spark-submit"]),
+        ("tables", ["{'id': 1, 'name': 'Ada'}]", "Kiel", "Ulm", "rows", "deliveryCount"]),
         ("bulk-jobs", ["job backup", "job verify", "job restore", "offset gaps 0", "rows 1000"]),
     ],
 )

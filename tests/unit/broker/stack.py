@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from random import Random
+from threading import Lock
 from typing import TypeVar
 
 from goqueue.broker.answer_budget import AnswerBudget
@@ -63,6 +64,8 @@ class Stack:
         self.metadata = LocalMetadata.open(self.files, clock=self.clock, rng=rng, offload=offload)
         self.flusher = Flusher(self.files, offload, self.config.durability)
         self.partitions = Partitions(
+            node_id=self.config.broker.node_id,
+            make_lock=Lock,
             files=self.files,
             metadata=self.metadata,
             syncer=self.flusher,

@@ -49,7 +49,7 @@ async def test_a_step_that_raises_refuses_the_batch_and_it_is_counted() -> None:
     with pytest.raises(InvalidRecord, match="User:alice may not"):
         stack.publish.append("t", 0, stack.batch(b"v"), acks=Acks.LEADER, caller=ALICE)
     assert await stack.read_all() == []
-    assert stack.partitions.get("t", 0).traffic.failures.total() == 1
+    assert stack.partitions.leader("t", 0).traffic.failures.total() == 1
 
 
 async def test_a_step_that_thins_a_batch_leaves_its_offsets_and_its_sequence() -> None:
@@ -66,7 +66,7 @@ async def test_a_step_that_thins_a_batch_leaves_its_offsets_and_its_sequence() -
     await stack.write(b"bad")
     await stack.write(b"d")
     assert [(one.offset, one.value) for one in await stack.read_all()] == [(0, b"a"), (2, b"c"), (4, b"d")]
-    assert stack.partitions.get("t", 0).traffic.messages_in == 3
+    assert stack.partitions.leader("t", 0).traffic.messages_in == 3
 
 
 async def test_the_reply_waits_for_what_a_step_adds() -> None:

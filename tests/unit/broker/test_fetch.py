@@ -74,6 +74,7 @@ async def test_errors_concern_one_partition_and_come_at_once() -> None:
     stack = Stack()
     await stack.topic("t", 2)
     await stack.write(b"v", partition=1)
+    await stack.partitions.open_leader("t", 0)
     answers = stack.fetch.fetch_now(
         query(
             at(0, topic="nope"),
@@ -102,7 +103,7 @@ async def test_errors_concern_one_partition_and_come_at_once() -> None:
 async def test_an_old_leader_epoch_is_fenced() -> None:
     stack = Stack()
     await stack.topic()
-    stack.partitions.get("t", 0).leader_epoch = 3
+    stack.partitions.leader("t", 0).leader_epoch = 3
     (fetched,) = stack.fetch.fetch_now(query(at(0, epoch=2))) or []
     assert isinstance(fetched.error, FencedLeaderEpoch)
 
@@ -168,6 +169,7 @@ async def test_the_nodes_own_limit_stands_above_the_clients() -> None:
 async def test_without_records_an_answer_that_may_wait_is_not_given_now() -> None:
     stack = Stack()
     await stack.topic()
+    await stack.partitions.open_leader("t", 0)
     assert stack.fetch.fetch_now(query(at(0), max_wait_ms=1)) is None
     assert stack.fetch.fetch_now(query(at(0), max_wait_ms=0)) is not None
     assert stack.fetch.fetch_now(query(at(0), min_bytes=0, max_wait_ms=1)) is not None
@@ -183,7 +185,7 @@ async def test_a_wait_ends_with_its_time(clock: ManualClock) -> None:
     assert fetched.batches == ()
     assert fetched.error is None
     assert 500 <= clock.monotonic_ms() - before_ms <= 501
-    assert len(stack.partitions.get("t", 0).waiters) == 0
+    assert len(stack.partitions.leader("t", 0).waiters) == 0
 
 
 @simulated
@@ -350,7 +352,7 @@ def end(stack: Stack, producer_id: int, *, commit: bool) -> None:
     marker = encode_marker(
         commit, producer_id=producer_id, producer_epoch=0, coordinator_epoch=0, now_ms=stack.clock.now_ms()
     )
-    stack.partitions.get("t", 0).writer.append(marker, now_ms=stack.clock.now_ms(), marker=True)
+    stack.partitions.leader("t", 0).writer.append(marker, now_ms=stack.clock.now_ms(), marker=True)
 
 
 @simulated

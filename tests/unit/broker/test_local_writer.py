@@ -8,6 +8,7 @@ from uuid import UUID
 from goqueue.broker.local_writer import LocalWriter
 from goqueue.broker.waiters import Waiter, Waiters
 from goqueue.codec.batch_encode import encode_batch
+from goqueue.errors import GoQueueError
 from goqueue.log.partition_log import PartitionLog
 from goqueue.log.settings import LogSettings
 from goqueue.records import Acks, NewRecord
@@ -20,11 +21,15 @@ class CountingSyncer:
     def __init__(self) -> None:
         self.dirty = 0
         self.waits: list[int] = []
+        self.given_up: GoQueueError | None = None
 
     def mark_dirty(self, log: PartitionLog) -> None:
         self.dirty += 1
 
     def flush_soon(self) -> None: ...
+
+    def give_up(self, log: PartitionLog, reason: GoQueueError) -> None:
+        self.given_up = reason
 
     def synced(self, log: PartitionLog, end_offset: int) -> asyncio.Future[None]:
         self.waits.append(end_offset)

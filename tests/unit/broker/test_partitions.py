@@ -38,7 +38,7 @@ async def test_nothing_is_opened_until_it_is_used() -> None:
 async def test_a_partition_has_no_directory_until_its_first_append() -> None:
     stack = Stack()
     await stack.topic("t", 3)
-    assert stack.partitions.get("t", 1).log.end_offset == 0
+    assert stack.partitions.leader("t", 1).log.end_offset == 0
     assert stack.files.list("logs") == []
     await stack.write(b"v", partition=1)
     assert stack.files.list("logs/t") == ["1"]
@@ -47,17 +47,17 @@ async def test_a_partition_has_no_directory_until_its_first_append() -> None:
 async def test_the_same_partition_is_opened_once() -> None:
     stack = Stack()
     await stack.topic()
-    assert stack.partitions.get("t", 0) is stack.partitions.get("t", 0)
+    assert stack.partitions.leader("t", 0) is stack.partitions.leader("t", 0)
 
 
 async def test_what_is_not_there_is_not_found() -> None:
     stack = Stack()
     await stack.topic("t", 2)
     with pytest.raises(TopicNotFound):
-        stack.partitions.get("nope", 0)
+        stack.partitions.leader("nope", 0)
     for partition in (2, -1, 2**31):
         with pytest.raises(PartitionNotFound):
-            stack.partitions.get("t", partition)
+            stack.partitions.leader("t", partition)
 
 
 async def test_after_stop_nothing_is_opened_and_everything_is_kept() -> None:
@@ -69,7 +69,7 @@ async def test_after_stop_nothing_is_opened_and_everything_is_kept() -> None:
     await stack.stop()
     assert await stack.partitions.close() == []
     with pytest.raises(ShuttingDown):
-        stack.partitions.get("t", 0)
+        stack.partitions.leader("t", 0)
     again = Stack(files.crash(Survival.NOTHING))
     for partition in range(20):
         assert [record.value for record in await again.read_all("t", partition)] == [b"%d" % partition]
@@ -98,7 +98,7 @@ async def test_a_deleted_topic_leaves_nothing_and_its_name_starts_clean() -> Non
         await stack.write(b"old", partition=partition)
     old = await stack.topics.delete("t")
     with pytest.raises(TopicNotFound):
-        stack.partitions.get("t", 0)
+        stack.partitions.leader("t", 0)
     new = await stack.topic("t", 1)
     assert new.topic_id != old.topic_id
     assert stack.queries.offsets("t", 0).end_offset == 0
@@ -109,7 +109,7 @@ async def test_a_deleted_topic_leaves_nothing_and_its_name_starts_clean() -> Non
     again = Stack(files.crash(Survival.NOTHING))
     assert [record.value for record in await again.read_all()] == [b"new"]
     with pytest.raises(PartitionNotFound):
-        again.partitions.get("t", 1)
+        again.partitions.leader("t", 1)
 
 
 async def test_a_deletion_that_is_reported_as_finished_stays_finished_after_a_power_cut() -> None:

@@ -84,7 +84,7 @@ async def test_acks_all_of_what_is_on_the_disk_already_waits_for_nothing() -> No
     stack = Stack()
     await stack.topic()
     await stack.write(b"v")
-    assert stack.partitions.get("t", 0).writer.reached(1, Acks.ALL) is None
+    assert stack.partitions.leader("t", 0).writer.reached(1, Acks.ALL) is None
 
 
 async def test_flush_messages_1_makes_acks_leader_wait_for_the_disk() -> None:
@@ -104,7 +104,7 @@ async def test_acks_leader_is_synced_within_a_second(clock: ManualClock) -> None
     stack = Stack(clock=clock)
     await stack.topic()
     stack.publish.append("t", 0, stack.batch(b"v"), acks=Acks.LEADER)
-    log = stack.partitions.get("t", 0).log
+    log = stack.partitions.leader("t", 0).log
     assert log.synced_end == 0
     await asyncio.sleep(1)
     assert log.synced_end == 1

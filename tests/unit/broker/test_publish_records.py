@@ -144,7 +144,7 @@ async def test_a_partition_that_fails_is_named_and_the_others_are_stored() -> No
     files = MemoryFiles()
     stack = Stack(files)
     await stack.topic("t", 3)
-    files.faults.fail("append", "logs/t/1/*", code=errno.ENOSPC)
+    files.faults.fail("append", "logs/t/1/*", code=errno.ENOSPC, times=2)
     results = await stack.publish.publish_records("t", records(b"a", b"b", b"c"), acks=Acks.ALL)
     assert [type(result.error) for result in results] == [type(None), DiskFull, type(None)]
     assert results[1].offset == -1

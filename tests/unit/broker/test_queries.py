@@ -85,7 +85,7 @@ async def test_questions_that_mean_nothing_are_refused() -> None:
         stack.queries.list_offset("t", 1, LATEST)
     with pytest.raises(UnknownLeaderEpoch):
         stack.queries.list_offset("t", 0, LATEST, leader_epoch=1)
-    stack.partitions.get("t", 0).leader_epoch = 2
+    stack.partitions.leader("t", 0).leader_epoch = 2
     with pytest.raises(FencedLeaderEpoch):
         stack.queries.epoch_end("t", 0, 0, leader_epoch=1)
 
@@ -158,7 +158,7 @@ async def test_sizes_are_known_without_opening_anything() -> None:
     assert directory.partitions[0].size_bytes == 0
     assert 1000 < directory.partitions[1].size_bytes < 3000
     assert directory.total_bytes == directory.usable_bytes + directory.partitions[1].size_bytes
-    again.partitions.get("t", 1)
+    again.partitions.leader("t", 1)
     assert 1000 < again.queries.size_bytes("t", 1) < 3000
 
 

@@ -303,7 +303,7 @@ async def test_partitions_added_at_the_same_time_are_added_once() -> None:
 async def test_an_open_partition_obeys_new_settings_at_once() -> None:
     stack = Stack()
     await stack.topic("t")
-    partition = stack.partitions.get("t", 0)
+    partition = stack.partitions.leader("t", 0)
     await stack.topics.alter_config("t", {"max.message.bytes": "77", "segment.bytes": "2048", "flush.messages": "1"})
     assert partition.config.max_message_bytes == 77
     assert partition.log.settings.max_message_bytes == 77

@@ -49,7 +49,11 @@ class Log:
 
 def stretches_over(batches: Sequence[bytes]) -> Stretches:
     partition = SimpleNamespace(log=Log(batches), topic_id=UUID(int=1), key=AT, unreadable=UnreadableStretches(2**20))
-    partitions: Any = SimpleNamespace(get=lambda *_: partition)
+
+    async def open_leader(*_: object) -> object:
+        return partition
+
+    partitions: Any = SimpleNamespace(open_leader=open_leader)
     return Stretches(partitions, asyncio.to_thread)
 
 

@@ -185,3 +185,11 @@ def test_junk_of_any_kind_is_damage_and_nothing_else() -> None:
         found = found_in(segment_of([junk]))
         assert all(isinstance(each, Damage) for each in found)
         assert sum(each.size_bytes for each in found) == len(junk)
+
+
+def test_a_producer_snapshot_that_a_power_cut_left_empty_is_none_and_a_torn_one_is_a_fault() -> None:
+    files = segment_of(ten_frames())
+    files.open(f"{DIRECTORY}/{0:020d}.snapshot", create=True)
+    assert verify_partition(files, DIRECTORY).faults == []
+    files.open(f"{DIRECTORY}/{0:020d}.snapshot").append([b"torn"])
+    assert len(verify_partition(files, DIRECTORY).faults) == 1

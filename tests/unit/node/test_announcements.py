@@ -55,7 +55,12 @@ def test_only_a_terminal_gets_colour(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_ready_file_is_there_while_the_broker_serves(tmp_path: Path) -> None:
     path = tmp_path / "ready.json"
     with ready_file(str(path), RUNNING):
-        assert json.loads(path.read_text()) == {"pid": os.getpid(), "kafka": "127.0.0.1:9092", "http": "[::1]:8080"}
+        assert json.loads(path.read_text()) == {
+            "pid": os.getpid(),
+            "kafka": "127.0.0.1:9092",
+            "http": "[::1]:8080",
+            "listeners": {},
+        }
         assert [one.name for one in tmp_path.iterdir()] == ["ready.json"]
     assert list(tmp_path.iterdir()) == []
 

@@ -6,10 +6,12 @@ import asyncio
 import socket
 import threading
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
+from goqueue.client.wire import WireClient
 from goqueue.config import BrokerConfig, Config, ListenersConfig
 from goqueue.errors import ConfigError, GoQueueError, ShuttingDown
 from goqueue.node import claims
@@ -17,8 +19,8 @@ from goqueue.node.assemble import assemble
 from goqueue.node.listening import CannotListen, bind
 
 
-def config(tmp_path: Path, **listeners: str) -> Config:
-    where = {"kafka": "127.0.0.1:0", "http": "127.0.0.1:0"} | listeners
+def config(tmp_path: Path, **listeners: Any) -> Config:
+    where: dict[str, Any] = {"kafka": "127.0.0.1:0", "http": "127.0.0.1:0"} | listeners
     return Config(broker=BrokerConfig(data_dir=str(tmp_path / "data")), listeners=ListenersConfig(**where))
 
 
@@ -102,3 +104,23 @@ async def test_a_directory_that_cannot_be_made_is_refused(tmp_path: Path) -> Non
     (tmp_path / "data").write_text("a file")
     with pytest.raises(ConfigError, match="data directory"):
         await assemble(config(tmp_path)).start()
+
+
+async def test_clients_of_a_listener_are_told_the_address_of_that_listener(tmp_path: Path) -> None:
+    named = ("inside=kafka://127.0.0.1:0?advertised=inside.example:19094",)
+    node = assemble(config(tmp_path, named=named))
+    try:
+        running = await node.start()
+        told = {}
+        for name, address in running.listeners.items():
+            if name != "http":
+                told[name] = await asyncio.to_thread(_told, str(address))
+    finally:
+        await node.stop()
+    assert told == {"kafka": ("127.0.0.1", running.kafka.port), "inside": ("inside.example", 19094)}
+
+
+def _told(address: str) -> tuple[str, int]:
+    with WireClient(address) as client:
+        (broker,) = client.any_broker().call(3, 10, {"topics": []}).brokers
+        return broker.host, broker.port

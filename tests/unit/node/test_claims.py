@@ -21,7 +21,7 @@ def config(kafka: str, http: str, data_dir: str = "data") -> Config:
 
 def test_port_0_takes_a_free_port_that_is_known_at_once() -> None:
     with ExitStack() as stack:
-        kafka, http, _ = claim_listeners(config("127.0.0.1:0", "127.0.0.1:0"), stack)
+        kafka, http = claim_listeners(config("127.0.0.1:0", "127.0.0.1:0"), stack)
         assert kafka.address.host == "127.0.0.1"
         assert 0 < kafka.address.port != http.address.port > 0
 

@@ -89,7 +89,7 @@ async def test_damage_that_retention_took_away_is_shown_no_more(clock: ManualClo
     files.flip_bit("logs/orders/0/00000000000000000000.log", 60)
     await services.reads.read({TopicPartition("orders", 0): 0}, limit=1, max_bytes=1000)
     assert any(check.warning for check in services.checks())
-    log = services.fetch._partitions.get("orders", 0).log
+    log = services.fetch._partitions.leader("orders", 0).log
     log.roll()
     log.delete_before(log.end_offset)
     assert not any(check.warning for check in services.checks())

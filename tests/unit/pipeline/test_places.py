@@ -8,9 +8,9 @@ import pytest
 
 from goqueue.errors import InvalidRequest
 from goqueue.pipeline.backup import job
+from goqueue.pipeline.declared.form.problems import PipelineInvalid
 from goqueue.pipeline.declared.load import load_values
-from goqueue.pipeline.declared.problems import PipelineInvalid
-from goqueue.pipeline.declared.run_files import RunFiles
+from goqueue.pipeline.declared.running.run_files import RunFiles
 from goqueue.pipeline.jobs.export import export
 from goqueue.pipeline.jobs.import_files import check_files
 from goqueue.pipeline.jobs.report import Report

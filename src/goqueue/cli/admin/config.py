@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -47,13 +49,22 @@ def set_context(
     name: str,
     server: Annotated[str, typer.Option("--server", help="Address of the broker's HTTP API.")] = DEFAULT_SERVER,
     api_key: Annotated[str | None, typer.Option("--api-key", help="Key to send.")] = None,
+    user: Annotated[str | None, typer.Option("--user", help="User; the password is asked for.")] = None,
+    ca: Annotated[str | None, typer.Option("--ca", help="File with the authority of the broker's certificate.")] = None,
+    certificate: Annotated[str | None, typer.Option("--certificate", help="File with certificate and key.")] = None,
     timeout: Annotated[
         str, typer.Option("--timeout", help="How long to wait for an answer.", callback=duration)
     ] = f"{DEFAULT_TIMEOUT_S}s",
 ) -> None:
     """Add or change a context."""
     known = _load()
-    known.known[name] = Context(server, api_key, int(timeout.removesuffix("ms")) / 1000)
+    password = None
+    if user is not None:
+        if api_key is not None:
+            raise fail("--api-key and --user are both given: give one of them", USAGE)
+        password = os.environ.get("GOQUEUE_PASSWORD") or typer.prompt("Password", hide_input=True)
+    files = [None if path is None else str(Path(path).absolute()) for path in (ca, certificate)]
+    known.known[name] = Context(server, api_key, int(timeout.removesuffix("ms")) / 1000, user, password, *files)
     contexts.save(known)
     typer.echo(f"context {name} is {server}")
 
@@ -76,4 +87,6 @@ def _load() -> contexts.Contexts:
 
 
 def _row(context: Context) -> dict[str, object]:
-    return {"server": context.server, "timeout": context.timeout_s, "api-key": "set" if context.api_key else None}
+    row = {"server": context.server, "timeout": context.timeout_s, "api-key": "set" if context.api_key else None}
+    shown = {"user": context.user, "ca": context.ca, "certificate": context.certificate}
+    return row | {name: value for name, value in shown.items() if value}

@@ -61,8 +61,8 @@ async def _tour(tour: Tour) -> None:
         await tour.step("Start a broker", "goqueue server")
         running = await node.start()
         try:
-            tour.line(f"Kafka clients connect to {running.kafka}, everything else to http://{running.http}")
-            async with connect(f"http://{running.http}") as client:
+            tour.line(f"Kafka clients connect to {running.kafka}, everything else to {running.http_url}")
+            async with connect(running.http_url) as client:
                 await _produce(tour, client)
                 await _look(tour, client)
                 await _share(tour, client)

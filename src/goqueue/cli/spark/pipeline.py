@@ -1,8 +1,9 @@
-"""The commands `goqueue pipeline init|validate|graph|schema|test|run|status|stop`."""
+"""The commands `goqueue pipeline init|validate|graph|schema|test|run|maintain|status|stop`."""
 
 from __future__ import annotations
 
 import json
+import shlex
 import signal
 import time
 from pathlib import Path
@@ -16,12 +17,17 @@ from goqueue.cli.times import duration
 from goqueue.errors import ConfigError, GoQueueError
 
 if TYPE_CHECKING:
-    from goqueue.pipeline.declared.spec import Pipeline
+    from goqueue.pipeline.declared.form.spec import Pipeline
 
 app = typer.Typer(help="Declare, check, test and run pipelines on Spark.", no_args_is_help=True)
 
 File = Annotated[Path, typer.Argument(help="The pipeline's YAML file.", show_default=False)]
 Master = Annotated[str, typer.Option("--master", help="Where Spark runs: local[*], spark://..., yarn, k8s://...")]
+Env = Annotated[
+    str | None,
+    typer.Option("--env", envvar="GOQUEUE_PIPELINE_ENV", help="The environment of the file whose parameters count."),
+]
+Set = Annotated[list[str] | None, typer.Option("--set", help="A parameter of the file, as name=value; several times.")]
 
 _POLL_S = 0.5
 
@@ -62,13 +68,13 @@ def generate(
 
 
 @app.command()
-def validate(file: File, output: Output = Format.table) -> None:
+def validate(file: File, env: Env = None, given: Set = None, output: Output = Format.table) -> None:
     """Check a pipeline file, without Spark and without a broker."""
+    from goqueue.pipeline.declared.form.problems import PipelineInvalid
     from goqueue.pipeline.declared.load import load_file
-    from goqueue.pipeline.declared.problems import PipelineInvalid
 
     try:
-        pipeline = load_file(file)
+        pipeline = load_file(file, environment=env, given=_given(given))
     except PipelineInvalid as invalid:
         if output is Format.table:
             raise _refused(invalid) from None
@@ -85,12 +91,14 @@ def validate(file: File, output: Output = Format.table) -> None:
 def graph(
     file: File,
     to: Annotated[Path | None, typer.Option("--to", help="SVG file to write. [default: standard output]")] = None,
+    env: Env = None,
+    given: Set = None,
 ) -> None:
     """Draw a pipeline as SVG."""
-    from goqueue.pipeline.declared.graph import draw
+    from goqueue.pipeline.declared.pictures.graph import draw
     from goqueue.pipeline.places import local_path
 
-    svg = draw(_loaded(file))
+    svg = draw(_loaded(file, env, given))
     try:
         to = None if to is None else local_path(to, "--to")
     except GoQueueError as refused:
@@ -105,19 +113,19 @@ def graph(
 @app.command()
 def schema() -> None:
     """Print the JSON Schema of pipeline files, for editors."""
-    from goqueue.pipeline.declared.schema import file_schema
+    from goqueue.pipeline.declared.form.schema import file_schema
 
     typer.echo(json.dumps(file_schema(), indent=2))
 
 
 @app.command("test")
-def run_tests(file: File, output: Output = Format.table) -> None:
+def run_tests(file: File, env: Env = None, given: Set = None, output: Output = Format.table) -> None:
     """Run the pipeline's own tests: given rows in, expected rows out."""
-    pipeline = _loaded(file)
+    pipeline = _loaded(file, env, given)
     if not pipeline.tests:
         raise fail(f"{file} has no tests: add a list `tests:` with name, given and expect", USAGE)
     from goqueue.pipeline import session
-    from goqueue.pipeline.declared.cases import run_cases
+    from goqueue.pipeline.declared.testing.cases import run_cases
     from goqueue.pipeline.errors import spark_in_one_line
 
     try:
@@ -137,16 +145,18 @@ def run(
     master: Master = "local[*]",
     print_submit: Annotated[bool, typer.Option("--print-submit", help="Print the spark-submit command.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No live table.")] = False,
+    env: Env = None,
+    given: Set = None,
 ) -> None:
     """Run a pipeline until it is stopped (ctrl-C, `goqueue pipeline stop`), or has read all with available-now."""
-    pipeline = _loaded(file)
+    pipeline = _loaded(file, env, given)
     if print_submit:
-        typer.echo(_submit_line(pipeline, file, master))
+        typer.echo(_submit_line(pipeline, file, master, env, _given(given)))
         return
     from goqueue.cli.spark.pipeline_table import Watch
     from goqueue.pipeline import session
     from goqueue.pipeline.declared.main import run_until_stopped
-    from goqueue.pipeline.declared.run_files import RunFiles
+    from goqueue.pipeline.declared.running.run_files import RunFiles
     from goqueue.pipeline.errors import spark_in_one_line
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -166,11 +176,40 @@ def run(
 
 
 @app.command()
-def status(file: File, output: Output = Format.table) -> None:
-    """Show the status of a pipeline that runs, or last ran, in this directory."""
-    from goqueue.pipeline.declared.run_files import RunFiles
+def maintain(
+    file: File,
+    small: Annotated[int, typer.Option("--small-mb", min=1, help="Files below this size are put together.")] = 32,
+    keep: Annotated[
+        int | None, typer.Option("--keep-hours", min=1, help="Also forget versions that are older than this.")
+    ] = None,
+    master: Master = "local[*]",
+    env: Env = None,
+    given: Set = None,
+    output: Output = Format.table,
+) -> None:
+    """Compact the Delta and Iceberg tables that a pipeline writes; the pipeline may run meanwhile."""
+    pipeline = _loaded(file, env, given)
+    from goqueue.pipeline import session
+    from goqueue.pipeline.declared.running.maintain import maintain as work
+    from goqueue.pipeline.errors import spark_in_one_line
 
-    found = RunFiles(_loaded(file)).read()
+    try:
+        with (
+            spark_in_one_line(),
+            session(f"{pipeline.name} maintain", master=master, config=pipeline.settings) as spark,
+        ):
+            rows = work(pipeline, spark, small_bytes=small * 2**20, keep_ms=None if keep is None else keep * 3_600_000)
+    except GoQueueError as failed:
+        raise refuse(failed) from None
+    show(rows, output, ["sink", "files_before", "files_after", "rewritten", "expired"])
+
+
+@app.command()
+def status(file: File, env: Env = None, given: Set = None, output: Output = Format.table) -> None:
+    """Show the status of a pipeline that runs, or last ran, in this directory."""
+    from goqueue.pipeline.declared.running.run_files import RunFiles
+
+    found = RunFiles(_loaded(file, env, given)).read()
     if found is None:
         raise fail("the pipeline has not run in this directory yet", REFUSED)
     if output is not Format.table:
@@ -189,11 +228,13 @@ def stop(
     wait: Annotated[
         str, typer.Option("--wait", help="How long to wait until it has ended.", callback=duration)
     ] = "60s",
+    env: Env = None,
+    given: Set = None,
 ) -> None:
     """Ask a running pipeline to stop after the current batch."""
-    from goqueue.pipeline.declared.run_files import RunFiles
+    from goqueue.pipeline.declared.running.run_files import RunFiles
 
-    files = RunFiles(_loaded(file))
+    files = RunFiles(_loaded(file, env, given))
     found = files.read()
     if found is None or not found["running"]:
         raise fail("the pipeline is not running in this directory", REFUSED)
@@ -209,19 +250,29 @@ def stop(
     raise fail(f"it is still running after {wait_s:g} s, as process {found['pid']}", REFUSED)
 
 
-def _loaded(file: Path) -> Pipeline:
+def _given(words: list[str] | None) -> dict[str, str]:
+    found = {}
+    for word in words or ():
+        name, is_value, value = word.partition("=")
+        if not is_value:
+            raise fail(f"--set {word}: write name=value", USAGE)
+        found[name] = value
+    return found
+
+
+def _loaded(file: Path, env: str | None, given: list[str] | None) -> Pipeline:
     from goqueue.pipeline.declared.load import load_file
 
     try:
-        return load_file(file)
+        return load_file(file, environment=env, given=_given(given))
     except ConfigError as invalid:
         raise _refused(invalid) from None
 
 
 def _check_topics(pipeline: Pipeline) -> None:
     """Raise unless a broker is there with every topic that is read or written."""
-    from goqueue.pipeline.declared.check import topics_of
-    from goqueue.pipeline.declared.problems import PipelineInvalid, Problem
+    from goqueue.pipeline.declared.checks.check import topics_of
+    from goqueue.pipeline.declared.form.problems import PipelineInvalid, Problem
     from goqueue.pipeline.preflight import missing_topics
 
     named = topics_of(pipeline)
@@ -242,10 +293,14 @@ def _refused(invalid: ConfigError) -> typer.Exit:
     return fail(f"{len(problems)} problem{'s' if len(problems) > 1 else ''} in the pipeline", USAGE)
 
 
-def _submit_line(pipeline: Pipeline, file: Path, master: str) -> str:
+def _submit_line(pipeline: Pipeline, file: Path, master: str, env: str | None, given: dict[str, str]) -> str:
     from goqueue.pipeline.declared import main
     from goqueue.pipeline.spark.session import SETTINGS
 
     settings = {**SETTINGS, **pipeline.settings}
     options = " \\\n  ".join(f"--conf '{name}={value}'" for name, value in settings.items())
-    return f"spark-submit --master '{master}' --name '{pipeline.name}' \\\n  {options} \\\n  {main.__file__} {file}"
+    words = [*([f"--env={env}"] if env else []), *(f"{name}={value}" for name, value in given.items())]
+    told = "".join(f" {shlex.quote(word)}" for word in words)
+    return (
+        f"spark-submit --master '{master}' --name '{pipeline.name}' \\\n  {options} \\\n  {main.__file__} {file}{told}"
+    )

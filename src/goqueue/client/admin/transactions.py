@@ -34,6 +34,10 @@ class TransactionAdmin(Calls):
         """Abort all that is staged for an epoch of a writer."""
         return EpochOutcome(await self._call("POST", f"/prepared/{quoted(writer)}/{epoch}/abort"))
 
+    async def request(self, method: str, path: str, body: Row | None = None, /) -> Row:
+        """Any other route that has no method of its own."""
+        return await self._call(method, path, body)
+
     async def get(self, path: str, /, **params: str) -> Row:
         """Any read-only route that has no method of its own, such as `/version`."""
         return await self._call("GET", path, params=params)

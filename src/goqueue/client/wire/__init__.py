@@ -5,6 +5,6 @@ do. It opens no batch: `goqueue.codec` does that, in whatever way the caller lik
 """
 
 from goqueue.client.wire.cluster import WireClient
-from goqueue.client.wire.errors import AnswerLost, BrokerRefused, KafkaUnreachable, SecurityUnsupported
+from goqueue.client.wire.errors import AnswerLost, BrokerRefused, KafkaUnreachable, LoginFailed, SecurityUnsupported
 
-__all__ = ["AnswerLost", "BrokerRefused", "KafkaUnreachable", "SecurityUnsupported", "WireClient"]
+__all__ = ["AnswerLost", "BrokerRefused", "KafkaUnreachable", "LoginFailed", "SecurityUnsupported", "WireClient"]

@@ -14,7 +14,8 @@ from uuid import UUID
 
 from goqueue.client.wire.connection import WireConnection
 from goqueue.client.wire.errors import RETRIABLE, STALE_METADATA, AnswerLost, BrokerRefused, KafkaUnreachable
-from goqueue.client.wire.security import check_security
+from goqueue.client.wire.security import security_of
+from goqueue.client.wire.tls import tls_context
 from goqueue.errors import InvalidRequest, TopicNotFound
 from goqueue.records import TopicPartition
 
@@ -48,7 +49,8 @@ class WireClient:
         retry_s: float = 60.0,
         security: Mapping[str, str] | None = None,
     ) -> None:
-        check_security(security or {})
+        self._security = security_of(security or {})
+        self._tls = tls_context(self._security.tls) if self._security is not None and self._security.uses_tls else None
         self.servers = servers
         self._bootstrap = parse_servers(servers)
         self._client_id = client_id
@@ -178,7 +180,9 @@ class WireClient:
 
     def new_connection(self, address: Address) -> WireConnection:
         """A connection of the caller's own, for many requests in flight; it ends with the client."""
-        connection = WireConnection(*address, client_id=self._client_id, timeout_s=self._timeout_s)
+        connection = WireConnection(
+            *address, client_id=self._client_id, timeout_s=self._timeout_s, tls=self._tls, security=self._security
+        )
         self._has_answered = True
         self._made = [one for one in self._made if one.is_open]
         self._made.append(connection)

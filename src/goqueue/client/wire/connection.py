@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import ssl
+import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -10,7 +12,9 @@ from itertools import islice
 from struct import Struct
 from typing import Any
 
-from goqueue.client.wire.errors import AnswerLost
+from goqueue.client.wire.errors import AnswerLost, LoginFailed
+from goqueue.client.wire.login import log_in
+from goqueue.client.wire.security import WireSecurity
 from goqueue.codec.kafka.decode import response_decoder
 from goqueue.codec.kafka.encode import request_encoder
 from goqueue.ports import Buffer
@@ -22,6 +26,8 @@ _SOCKET_BUFFER_BYTES = 4 * 1024 * 1024
 # The system takes no more at once.
 _PARTS_MAX = 1024
 _TIMEVAL = Struct("ll")
+# A session is renewed before it ends.
+_SESSION_SHARE = 0.8
 
 
 class AnswerBuffer:
@@ -40,18 +46,40 @@ class AnswerBuffer:
 class WireConnection:
     """A socket. `call` asks and waits; `send` and `receive` do half of it each, for many in flight."""
 
-    def __init__(self, host: str, port: int, *, client_id: str, timeout_s: float) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        client_id: str,
+        timeout_s: float,
+        tls: ssl.SSLContext | None = None,
+        security: WireSecurity | None = None,
+    ) -> None:
         self._socket = socket.create_connection((host, port), timeout=timeout_s)
         with suppress(OSError):
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SOCKET_BUFFER_BYTES)
         self._timeout_s = timeout_s
-        self._leave_time_to_the_system()
+        self._is_tls = tls is not None
+        if tls is None:
+            self._leave_time_to_the_system()
+        else:
+            try:
+                self._socket = tls.wrap_socket(self._socket, server_hostname=host)
+            except ssl.SSLCertVerificationError as error:
+                self._socket.close()
+                raise LoginFailed(f"the certificate of {host}:{port} is not trusted: {error.verify_message}") from error
         self.where = f"{host}:{port}"
         self._client_id = client_id
         self._correlation_id = 0
         self._owed: deque[tuple[int, int, int]] = deque()
         self.is_open = True
+        self._security = security if security is not None and security.mechanism else None
+        # When to log in again; None: the session does not end.
+        self._log_in_at: float | None = None
+        if self._security is not None:
+            self._log_in()
 
     @property
     def in_flight(self) -> int:
@@ -65,6 +93,8 @@ class WireConnection:
 
     def send(self, api_key: int, version: int, request: Mapping[str, Any]) -> None:
         """Send a request; `receive` returns the answers in the order of the requests."""
+        if self._log_in_at is not None and not self._owed and time.monotonic() >= self._log_in_at:
+            self._log_in()
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         parts = request_encoder(api_key, version)(self._correlation_id, self._client_id, request)
         self._owed.append((api_key, version, self._correlation_id))
@@ -95,8 +125,24 @@ class WireConnection:
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
+    def _log_in(self) -> None:
+        """Log in, for the first time or again (KIP-368)."""
+        self._log_in_at = None
+        if self._security is None:
+            return
+        try:
+            lifetime_ms = log_in(self, self._security)
+        except BaseException:
+            self.close()
+            raise
+        if lifetime_ms:
+            self._log_in_at = time.monotonic() + lifetime_ms / 1000 * _SESSION_SHARE
+
     def _send_all(self, parts: Sequence[Buffer]) -> None:
         """Together, so that the broker is not woken for the first few bytes alone."""
+        if self._is_tls:
+            self._socket.sendall(b"".join(parts))
+            return
         left = deque(memoryview(part) for part in parts if len(part))
         while left:
             sent = self._socket.sendmsg(islice(left, _PARTS_MAX))
@@ -107,8 +153,9 @@ class WireConnection:
 
     def _fill(self, data: memoryview) -> memoryview:
         view = data
+        flags = 0 if self._is_tls else socket.MSG_WAITALL
         while view:
-            count = self._socket.recv_into(view, 0, socket.MSG_WAITALL)
+            count = self._socket.recv_into(view, 0, flags)
             if not count:
                 raise self._broken("the broker closed the connection")
             view = view[count:]

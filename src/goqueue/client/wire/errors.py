@@ -47,7 +47,7 @@ NAMES: Mapping[int, str] = MappingProxyType(
         51: "the last transaction of this name is still being ended",
         53: "access to the transactional id is denied",
         56: "the broker's storage failed",
-        58: "signing in failed",
+        58: "authentication failed",
         67: "the producer is not known",
         69: "there is no such group",
         87: "the broker refuses a record",
@@ -77,6 +77,14 @@ class BrokerRefused(ClientError):
 
 class AnswerLost(ClientError):
     """The connection ended between a request and its answer: it may or may not have been done."""
+
+
+class LoginFailed(ClientError):
+    """The broker does not take the credentials, or is not the broker that it claims to be."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.hint = "check sasl.mechanism, user and password or token"
 
 
 class SecurityUnsupported(ClientError):

@@ -41,6 +41,7 @@ from goqueue.records import Acks, Header, NewRecord, Record
 RETRY_MS = 1000
 
 HEADER_PREFIX = "goqueue-dlq-"
+_NO_STRETCH = (0, -1)
 
 OnFailure = Callable[[QueueId, BaseException], None]
 
@@ -156,21 +157,24 @@ class DeadLetters:
             # The messages went with their topic, and the queue's state is about to.
             return False
         if self._agreement is not None:
-            await self._agreement.reach(queue_id, self._partitions.get(topic.name, queue_id.partition))
+            partition = await self._partitions.open_leader(topic.name, queue_id.partition)
+            await self._agreement.reach(queue_id, partition)
         move = await self._submit(queue_id, BeginMove(queue_id))
         if isinstance(move, ProducerIdNeeded):
             move = await self._submit(queue_id, BeginMove(queue_id, await self._producer_ids.allocate()))
         if not isinstance(move, Move):
             return False
-        next_sequence = await self._append(topic, queue_id, move)
+        next_sequence, count = await self._append(topic, queue_id, move)
         await self._submit(queue_id, EndMove(queue_id, next_sequence))
-        self._moved[topic.name] += len(move.dead)
+        self._moved[topic.name] += count
         return True
 
-    async def _append(self, topic: Topic, queue_id: QueueId, move: Move) -> int:
-        """Append the batch unless it is there; returns where its producer's sequence goes on."""
+    async def _append(self, topic: Topic, queue_id: QueueId, move: Move) -> tuple[int, int]:
+        """Append the batch unless it is there; returns where its producer's sequence goes on, and how many died."""
         target = await self._dead_letter_topic(topic, queue_id.partition)
-        place = self._partitions.get(target, queue_id.partition)
+        if (opening := self._publish.opening(target, queue_id.partition)) is not None:
+            await opening
+        place = self._partitions.leader(target, queue_id.partition)
         known = {one.producer_id: one.last_sequence for one in place.log.producers()}.get(move.producer_id, -1)
         if known >= move.sequence:
             # Appended before a crash. It may not be durable yet, and must be before it is forgotten elsewhere.
@@ -179,27 +183,43 @@ class DeadLetters:
                 await unsafe
             if self._on_moved is not None:
                 self._on_moved(queue_id, move.dead, target, None, self._clock.now_ms())
-            return known + 1
-        source = self._partitions.get(topic.name, queue_id.partition)
-        letters = await self._letters(source, queue_id, topic.name, move.dead)
-        records = [record for _, record in letters]
-        if not records:
-            return move.sequence
-        now_ms = self._clock.now_ms()
-        batch = encode_batch(
-            records,
-            producer_id=move.producer_id,
-            producer_epoch=0,
-            base_sequence=move.sequence,
-            now_ms=now_ms,
-        )
+            return known + 1, len(move.dead)
+        source = await self._partitions.open_leader(topic.name, queue_id.partition)
+        while True:
+            lettered = self._lettered.get(queue_id, _NO_STRETCH)
+            letters = await self._letters(source, queue_id, topic.name, move.dead)
+            records = [record for _, record in letters]
+            if not records:
+                return move.sequence, len(move.dead)
+            now_ms = self._clock.now_ms()
+            batch = encode_batch(
+                records,
+                producer_id=move.producer_id,
+                producer_epoch=0,
+                base_sequence=move.sequence,
+                now_ms=now_ms,
+            )
+            bytes_max = place.config.max_message_bytes
+            if len(batch) <= bytes_max:
+                break
+            if len(move.dead) == 1:
+                # With its history it is larger than any message of its topic. It must not stay here for ever.
+                await self._topics.alter_config(target, {"max.message.bytes": str(len(batch))}, caller=INTERNAL)
+                break
+            # Fewer of them, which is stored before they are appended: a repeat must be of the same ones.
+            limit = max(1, min(len(move.dead) - 1, len(move.dead) * bytes_max // len(batch)))
+            self._lettered[queue_id] = lettered
+            fewer = await self._submit(queue_id, BeginMove(queue_id, limit=limit))
+            if not isinstance(fewer, Move):
+                return move.sequence, 0
+            move = fewer
         facts = Facts(lane_of(records))
         pending = self._publish.append(target, queue_id.partition, batch, acks=Acks.ALL, facts=facts, caller=INTERNAL)
         if pending.durable is not None:
             await pending.durable
         if self._on_moved is not None:
             self._on_moved(queue_id, [one for one, _ in letters], target, pending.appended.base_offset, now_ms)
-        return move.sequence + len(records)
+        return move.sequence + len(records), len(move.dead)
 
     async def _dead_letter_topic(self, topic: Topic, partition: int) -> str:
         name = self.topic_for(topic.name)
@@ -231,7 +251,7 @@ class DeadLetters:
         self, source: Partition, queue_id: QueueId, topic: str, dead: Dead, found: Unreadable
     ) -> list[NewRecord]:
         """The letter of a stretch that nobody can read; none if another message of it has brought it already."""
-        first, last = self._lettered.get(queue_id, (0, -1))
+        first, last = self._lettered.get(queue_id, _NO_STRETCH)
         if first <= dead.offset <= last:
             return []
         self._lettered[queue_id] = (found.first, found.last)

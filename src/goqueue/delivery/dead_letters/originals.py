@@ -10,7 +10,7 @@ from goqueue.broker.topics import TopicService
 from goqueue.clock import Clock
 from goqueue.delivery.agreement import Agreement
 from goqueue.delivery.dead_letters.letters import Letter
-from goqueue.delivery.leases.receive import key_hash
+from goqueue.delivery.leases.taker import key_hash
 from goqueue.delivery.queue import Queue
 from goqueue.delivery.reading.opened_batches import open_batches
 from goqueue.delivery.records import QueueId
@@ -59,7 +59,7 @@ class Originals:
         number, offset = letter.number("partition"), letter.number("offset")
         if topic is None or topic.internal or number is None or offset is None or number >= topic.partition_count:
             return None
-        partition = self._partitions.get(topic.name, number)
+        partition = await self._partitions.open_leader(topic.name, number)
         queue = await self._shards.known(QueueId(group, topic.topic_id, number))
         if queue is None or not queue.sequence:
             return None

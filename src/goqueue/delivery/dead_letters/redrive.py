@@ -123,6 +123,7 @@ class Redrives:
         """Letters that were not sent back yet, or a few more: some above the lowest may have been."""
         settled = await self._delivery.positions.committed(REDRIVE_GROUP, places)
         left = 0
+        await self._queries.opened(places)
         for at in places:
             bounds = self._queries.offsets(at.topic, at.partition)
             left += bounds.last_stable_offset - max(bounds.log_start_offset, settled.get(at, 0))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from goqueue.delivery.leases.granting import by_key
+from goqueue.delivery.leases.grants import by_key
 from goqueue.delivery.records import Change, Parked, Reopened, Reopening, offsets_of, ranges_of
 
 if TYPE_CHECKING:

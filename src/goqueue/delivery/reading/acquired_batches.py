@@ -79,7 +79,7 @@ class Stretches:
         self, group: str, at: TopicPartition, acquired: Sequence[AcquiredRange], bytes_left: int, *, must: bool
     ) -> Stretch:
         """The records of rising runs, as many as fit; with `must`, those of one batch at least."""
-        partition = self._partitions.get(*at)
+        partition = await self._partitions.open_leader(*at)
         queue_id = QueueId(group, partition.topic_id, at.partition)
         stretch = Stretch()
         record_bytes = _BYTES_PER_RECORD
@@ -147,7 +147,7 @@ class Stretches:
 
     def count(self, at: TopicPartition, stretch: Stretch, messages: int) -> None:
         """They are given away: traffic of the topic."""
-        traffic = self._partitions.get(*at).traffic
+        traffic = self._partitions.leader(*at).traffic
         traffic.messages_out += messages
         traffic.bytes_out += sum(map(len, stretch.batches))
 

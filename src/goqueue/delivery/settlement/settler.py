@@ -13,8 +13,8 @@ from goqueue.delivery.commands import Settle, SettleShare, ShareSettled
 from goqueue.delivery.dead_letters.dead_letter_moves import DeadLetters
 from goqueue.delivery.leases.receipts import is_ours, parse_nonce, split_place, split_receipt
 from goqueue.delivery.queue import Queue
-from goqueue.delivery.table import Queues
-from goqueue.delivery.values import Action, Settled, Settlement
+from goqueue.delivery.table import NodeQueues
+from goqueue.delivery.values import Action, Settlement, SettleResult
 from goqueue.errors import GoQueueError, InvalidRequest, ReceiptExpired, ReceiptNotFound
 
 REASON_CHARS_MAX = 1000
@@ -60,7 +60,7 @@ class Settler:
     def __init__(
         self,
         coordinator: Coordinator,
-        queues: Queues,
+        queues: NodeQueues,
         dead_letters: DeadLetters,
         *,
         topics: TopicService,
@@ -76,11 +76,11 @@ class Settler:
         self._rng = rng
         self._receipts_max = receipts_max
 
-    async def settle(self, settlements: Sequence[Settlement], *, durable: bool = False) -> list[Settled]:
+    async def settle(self, settlements: Sequence[Settlement], *, durable: bool = False) -> list[SettleResult]:
         """Do what each says; one result each, in their order. With `durable` it waits for the disk."""
         if len(settlements) > self._receipts_max:
             raise InvalidRequest(f"{len(settlements)} receipts are more than {self._receipts_max}", field="receipts")
-        results: list[Settled | None] = [None] * len(settlements)
+        results: list[SettleResult | None] = [None] * len(settlements)
         shares = self._shares(settlements, results)
         by_shard: dict[int, list[tuple[_Share, SettleShare]]] = {}
         for (_, count, _, action, delay_ms, reason, visibility_ms), found in shares.items():
@@ -100,7 +100,7 @@ class Settler:
             except GoQueueError as error:
                 for share, _ in parts:
                     for position in share.positions:
-                        results[position] = Settled(settlements[position].receipt, error=error)
+                        results[position] = SettleResult(settlements[position].receipt, error=error)
                 continue
             for (share, part), outcome in zip(parts, outcomes, strict=True):
                 self._fill(share, part, outcome, settlements, results)
@@ -168,7 +168,7 @@ class Settler:
         return max(lowest, min(partition.log.start_offset, untouched))
 
     def _shares(
-        self, settlements: Sequence[Settlement], results: list[Settled | None]
+        self, settlements: Sequence[Settlement], results: list[SettleResult | None]
     ) -> dict[tuple[Any, ...], _Share]:
         """The receipts by what they have in common; those that are none get their result here."""
         shares: dict[tuple[Any, ...], _Share] = {}
@@ -195,7 +195,7 @@ class Settler:
                 last, kind = share, one[1:]
                 before, behind = f"{place}:", f":{count}:{nonce}"
             except GoQueueError as error:
-                results[position] = Settled(receipt, error=error)
+                results[position] = SettleResult(receipt, error=error)
         return shares
 
     def locate(self, receipt: str) -> Located:
@@ -225,13 +225,13 @@ class Settler:
         part: SettleShare,
         outcome: ShareSettled,
         settlements: Sequence[Settlement],
-        results: list[Settled | None],
+        results: list[SettleResult | None],
     ) -> None:
         topic, number = share.topic, share.partition
         committed, in_flight, dlq = -1, 0, None
         queue = None if outcome.queue is None else self._queues.find(outcome.queue)
         if queue is not None:
-            committed = self.lowest(queue, self._partitions.get(topic, number))
+            committed = self.lowest(queue, self._partitions.leader(topic, number))
             in_flight = queue.in_flight_count
             self._queues.wake(queue.id)
             if outcome.dies:
@@ -241,10 +241,11 @@ class Settler:
         for position, offset in zip(share.positions, share.offsets, strict=True):
             receipt = settlements[position].receipt
             if offset in refused:
-                results[position] = Settled(receipt, topic, number, offset, error=ReceiptExpired(receipt))
+                results[position] = SettleResult(receipt, topic, number, offset, error=ReceiptExpired(receipt))
             else:
                 results[position] = _settled(
-                    Settled, (receipt, topic, number, offset, taken, count, next_ms, dlq, committed, in_flight, None)
+                    SettleResult,
+                    (receipt, topic, number, offset, taken, count, next_ms, dlq, committed, in_flight, None),
                 )
 
 
@@ -257,6 +258,35 @@ class _Share(NamedTuple):
     lease_id: int
     offsets: list[int]
     positions: list[int]
+
+
+def one_by_one(
+    leases: Sequence[LeasedOffsets], results: Sequence[LeaseSettled], kind: Settlement
+) -> tuple[list[Settlement], list[SettleResult]]:
+    """Settlements of leases, and their outcomes, receipt by receipt."""
+    asked: list[Settlement] = []
+    settled: list[SettleResult] = []
+    for (place, count, nonce, offsets), result in zip(leases, results, strict=True):
+        topic, _, partition = place.rpartition(":")
+        for offset in offsets:
+            receipt = f"{place}:{offset}:{count}:{nonce}"
+            error = result.error if offset not in result.refused else ReceiptExpired(receipt)
+            asked.append(kind._replace(receipt=receipt))
+            settled.append(
+                SettleResult(receipt, error=error)
+                if error is not None
+                else SettleResult(
+                    receipt,
+                    topic,
+                    int(partition),
+                    offset,
+                    result.action_taken,
+                    count,
+                    result.next_visible_ms,
+                    result.dead_letter_topic,
+                )
+            )
+    return asked, settled
 
 
 def check_visibility(visibility_ms: int) -> None:

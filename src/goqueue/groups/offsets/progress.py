@@ -88,6 +88,7 @@ class GroupProgress:
         rows = []
         for at in sorted(places | committed.keys()):
             try:
+                await self._queries.opened([at])
                 bounds = self._queries.offsets(at.topic, at.partition)
             except (TopicNotFound, PartitionNotFound):
                 # The topic has gone since; its offsets follow when they expire.
@@ -151,6 +152,7 @@ class GroupProgress:
         wanted = self._wanted(group, committed.keys(), topic, partitions)
         await self._check_inactive(group)
         changes = []
+        await self._queries.opened(wanted)
         for at in wanted:
             before = committed[at].offset if at in committed else None
             changes.append(Change(*at, before, self._aim(at, before, target)))

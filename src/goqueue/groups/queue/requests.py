@@ -21,7 +21,7 @@ from goqueue.groups.slot import Slot
 
 
 @dataclass(frozen=True, slots=True)
-class Queues:
+class QueueRequests:
     """Keeps streams and queues apart. It has no state but the slots' own."""
 
     pending: PendingOffsets

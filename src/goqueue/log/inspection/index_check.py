@@ -98,7 +98,8 @@ def faults_of_snapshots(files: Files, directory: str) -> list[IndexFault]:
         try:
             if name == CHECKPOINT:
                 Checkpoint.decode(files.read(path))
-            elif offset_in(name, PRODUCER_SNAPSHOT) is not None:
+            elif offset_in(name, PRODUCER_SNAPSHOT) is not None and files.size(path):
+                # An empty one was written just before a power cut and never synced: there is none, as recovery sees it.
                 ProducerState.decode(files.read(path), window_batches=1, expiry_ms=1)
         except DamagedIndex as error:
             faults.append(IndexFault(path, error.reason))

@@ -6,7 +6,7 @@ are those of Kafka's LeaderEpochFileCache; the partition's checkpoint stores the
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from operator import attrgetter
 from typing import NamedTuple
@@ -15,7 +15,7 @@ UNDEFINED = -1
 
 
 class EpochStart(NamedTuple):
-    """The first offset written under an epoch."""
+    """The first offset written under an epoch, or the end of the log at which it began to lead."""
 
     epoch: int
     start_offset: int
@@ -41,8 +41,15 @@ class LeaderEpochs:
 
     @property
     def latest(self) -> int:
-        """The newest epoch that has written; -1 if none has."""
+        """The newest epoch that has begun, perhaps without a record; -1 if none has."""
         return self._latest
+
+    def latest_below(self, log_end: int) -> int:
+        """The newest epoch that has written anything below the end of the log; -1 if none has."""
+        if self._latest_start < log_end:
+            return self._latest
+        above = bisect_left(self._entries, log_end, key=attrgetter("start_offset"))
+        return self._entries[above - 1].epoch if above else UNDEFINED
 
     def assign(self, epoch: int, start_offset: int) -> bool:
         """Note that `epoch` writes at `start_offset`. True if that is news, so that it gets saved.

@@ -5,8 +5,8 @@ The operations (append, remove, recover) are in modules of their own and share t
 
 from __future__ import annotations
 
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from goqueue.codec.batch_decode import decode_records
@@ -61,6 +61,8 @@ class LogState:
     is_checkpoint_stale: bool = False
     # Whether the checkpoint on the disk says "closed in order" of exactly this state.
     is_closed_clean: bool = False
+    # Held by whoever makes the first segment; handed in where a thread may do that before the first append.
+    first_segment_lock: AbstractContextManager[object] = field(default_factory=nullcontext)
     _compacted_to: int | None = None
 
     def note_damage(self, found: CorruptFrame) -> None:
@@ -131,13 +133,13 @@ class LogState:
             coordinator_epoch=coordinator_epoch_of(view[value : value + frame.header.value_bytes]) if is_marker else -1,
         )
 
-    def write_checkpoint(self, *, is_clean: bool = False, is_cut: bool = False) -> None:
+    def write_checkpoint(self, *, is_clean: bool = False, is_cut: bool = False, first: Segment | None = None) -> None:
         """Put on the disk what the segments do not say. The recovery point is what is synced by now.
 
         `is_cut` says that the log is being cut here, and nothing of its last segment, which
-        is therefore scanned at the next start.
+        is therefore scanned at the next start. `first` is a segment that nobody sees yet.
         """
-        active = self.segments.active if not is_cut else None
+        active = first or (self.segments.active if not is_cut else None)
         if active is not None and not is_clean:
             # A lost index is noticed by its length, and is a hint in any case.
             with suppress(OSError):

@@ -21,6 +21,7 @@ from goqueue.metadata.events import (
     FeatureFinalised,
     PartitionsAdded,
     ProducerIdsReserved,
+    SecurityChanged,
     Topic,
     TopicConfigChanged,
     TopicCreated,
@@ -68,6 +69,8 @@ def fences_of(event: Event) -> list[str]:
             return [keys.CLUSTER]
         case FeatureFinalised(name):
             return [keys.feature_key(name)]
+        case SecurityChanged(kind, name):
+            return [keys.security_key(kind, name)]
         case BrokerDefaultsChanged():
             return [keys.BROKER_DEFAULTS]
         case DeletionFinished():
@@ -99,12 +102,14 @@ def writes_of(event: Event, image: Image) -> Iterator[Write]:
         case AssignmentsChanged(_, topic_id, changed):
             for partition, assignment in changed.items():
                 yield Put(keys.partition_key(topic_id, partition), _encode_assignment(assignment))
-        case ProducerIdsReserved() | ClusterNamed() | FeatureFinalised() | BrokerDefaultsChanged():
+        case ProducerIdsReserved() | ClusterNamed() | FeatureFinalised() | BrokerDefaultsChanged() | SecurityChanged():
             yield _single_write(event)
 
 
-def _single_write(event: ProducerIdsReserved | ClusterNamed | FeatureFinalised | BrokerDefaultsChanged) -> Write:
-    """The write of what the cluster has one of."""
+def _single_write(
+    event: ProducerIdsReserved | ClusterNamed | FeatureFinalised | BrokerDefaultsChanged | SecurityChanged,
+) -> Write:
+    """The write of an event that has one key."""
     match event:
         case ProducerIdsReserved(next_producer_id):
             return Put(keys.PRODUCER_IDS, str(next_producer_id).encode())
@@ -112,6 +117,9 @@ def _single_write(event: ProducerIdsReserved | ClusterNamed | FeatureFinalised |
             return Put(keys.CLUSTER, cluster_id.encode())
         case FeatureFinalised(name, level):
             return Put(keys.feature_key(name), str(level).encode())
+        case SecurityChanged(kind, name, value):
+            key = keys.security_key(kind, name)
+            return Delete(key) if value is None else Put(key, value)
         case BrokerDefaultsChanged(defaults):
             return Put(keys.BROKER_DEFAULTS, msgspec.json.encode(dict(defaults)))
 
@@ -142,6 +150,7 @@ def changes(image: Image, pairs: Pairs, touched: Iterable[str]) -> Iterator[Even
             yield BrokerDefaultsChanged(defaults)
     for name, numbers in sorted(_touched_topics(image, touched).items()):
         yield from _topic_changes(image, pairs, name, numbers)
+    yield from _security_changes(pairs, touched)
     for key in touched:
         if not key.startswith(keys.DELETIONS):
             continue
@@ -151,6 +160,13 @@ def changes(image: Image, pairs: Pairs, touched: Iterable[str]) -> Iterator[Even
         elif found is not None and topic_id not in image.deletions():
             # Created and deleted since the image was read, or deleted before it was.
             image.remember_deletion(topic_id, found[0].decode(), found[1])
+
+
+def _security_changes(pairs: Pairs, touched: Iterable[str]) -> Iterator[Event]:
+    for key in touched:
+        if key.startswith(keys.SECURITY):
+            held = pairs.get(key)
+            yield SecurityChanged(*keys.parse_security_key(key), None if held is None else held[0])
 
 
 def _touched_topics(image: Image, touched: Iterable[str]) -> dict[str, list[int]]:

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from goqueue.broker.publish import PublishService
 from goqueue.delay.feature import feature as delay_feature
 from goqueue.delay.headers import HeaderDelay
-from goqueue.delay.service import DELAYED, DelayService
+from goqueue.delay.service import DelayService
+from goqueue.delay.shards import DELAYED
 from goqueue.delay.staging import Staging
 from goqueue.delivery.dead_letters.dead_letter_moves import HEADER_PREFIX
 from goqueue.delivery.dead_letters.redrive import Redrives
@@ -159,6 +160,7 @@ async def _transactions(
 ) -> TransactionService:
     topics = storage.topics
     transactions = await transaction_feature(
+        catch_up=storage.metadata.catch_up,
         config=tools.config.transactions,
         open_transactions=paths.open_transactions,
         topics=topics,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from goqueue.broker.broker_defaults import BrokerDefaults
 from goqueue.build_info import build_info
@@ -18,6 +18,7 @@ from goqueue.node.assembly.storage import Storage
 from goqueue.node.assembly.tools import Tools
 from goqueue.node.config.addresses import Address
 from goqueue.node.disk.housekeeping import Housekeeping
+from goqueue.node.doors import open_doors
 from goqueue.node.health import HealthChecks
 from goqueue.node.listening import CannotListen
 from goqueue.node.metrics.metrics_page import DiskSources, MetricsPage
@@ -28,6 +29,9 @@ from goqueue.servers.http.server import HttpServer
 from goqueue.servers.kafka.server import KafkaServer
 from goqueue.servers.request_times import RequestTimes
 from goqueue.servers.services import NodeIdentity, Services
+
+if TYPE_CHECKING:
+    from goqueue.security.service import Security
 
 
 class Server(Protocol):
@@ -70,6 +74,7 @@ def make_services(
         storage=DiskSources(topics, partitions, storage.flusher.stats, housekeeping.stats, files.free_bytes, failures),
         request_times=request_times,
         connections=serving.connections,
+        certificate_days=serving.certificate_days,
     )
     return Services(
         identity=_identity(tools, storage),
@@ -102,19 +107,39 @@ def make_services(
     )
 
 
-async def serve(tools: Tools, services: Services, serving: Serving) -> None:
+async def secure(tools: Tools, storage: Storage, services: Services) -> tuple[Services, Security | None]:
+    """With security on, the services behind a doorkeeper that authorises."""
+    config = tools.config.security
+    if not config.enabled:
+        return services, None
+    # Not above: a broker without security does not wait for what it does not use.
+    from goqueue.node.security import open_security, secured
+
+    security = await open_security(
+        config,
+        metadata=storage.metadata,
+        topics=storage.topics,
+        partitions=storage.partitions,
+        offload=tools.work_offload,
+        clock=tools.clock,
+        stack=tools.stack,
+    )
+    return secured(services, security), security
+
+
+async def serve(tools: Tools, services: Services, serving: Serving, security: Security | None) -> None:
     """Accept clients, now that everything behind the front-ends is there."""
     world, stack = tools.world, tools.stack
     if world.listeners is not None:
-        kafka_listener, http_listener, grpc_listener = world.listeners
-        kafka = KafkaServer(services, kafka_listener.socket)
-        http = HttpServer(services, http_listener.socket)
-        servers: list[tuple[Server, Address]] = [(kafka, world.kafka), (http, world.http)]
-        if grpc_listener is not None:
+        doors = open_doors(tools.config, world.listeners, tools.clock, stack, serving)
+        kafka = KafkaServer(services, doors["kafka"], security=security)
+        http = HttpServer(services, doors["http"], security=security)
+        servers: list[tuple[Server, Address | None]] = [(kafka, world.kafka), (http, world.http)]
+        if doors["grpc"]:
             # Imported only now: grpcio would double the time that a start takes.
             from goqueue.servers.grpc.server import GrpcServer
 
-            servers.append((GrpcServer(services, grpc_listener.socket, ROUTES), grpc_listener.address))
+            servers.append((GrpcServer(services, doors["grpc"], ROUTES, security=security), world.grpc))
         for server, address in servers:
             try:
                 await server.start()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 from functools import partial
+from threading import Lock
 from typing import NamedTuple
 
 from goqueue.broker.partitions import Partitions
@@ -45,6 +46,8 @@ async def open_storage(tools: Tools) -> Storage:
     directory, metadata = _open_metadata(tools, write_failures)
     flusher = Flusher(files, tools.sync_offload, config.durability)
     partitions = Partitions(
+        node_id=config.broker.node_id,
+        make_lock=Lock,
         files=files,
         metadata=metadata,
         syncer=flusher,

@@ -7,20 +7,35 @@ from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-from goqueue.config import Config
-from goqueue.node.config.addresses import Address, parse_address
+from goqueue.config import Config, SecurityConfig
+from goqueue.node.config.listeners import ListenerSpec, listener_problems, listeners_of
+from goqueue.security.certificate_names import parse_rules
 
 _INSECURE = (
-    "{address} can be reached from other machines, and nothing asks them who they are: "
-    "listen on 127.0.0.1, or set listeners.allow_insecure to accept the risk"
+    "{address} can be reached from other machines, and clients are not authenticated: "
+    "listen on 127.0.0.1, run 'goqueue security init' and use its settings, "
+    "or set listeners.allow_insecure to accept the risk"
 )
+
+
+_UNENCRYPTED = (
+    "{address} can be reached from other machines, and credentials and messages would travel unencrypted: "
+    "use TLS, or set listeners.allow_insecure to accept the risk"
+)
+_OPEN_ROUTES = ("metrics", "docs", "version")
+_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 def problems_of(config: Config, sources: Mapping[str, str]) -> list[str]:
     """Every problem of these settings, each named by where the setting came from."""
     return [
         f"{sources.get(path, path)}: {reason}"
-        for path, reason in (*_directory_problems(config), *_address_problems(config), *_order_problems(config))
+        for path, reason in (
+            *_directory_problems(config),
+            *_address_problems(config),
+            *_security_problems(config),
+            *_order_problems(config),
+        )
     ]
 
 
@@ -42,39 +57,69 @@ def _directory_problems(config: Config) -> Iterator[tuple[str, str]]:
 
 
 def _address_problems(config: Config) -> Iterator[tuple[str, str]]:
-    listeners = config.listeners
-    parsed: dict[str, Address] = {}
-    for name in ("kafka", "http", "grpc", "advertised_kafka"):
-        text = getattr(listeners, name)
-        if name in {"grpc", "advertised_kafka"} and not text:
-            continue
-        try:
-            parsed[name] = parse_address(text)
-        except ValueError as error:
-            yield f"listeners.{name}", f"{text!r}: {error}"
-    for name in ("kafka", "http", "grpc"):
-        address = parsed.get(name)
-        if address is not None and not address.is_loopback and not listeners.allow_insecure:
-            yield f"listeners.{name}", _INSECURE.format(address=address)
-    yield from _advertised_problems(parsed, is_given=bool(listeners.advertised_kafka))
-    kafka, http = parsed.get("kafka"), parsed.get("http")
-    if kafka is not None and kafka == http and kafka.port != 0:
-        yield "listeners.http", f"{http} is the address of the Kafka listener already"
-    grpc = parsed.get("grpc")
-    if grpc is not None and grpc.port != 0 and grpc in {kafka, http}:
-        yield "listeners.grpc", f"{grpc} is the address of another listener already"
-    if grpc is not None and find_spec("grpc") is None:
+    yield from listener_problems(config)
+    for spec in listeners_of(config):
+        if not spec.address.is_loopback and not config.listeners.allow_insecure:
+            if not config.security.enabled:
+                yield spec.setting, _INSECURE.format(address=spec.address)
+            elif not spec.is_tls:
+                yield spec.setting, _UNENCRYPTED.format(address=spec.address)
+        yield from _advertised_problems(spec)
+    yield from _tls_problems(config)
+    if any(spec.protocol == "grpc" for spec in listeners_of(config)) and find_spec("grpc") is None:
         yield "listeners.grpc", "gRPC is not installed: pip install 'goqueue[grpc]'"
 
 
-def _advertised_problems(parsed: Mapping[str, Address], *, is_given: bool) -> Iterator[tuple[str, str]]:
-    advertised, kafka = parsed.get("advertised_kafka"), parsed.get("kafka")
+def _advertised_problems(spec: ListenerSpec) -> Iterator[tuple[str, str]]:
+    setting = "listeners.advertised_kafka" if spec.setting == "listeners.kafka" else spec.setting
+    advertised = spec.advertised
     if advertised is not None and advertised.is_everywhere:
-        yield "listeners.advertised_kafka", f"{advertised.host} is not an address that a client can connect to"
+        yield setting, f"{advertised.host} is not an address that a client can connect to"
     elif advertised is not None and advertised.port == 0:
-        yield "listeners.advertised_kafka", "a client cannot connect to port 0"
-    elif not is_given and kafka is not None and kafka.is_everywhere:
-        yield "listeners.advertised_kafka", f"say which address clients are to use, since {kafka.host} is none"
+        yield setting, "a client cannot connect to port 0"
+    elif advertised is None and spec.protocol == "kafka" and spec.address.is_everywhere:
+        yield setting, f"say which address clients are to use, since {spec.address.host} is none"
+
+
+def _tls_problems(config: Config) -> Iterator[tuple[str, str]]:
+    specs = [spec for spec in listeners_of(config) if spec.is_tls]
+    needed = {"certificate": bool(specs), "key": bool(specs)}
+    needed["client_ca"] = any(spec.client_certificates != "none" for spec in specs)
+    for name, is_needed in needed.items():
+        text = getattr(config.tls, name)
+        if not text:
+            if is_needed:
+                yield f"tls.{name}", f"the listener {specs[0].name!r} uses TLS: name the file"
+        elif not os.access(text, os.R_OK):
+            yield f"tls.{name}", f"{text} cannot be read"
+
+
+def _security_problems(config: Config) -> Iterator[tuple[str, str]]:
+    security = config.security
+    for name, known in (("open_routes", _OPEN_ROUTES), ("sasl_mechanisms", _MECHANISMS)):
+        for one in getattr(security, name):
+            if one not in known:
+                yield f"security.{name}", f"{one!r} is none of {', '.join(known)}"
+    for principal in security.super_users:
+        if not principal.startswith("User:") or principal == "User:*":
+            yield "security.super_users", f"{principal!r} is not a principal: write User:name"
+    try:
+        parse_rules(security.principal_mapping_rules)
+    except ValueError as error:
+        yield "security.principal_mapping_rules", str(error)
+    yield from _token_problems(security)
+
+
+def _token_problems(security: SecurityConfig) -> Iterator[tuple[str, str]]:
+    if security.token_keys:
+        for name in ("token_issuer", "token_audience"):
+            if not getattr(security, name):
+                yield f"security.{name}", "tokens are only checked with it: give the value that they must name"
+        if "://" in security.token_keys:
+            if not security.token_keys.startswith("https://"):
+                yield "security.token_keys", "keys are read from https or from a file"
+        elif not os.access(security.token_keys, os.R_OK):
+            yield "security.token_keys", f"{security.token_keys} cannot be read"
 
 
 def _order_problems(config: Config) -> Iterator[tuple[str, str]]:

@@ -25,6 +25,11 @@ CLIENT_VARIABLES = frozenset(
         "GOQUEUE_SERVER",
         "GOQUEUE_CONTEXT",
         "GOQUEUE_API_KEY",
+        "GOQUEUE_USER",
+        "GOQUEUE_PASSWORD",
+        "GOQUEUE_NEW_PASSWORD",
+        "GOQUEUE_CA",
+        "GOQUEUE_CERTIFICATE",
         "GOQUEUE_TIMEOUT",
         "GOQUEUE_ADMIN_SERVER",
         "GOQUEUE_ADMIN_API_KEY",
@@ -148,7 +153,10 @@ def _from_flags(flags: Mapping[str, str], problems: list[str]) -> dict[str, _Giv
 
 def _parse(value: object, setting: Field[Any]) -> object:
     kind: type = type(setting.default)
-    parsed = _parse_text(value, kind) if isinstance(value, str) else value
+    separator = str(setting.metadata.get("separator", ","))
+    parsed = _parse_text(value, kind, separator) if isinstance(value, str) else value
+    if kind is tuple and isinstance(parsed, list) and all(isinstance(one, str) for one in parsed):
+        parsed = tuple(parsed)
     if kind is float and type(parsed) is int:
         parsed = float(parsed)
     # bool is an int to Python, and must not be one to us.
@@ -164,9 +172,11 @@ def _parse(value: object, setting: Field[Any]) -> object:
     return parsed
 
 
-def _parse_text(text: str, kind: type) -> object:
+def _parse_text(text: str, kind: type, separator: str) -> object:
     if kind is str:
         return text
+    if kind is tuple:
+        return tuple(part.strip() for part in text.split(separator) if part.strip())
     word = text.strip().lower()
     if kind is bool:
         return True if word in _TRUE else False if word in _FALSE else text
@@ -190,7 +200,7 @@ def _did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
-_KIND_NAMES = {int: "an integer", float: "a number", bool: "true or false", str: "text"}
+_KIND_NAMES = {int: "an integer", float: "a number", bool: "true or false", str: "text", tuple: "a list of texts"}
 _SECTIONS = {section.name: section for section in fields(Config)}
 _SETTINGS: dict[str, Field[Any]] = {
     f"{section.name}.{one.name}": one

@@ -26,8 +26,9 @@ data_dir = "/var/lib/goqueue"
 retention_ms = 86_400_000
 ```
 
-Listeners are reachable from this machine only. A listener on another address is refused until
-`listeners.allow_insecure` is set, because nothing yet asks a client who it is.
+Listeners are reachable from this machine only. A listener on another address needs TLS and
+authentication ([Security](../howto/security.md)); without them it is refused until
+`listeners.allow_insecure` is set.
 
 Settings of the node hold until it is restarted: Kafka's tools show them (resource type BROKER) and are
 refused when they alter them, with the setting of the file to change. Settings of topics, and those of
@@ -68,7 +69,7 @@ def _topic_row(row: TopicSetting) -> str:
 
 
 def _shown(default: object) -> str:
-    if default == "":
+    if default in ("", ()):
         return "empty"
     return f"`{str(default).lower() if isinstance(default, bool) else default}`"
 

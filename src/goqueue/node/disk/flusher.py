@@ -50,6 +50,8 @@ class Flusher:
         self._offload = offload
         self._config = config
         self._waiting: dict[PartitionLog, list[_Waiter]] = {}
+        # Those whom the round under way will answer.
+        self._served: dict[PartitionLog, list[_Waiter]] = {}
         # Dirty logs wait for the timer; due ones for the next round.
         self._dirty: dict[PartitionLog, None] = {}
         self._due: dict[PartitionLog, None] = {}
@@ -77,6 +79,15 @@ class Flusher:
         self._waiting.setdefault(log, []).append((end_offset, future))
         self._start_rounds()
         return future
+
+    def give_up(self, log: PartitionLog, reason: GoQueueError) -> None:
+        """Raise `reason` for all who wait for the log; its bytes are synced all the same."""
+        for waiters in (self._waiting.pop(log, ()), self._served.pop(log, ())):
+            for _, future in waiters:
+                if not future.done():
+                    future.set_exception(reason)
+                    # Whoever gave up waiting must not turn this into a warning about a lost exception.
+                    future.exception()
 
     def flush_soon(self) -> None:
         """Sync every log that is dirty now, without waiting for the interval."""
@@ -118,6 +129,7 @@ class Flusher:
 
     async def _run_round(self) -> None:
         waiting, self._waiting = self._waiting, {}
+        self._served = waiting
         logs = dict.fromkeys((*waiting, *self._due))
         self._due.clear()
         errors: dict[PartitionLog, Exception] = {}

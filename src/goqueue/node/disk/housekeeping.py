@@ -15,7 +15,7 @@ from functools import partial
 from goqueue.broker.partitions import Partition, Partitions
 from goqueue.clock import Clock
 from goqueue.config import DurabilityConfig, LogConfig
-from goqueue.errors import GoQueueError, NotFound, ShuttingDown
+from goqueue.errors import GoQueueError, NotFound, NotLeader, ShuttingDown
 from goqueue.log.index.time_rebuild import rebuild_times
 from goqueue.log.partition_log import PartitionLog
 from goqueue.ports import Offload
@@ -164,9 +164,12 @@ class Housekeeping:
 
     async def _guarded(self, place: TopicPartition, work: Callable[[Partition], Awaitable[None]]) -> None:
         try:
-            await work(self._partitions.get(*place))
-        except (NotFound, ShuttingDown):
-            # Deleted since the list was made, or the node is stopping.
+            opening = self._partitions.opening(*place)
+            if opening is not None:
+                await opening
+            await work(self._partitions.replica(*place))
+        except (NotFound, NotLeader, ShuttingDown):
+            # Deleted or given away since the list was made, or the node is stopping.
             return
         except (GoQueueError, OSError) as error:
             self.stats.failures += 1

@@ -21,7 +21,7 @@ from goqueue.node.disk.os_file import FILE_MODE, OsFile, write_all
 from goqueue.node.disk.system_calls import CALLS
 from goqueue.ports import Buffer
 
-DIRECTORY_MODE = 0o750
+DIRECTORY_MODE = 0o700
 _TEMPORARY = ".tmp"
 
 

@@ -17,7 +17,7 @@ from goqueue.broker.partitions import Partitions
 from goqueue.broker.topics import TopicService
 from goqueue.delay.service import DelayService
 from goqueue.delivery.service import DeliveryService
-from goqueue.errors import GroupNotFound, PartitionNotFound, TopicNotFound
+from goqueue.errors import GroupNotFound, NotLeader, PartitionNotFound, TopicNotFound
 from goqueue.groups.descriptions import ClassicDescription
 from goqueue.groups.service import GroupService
 from goqueue.groups.statistics import DURATION_BUCKETS_MS
@@ -46,6 +46,7 @@ TOPICS = Series("broker_topic_count", "Topics, the broker's own included.")
 TOPIC_PARTITIONS = Series("broker_topic_partitions", "Partitions of a topic.", _TOPIC)
 REQUEST_SECONDS = Series("broker_request_latency_seconds", "From a request to its answer.", ("server", "api"))
 CONNECTIONS = Series("broker_active_connections", "Open connections of Kafka clients.")
+CERTIFICATE_DAYS = Series("tls_certificate_days_left", "Days until the certificate of the listeners expires.")
 DELAYED_SCHEDULED = Series("broker_delayed_messages_scheduled", "Messages held back.", _TOPIC)
 DELAYED_FIRED = Series("broker_delayed_messages_fired", "Held back messages that entered their topic.", _TOPIC)
 DELAYED_CANCELLED = Series("broker_delayed_messages_canceled", "Held back messages that were cancelled.", _TOPIC)
@@ -86,6 +87,7 @@ class Metrics:
         storage: DiskSources,
         request_times: RequestTimes,
         connections: Callable[[], int],
+        certificate_days: Callable[[], float | None] = lambda: None,
     ) -> None:
         self._topics = topics
         self._partitions = partitions
@@ -97,6 +99,7 @@ class Metrics:
         self._storage = storage
         self._request_times = request_times
         self._connections = connections
+        self._certificate_days = certificate_days
 
     async def __call__(self) -> bytes:
         """The page, in Prometheus' text format."""
@@ -132,6 +135,8 @@ class Metrics:
         yield TOPICS.gauge([((), len(topics))])
         yield TOPIC_PARTITIONS.gauge(((topic.name,), topic.partition_count) for topic in topics)
         yield CONNECTIONS.gauge([((), self._connections())])
+        if (days := self._certificate_days()) is not None:
+            yield CERTIFICATE_DAYS.gauge([((), days)])
         family = HistogramMetricFamily(
             PREFIX + REQUEST_SECONDS.name, REQUEST_SECONDS.help, labels=REQUEST_SECONDS.labels
         )
@@ -172,8 +177,8 @@ class Metrics:
                 labels = (at.topic, str(at.partition), listed.group)
                 committed.append((labels, one.offset))
                 try:
-                    end = self._partitions.get(at.topic, at.partition).log.last_stable_offset
-                except (TopicNotFound, PartitionNotFound):
+                    end = (await self._partitions.open_leader(at.topic, at.partition)).log.last_stable_offset
+                except (TopicNotFound, PartitionNotFound, NotLeader):
                     continue
                 lags.append((labels, max(0, end - one.offset)))
         rebalances = self._groups.rebalance_statistics()

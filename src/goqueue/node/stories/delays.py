@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from goqueue.broker.topics import TopicService
 from goqueue.caller import Caller
 from goqueue.clock import Clock
-from goqueue.delay.service import DELAYED
+from goqueue.delay.shards import DELAYED
 from goqueue.delay.values import Held, SlotId
 from goqueue.errors import GoQueueError
 from goqueue.node.stories.hooks import Hooks

@@ -123,7 +123,7 @@ class Hooks:
     ) -> None:
         """A transaction ended in a partition."""
         if self._recorder.active and last >= first:
-            place = self._partitions.get(*at)
+            place = self._partitions.leader(*at)
             attributes = (At.PRODUCER_ID, producer.producer_id, At.PRODUCER_EPOCH, producer.epoch)
             kind = Kind.TRANSACTION_COMMITTED if commit else Kind.TRANSACTION_ABORTED
             self._recorder.note(kind, place.topic_id, place.id, first, last, now_ms, attributes)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from goqueue.broker.topics import TopicService
 from goqueue.clock import Clock
-from goqueue.delay.service import DELAYED
+from goqueue.delay.shards import DELAYED
 from goqueue.delivery.commands import Dead, Lease, Settle, SettleHeld
 from goqueue.delivery.dead_letters.dead_letter_moves import HEADER_PREFIX
 from goqueue.delivery.leases.outstanding import Hold

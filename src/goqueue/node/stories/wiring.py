@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from goqueue.build_info import build_info
-from goqueue.delay.service import DELAYED
+from goqueue.delay.shards import DELAYED
 from goqueue.ids import REDRIVE_GROUP
 from goqueue.node.assembly.storage import Storage
 from goqueue.node.assembly.tools import Tools

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import msgspec
@@ -13,26 +14,42 @@ from msgspec import UNSET
 
 from goqueue.errors import InvalidRequest
 from goqueue.forms import form_problem
-from goqueue.pipeline.declared.check import problems_of
-from goqueue.pipeline.declared.problems import PipelineInvalid, Problem
-from goqueue.pipeline.declared.spec import SINKS, STEPS, Case, Form, Head, Pipeline, Sink, Source, Step
-from goqueue.pipeline.declared.yaml_text import line_at, parse
+from goqueue.pipeline.declared.checks.check import problems_of
+from goqueue.pipeline.declared.form.parameters import with_parameters
+from goqueue.pipeline.declared.form.problems import PipelineInvalid, Problem
+from goqueue.pipeline.declared.form.sinks import SINKS, Sink
+from goqueue.pipeline.declared.form.sources import Source
+from goqueue.pipeline.declared.form.spec import Case, Head, Pipeline
+from goqueue.pipeline.declared.form.steps import STEPS, Step
+from goqueue.pipeline.declared.form.words import Form
+from goqueue.pipeline.declared.form.yaml_text import line_at, parse
 
 T = TypeVar("T", bound=Form)
 
 _LISTS = ("sources", "steps", "sinks", "tests")
 
 
-def load_file(path: str | Path) -> Pipeline:
-    """Read and check a pipeline file; `PipelineInvalid` lists all that is wrong with it."""
+def load_file(
+    path: str | Path, *, environment: str | None = None, given: Mapping[str, str] = MappingProxyType({})
+) -> Pipeline:
+    """Read and check a pipeline file; `PipelineInvalid` lists all that is wrong with it.
+
+    `environment` and `given` say which values its parameters have.
+    """
     try:
         text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
         raise PipelineInvalid([Problem("", f"cannot read {path}: {error.strerror}")]) from error
-    return load_text(text, folder=Path(path).resolve().parent)
+    return load_text(text, folder=Path(path).resolve().parent, environment=environment, given=given)
 
 
-def load_text(text: str, *, folder: Path | None = None) -> Pipeline:
+def load_text(
+    text: str,
+    *,
+    folder: Path | None = None,
+    environment: str | None = None,
+    given: Mapping[str, str] = MappingProxyType({}),
+) -> Pipeline:
     """As `load_file`, from the file's text; modules of Python steps are also looked for in `folder`."""
     try:
         raw, lines = parse(text)
@@ -40,16 +57,24 @@ def load_text(text: str, *, folder: Path | None = None) -> Pipeline:
         mark = getattr(error, "problem_mark", None)
         message = f"not YAML: {getattr(error, 'problem', None) or error}"
         raise PipelineInvalid([Problem("", message, line=mark.line + 1 if mark else None)]) from error
-    return load_values(raw, folder=folder, line_of=lambda path: line_at(lines, path))
+    return load_values(
+        raw, folder=folder, line_of=lambda path: line_at(lines, path), environment=environment, given=given
+    )
 
 
 def load_values(
-    raw: Any, *, folder: Path | None = None, line_of: Callable[[str], int | None] = lambda _: None
+    raw: Any,
+    *,
+    folder: Path | None = None,
+    line_of: Callable[[str], int | None] = lambda _: None,
+    environment: str | None = None,
+    given: Mapping[str, str] = MappingProxyType({}),
 ) -> Pipeline:
     """A pipeline from plain dictionaries and lists, as YAML gives them or as Python code writes them."""
+    raw, problems = with_parameters(raw, environment, given)
     reading = _Reading()
-    pipeline = reading.pipeline(raw)
-    problems = reading.problems
+    pipeline = None if problems else reading.pipeline(raw)
+    problems = problems + reading.problems
     if pipeline is not None:
         problems = problems + problems_of(pipeline, folder=folder, places=reading.places, unread=reading.unread)
     if problems or pipeline is None:
@@ -107,8 +132,8 @@ class _Reading:
             if source is None:
                 self.unread.add(str(name))
                 continue
-            if (source.topic is UNSET) == (source.files is UNSET):
-                self.problem(f"sources.{name}", "say either topic or files")
+            if sum(kind is not UNSET for kind in (source.topic, source.table, source.files)) != 1:
+                self.problem(f"sources.{name}", "say either topic, table or files")
             found[str(name)] = source
         return found
 

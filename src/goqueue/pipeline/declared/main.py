@@ -1,6 +1,6 @@
 """Runs a pipeline to its end: the loop behind `goqueue pipeline run`, and a program for spark-submit.
 
-spark-submit --master spark://host:7077 .../goqueue/pipeline/declared/main.py pipeline.yaml
+spark-submit --master spark://host:7077 .../goqueue/pipeline/declared/main.py pipeline.yaml [--env=NAME] [NAME=VALUE]
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from goqueue.errors import GoQueueError
+from goqueue.pipeline.declared.form.spec import Pipeline
 from goqueue.pipeline.declared.load import load_file
-from goqueue.pipeline.declared.run import PipelineRun
-from goqueue.pipeline.declared.run_files import FAILED, RUNNING, STOPPED, RunFiles
-from goqueue.pipeline.declared.spec import Pipeline
+from goqueue.pipeline.declared.running.run import PipelineRun
+from goqueue.pipeline.declared.running.run_files import FAILED, RUNNING, STOPPED, RunFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,7 +60,10 @@ def main() -> None:
     from pyspark.sql import SparkSession
 
     file = Path(sys.argv[1])
-    pipeline = load_file(file)
+    words = sys.argv[2:]
+    environment = next((word.removeprefix("--env=") for word in words if word.startswith("--env=")), None)
+    given = dict(word.split("=", 1) for word in words if "=" in word and not word.startswith("--"))
+    pipeline = load_file(file, environment=environment, given=given)
     spark = SparkSession.builder.appName(pipeline.name).getOrCreate()
     run_until_stopped(pipeline, spark, folder=file.resolve().parent)
 

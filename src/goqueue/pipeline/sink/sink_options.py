@@ -63,7 +63,8 @@ class SinkOptions:
     batch_bytes: int
     # Of a batch write under a writer's name: an epoch is written once, and a later one drops what older ones staged.
     epoch: int = 0
-    kafka: Mapping[str, str] = field(default_factory=dict)
+    # May hold passwords: never shown.
+    kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def is_exactly_once(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter
@@ -16,14 +17,18 @@ from goqueue.pipeline.source.options import EARLIEST, SourceOptions
 from goqueue.pipeline.source.plan import Range, Task, checked_start, end_offsets, start_offsets, tasks_for
 from goqueue.pipeline.source.reading import read_task
 
+if TYPE_CHECKING:
+    from goqueue.pipeline.typed.pinned import Pinned
+
 
 class BatchReader(DataSourceReader):
     """Reads once."""
 
-    def __init__(self, options: SourceOptions, columns: Sequence[str]) -> None:
+    def __init__(self, options: SourceOptions, columns: Sequence[str], pinned: Pinned | None = None) -> None:
         check_batch(options)
         self.options = options
         self.columns = tuple(columns)
+        self.pinned = pinned
         self.pushed = Pushed()
 
     @in_one_line
@@ -36,9 +41,13 @@ class BatchReader(DataSourceReader):
     def read(self, partition: Task) -> Iterator[pa.RecordBatch]:
         """The rows of one task. A topic without records is planned as a task without a range."""
         if isinstance(partition, Task):
-            yield from read_task(self.options, partition, self.columns)
+            yield from read_task(self.options, partition, self.columns, self.pinned)
 
     def _plan(self, catalogue: Catalogue) -> list[Task]:
+        return tasks_for(self.options, self._ranges(catalogue), self.pushed.bounds, catalogue.topic_ids())
+
+    def _ranges(self, catalogue: Catalogue) -> list[Range]:
+        """What is read of every partition."""
         options, wanted = self.options, self.pushed
         places = subscribed(options, catalogue)
         # Once: of a directory it is told by a look at all files.
@@ -47,12 +56,11 @@ class BatchReader(DataSourceReader):
         starts = start_offsets(options, catalogue, places, EARLIEST)
         check_order(options, starts, ends)
         starts = checked_start(options, starts, catalogue.earliest(places), latest)
-        ranges = [
+        return [
             Range(place, max(starts[place], wanted.bounds.start), min(ends[place], wanted.bounds.end))
             for place in places
             if wanted.wants(place)
         ]
-        return tasks_for(options, ranges, wanted.bounds, catalogue.topic_ids())
 
 
 class FilteringBatchReader(BatchReader):

@@ -49,6 +49,8 @@ def check_batch(options: SourceOptions) -> None:
 
 def check_stream(options: SourceOptions) -> None:
     """For a stream: it has no end, and cannot wait for more than it may take."""
+    if options.as_table:
+        raise BadOption("as", "a table is read by spark.read; the stream of its changes is the topic itself")
     if options.ending != _LATEST:
         raise BadOption("endingOffsets", "a stream has no end: use spark.read, or trigger(availableNow=True)")
     if options.ending_ms is not None:

@@ -38,7 +38,9 @@ SOURCE_OPTIONS = (
         "view",
         "fetchBytes",
         "pushFilters",
+        "as",
     ),
+    *("schema", "schemaRegistryUrl", "schemaErrors"),
     *("kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs"),
 )
 
@@ -75,9 +77,17 @@ class SourceOptions:
     view: str = "records"
     fetch_bytes: int = 16 * 1024 * 1024
     push_filters: bool = False
+    # Latest values by key in place of records.
+    as_table: bool = False
     # How long a task waits for records below its end that the broker does not show.
     poll_timeout_ms: int = 120_000
-    kafka: Mapping[str, str] = field(default_factory=dict)
+    # May hold passwords: never shown.
+    kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
+    # registry, a subject, subject:version or an id: values become columns of that schema.
+    schema: str | None = None
+    schema_registry_url: str | None = None
+    # fail, or column: what does not decode has a null value and its reason in the column `error`.
+    schema_errors: str = "fail"
 
     @property
     def kinds(self) -> Mapping[str, str]:
@@ -137,8 +147,12 @@ def parse_source_options(given: Mapping[str, str]) -> SourceOptions:
         view=view,
         fetch_bytes=size(options, "fetchBytes") or 16 * 1024 * 1024,
         push_filters=flag(options, "pushFilters", default=False),
+        as_table=one_of(options, "as", ("records", "table"), "records") == "table",
         poll_timeout_ms=number(options, "kafkaConsumer.pollTimeoutMs") or 120_000,
         kafka=kafka,
+        schema=_schema(options, view),
+        schema_registry_url=options.get("schemaregistryurl"),
+        schema_errors=one_of(options, "schemaErrors", ("fail", "column"), "fail"),
         **_subscription(options),
     )
 
@@ -238,6 +252,17 @@ def _columns(options: Mapping[str, str], view: str) -> tuple[str, ...]:
             raise BadOption("columns", f"there is no column {word.strip()!r}; there are {', '.join(kinds)}")
         chosen.append(name)
     return tuple(dict.fromkeys(chosen))
+
+
+def _schema(options: Mapping[str, str], view: str) -> str | None:
+    wanted = options.get("schema", "").strip() or None
+    if wanted is None:
+        for name in ("schemaRegistryUrl", "schemaErrors"):
+            if name.lower() in options:
+                raise BadOption(name, "is for values with a schema: give the option schema too")
+    elif view == "frames":
+        raise BadOption("schema", "the view of frames has no values")
+    return wanted
 
 
 def _isolation(options: Mapping[str, str], kafka: Mapping[str, str]) -> Isolation:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -24,18 +25,40 @@ from goqueue.pipeline.source.segments import Aborted, DataDirectory
 from goqueue.pipeline.spark.worker_heap import settle
 from goqueue.records import Isolation
 
+if TYPE_CHECKING:
+    from goqueue.pipeline.typed.pinned import Pinned
+
 _LOG = logging.getLogger("goqueue.pipeline")
 # Batches, and the offset below which they hold nothing that is wanted.
 Chunk = tuple[Batches, int]
 _FILE_CHUNK_BYTES = 8 * 1024 * 1024
 
 
-def read_task(options: SourceOptions, task: Task, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def read_task(
+    options: SourceOptions, task: Task, columns: Sequence[str], pinned: Pinned | None = None
+) -> Iterator[pa.RecordBatch]:
     """The rows of one task, its pieces over the same connections."""
     settle()
     with open_client(options) if options.servers else nullcontext() as client:
+        if pinned is not None and not {"value", "error"}.isdisjoint(columns):
+            yield from _typed(options, task, columns, client, pinned)
+            return
         for piece in task.pieces:
             yield from read_piece(options, piece, columns, client)
+
+
+def _typed(
+    options: SourceOptions, task: Task, columns: Sequence[str], client: WireClient | None, pinned: Pinned
+) -> Iterator[pa.RecordBatch]:
+    """The same, with values decoded by their schemas."""
+    from goqueue.pipeline.typed.registry import Registry
+    from goqueue.pipeline.typed.values import TypedValues, with_typed_value
+
+    typed = TypedValues(Registry(pinned.url), pinned.schema_id, pinned.kind)
+    plain = [*dict.fromkeys([*(name for name in columns if name != "error"), "value", "offset"])]
+    for piece in task.pieces:
+        for rows in read_piece(options, piece, plain, client):
+            yield with_typed_value(rows, typed, columns, str(piece.place), keeps_errors=pinned.keeps_errors)
 
 
 def read_piece(

@@ -6,7 +6,7 @@ import logging
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader
@@ -32,6 +32,9 @@ from goqueue.pipeline.source.reading import read_task
 from goqueue.pipeline.source.stream_offset import StreamOffset
 from goqueue.records import TopicPartition
 
+if TYPE_CHECKING:
+    from goqueue.pipeline.typed.pinned import Pinned
+
 _LOG = logging.getLogger("goqueue.pipeline")
 # An idle query asks for the latest offset eighty times a second.
 _LATEST_CACHE_S = 0.05
@@ -40,10 +43,11 @@ _LATEST_CACHE_S = 0.05
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans micro-batches in the driver's planner process, and reads them in tasks."""
 
-    def __init__(self, options: SourceOptions, columns: Sequence[str]) -> None:
+    def __init__(self, options: SourceOptions, columns: Sequence[str], pinned: Pinned | None = None) -> None:
         check_stream(options)
         self.options = options
         self.columns = tuple(columns)
+        self.pinned = pinned
         self._catalogue: Catalogue | None = None
         self._initial: dict[str, Any] | None = None
         # With availableNow the first look at the topics says where the run ends; no look comes after it.
@@ -122,7 +126,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @in_one_line
     def read(self, partition: Task) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""
-        yield from read_task(self.options, partition, self.columns)
+        yield from read_task(self.options, partition, self.columns, self.pinned)
 
     def commit(self, end: dict[str, Any]) -> None:
         """A batch is done: write its end to the group, so that lag can be seen. A failure to do so loses nothing."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import atexit
+import fcntl
 import os
 import shlex
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -62,6 +64,10 @@ logger.executor.level = off
 logger.shell.name = org.apache.spark.api.python.PythonGatewayServer
 logger.shell.level = error
 """
+# In the folder of a session: locked for as long as its process lives.
+_HELD = "held"
+_YOUNG_S = 60
+_held: dict[Path, int] = {}
 # Somebody who names a Python of their own, or whose temporary folder runs no programs, gets Spark's daemon.
 _STAND_IN = """#!/bin/sh
 if [ "$1 $2" = "-m pyspark.daemon" ]; then
@@ -160,9 +166,33 @@ def _own_folder(root: Path) -> Path:
     """A folder for this process; folders of processes that are gone are removed."""
     root.mkdir(parents=True, exist_ok=True)
     for other in root.iterdir():
-        if other.name.isdigit() and int(other.name) != os.getpid() and not is_alive(int(other.name)):
+        if other.name.isdigit() and other.name != str(os.getpid()) and _is_left(other):
             shutil.rmtree(other, ignore_errors=True)
     mine = root / str(os.getpid())
     mine.mkdir(exist_ok=True)
-    atexit.register(shutil.rmtree, mine, ignore_errors=True)
+    if mine not in _held:
+        _held[mine] = os.open(mine / _HELD, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        fcntl.flock(_held[mine], fcntl.LOCK_EX)
+        atexit.register(_remove, mine, os.getpid())
     return mine
+
+
+def _is_left(folder: Path) -> bool:
+    """Whether nobody holds a folder any more. By a lock: numbers of processes differ from container to container."""
+    try:
+        held = os.open(folder / _HELD, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        # Of an older version, or of a process that is just about to take its lock.
+        return not is_alive(int(folder.name)) and time.time() - folder.stat().st_mtime > _YOUNG_S
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(held)
+    return True
+
+
+def _remove(folder: Path, pid: int) -> None:
+    if os.getpid() == pid:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -6,7 +6,7 @@ Null keys and values pass. What costs a user's schema is done by the schema work
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from goqueue.errors import CoordinatorUnavailable, InvalidSchema, InvalidValue
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 # Records looked at before others get their turn on the loop.
 _RECORDS_AT_ONCE = 1000
+_JOB_BYTES_MAX = 1024 * 1024
 _PREFIX_BYTES = 5
 # A value that begins with its first byte, of the first message if it is Protobuf's.
 _NO_PREFIX = Envelope(None, None, 0, in_header=True)
@@ -91,7 +92,8 @@ class SchemaChecker:
                     await asyncio.sleep(0)
                 _look(state, allowed, rule, records[start : start + _RECORDS_AT_ONCE], start, bad, fitting)
             for schema_id, some in (fitting or {}).items():
-                await self._fit(schema_id, some, bad)
+                for part in _parts(some):
+                    await self._fit(schema_id, part, bad)
         self._count(len(records), bad)
         return bad
 
@@ -115,6 +117,17 @@ class SchemaChecker:
     def _count(self, checked: int, bad: Mapping[int, str]) -> None:
         self.checked += checked
         self.refused += len(bad)
+
+
+def _parts(some: Fitting) -> Iterator[Fitting]:
+    """Values in jobs of bounded size: making one must not hold up the loop."""
+    first = size = 0
+    for at, value in enumerate(some.values):
+        if size and size + len(value) > _JOB_BYTES_MAX:
+            yield Fitting(some.positions[first:at], some.values[first:at], some.indexes[first:at])
+            first, size = at, 0
+        size += len(value)
+    yield Fitting(some.positions[first:], some.values[first:], some.indexes[first:])
 
 
 def _look(

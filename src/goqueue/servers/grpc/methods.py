@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import grpc
 from google.protobuf.message import DecodeError
@@ -15,6 +15,10 @@ from goqueue.errors import GoQueueError, MalformedRequest
 from goqueue.servers.grpc.callers import caller_of
 from goqueue.servers.grpc.refusals import names_in, refuse
 from goqueue.servers.services import Services
+
+if TYPE_CHECKING:
+    from goqueue.servers.access.doors import DoorNeed
+    from goqueue.servers.grpc.login import GrpcLogin
 
 _log = logging.getLogger("goqueue.grpc")
 
@@ -32,6 +36,8 @@ class Method(NamedTuple):
     request: Any
     response: Any
     answer: Any
+    # What the method needs by itself; the services check the names in the request.
+    needs: tuple[DoorNeed | None, ...] = (None,)
 
 
 async def read(context: Any) -> Any:
@@ -61,8 +67,9 @@ def _checked(request: Any) -> Any:
 class Methods:
     """Makes grpcio's handlers."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, login: GrpcLogin | None = None) -> None:
         self._services = services
+        self._login = login
         numbers = itertools.count(1)
         started = f"{services.identity.started_ms:x}"
         self._new_request_id: Callable[[], str] = lambda: f"{started}-g{next(numbers):x}"
@@ -88,7 +95,7 @@ class Methods:
         async def handle(request: Any, context: Any) -> Any:
             started = loop_time()
             try:
-                return await answer(self._bound(context), _checked(request), context)
+                return await answer(await self._bound(context, method), _checked(request), context)
             except GoQueueError as error:
                 return await refuse(context, error, names)
             except grpc.aio.AbortError:
@@ -105,7 +112,7 @@ class Methods:
 
         async def handle(request: Any, context: Any) -> None:
             try:
-                await answer(self._bound(context), _checked(request), context)
+                await answer(await self._bound(context, method), _checked(request), context)
             except GoQueueError as error:
                 await refuse(context, error, names)
             except grpc.aio.AbortError:
@@ -120,7 +127,7 @@ class Methods:
 
         async def handle(_requests: Any, context: Any) -> None:
             try:
-                await answer(self._bound(context), context)
+                await answer(await self._bound(context, method), context)
             except GoQueueError as error:
                 await refuse(context, error, names)
             except grpc.aio.AbortError:
@@ -130,9 +137,12 @@ class Methods:
 
         return handle
 
-    def _bound(self, context: Any) -> Services:
+    async def _bound(self, context: Any, method: Method) -> Services:
         """The services as this caller may use them."""
-        return self._services.for_caller(caller_of(context))
+        caller = caller_of(context)
+        if self._login is None:
+            return self._services.for_caller(caller)
+        return await self._login.enter(self._services, context, caller, method.needs)
 
     async def _failed(self, context: Any, method: Method) -> Any:
         # Our own mistake: the caller learns the request id, the log has the rest.

@@ -1,4 +1,4 @@
-"""Plain methods: one request, one response, answered by the operation that `table.py` names."""
+"""Plain methods: one request, one response, answered by the operation that `goqueue.rpc.table` names."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ import msgspec
 
 from goqueue.errors import InvalidRequest
 from goqueue.forms import form_problem
+from goqueue.rpc.filling import fill
+from goqueue.rpc.table import Row
+from goqueue.servers.grpc.adapting import ADAPT, QUERY
 from goqueue.servers.grpc.callers import address_of
 from goqueue.servers.grpc.methods import Unary
-from goqueue.servers.grpc.table import Row
-from goqueue.servers.grpc.transcode import Form, fill, plain_of
+from goqueue.servers.grpc.transcode import Form, plain_of
 from goqueue.servers.operations import Answer, Call, MessagesReply, Route
 from goqueue.servers.services import Services
 
@@ -23,9 +25,10 @@ _MAX_BYTES = 3 * 1024 * 1024
 
 
 class Peer(msgspec.Struct, frozen=True):
-    """What an operation may know of the connection."""
+    """What an operation may know of the connection, and of a query whose names may occur more than once."""
 
     remote: str
+    query: Any = None
 
 
 def plain_method(row: Row, operations: Mapping[str, Route], response: Any) -> Unary:
@@ -35,7 +38,9 @@ def plain_method(row: Row, operations: Mapping[str, Route], response: Any) -> Un
 
     async def answer(services: Services, request: Any, context: Any) -> Any:
         operation = usual if other is None or usual.has_path(request) else other
-        call = operation.call(request, Peer(address_of(context.peer())))
+        query = QUERY.get(row.method)
+        peer = Peer(address_of(context.peer()), None if query is None else query(request))
+        call = operation.call(request, peer)
         reply = await operation.handle(services, call)
         if isinstance(reply, Answer):
             if reply.sent is not None:
@@ -51,7 +56,7 @@ class _Operation:
 
     def __init__(self, row: Row, route: Route) -> None:
         self.handle = route.handle
-        self._adapt = row.adapt
+        self._adapt = ADAPT.get(row.method)
         self._names = _IN_BRACES.findall(route.path)
         self._query = None if route.query is None else Form(route.query)
         self._body = None if route.body is None else Form(route.body)
@@ -71,6 +76,9 @@ class _Operation:
 
     def _convert(self, request: Any, form: Form) -> Any:
         plain = plain_of(request, form)
+        for name in self._names:
+            # What the path says is said there alone.
+            plain.pop(name, None)
         if self._is_limited:
             plain.setdefault("max_bytes", _MAX_BYTES)
         if self._adapt is not None:
@@ -90,6 +98,9 @@ def _response(row: Row, response: Any, reply: Any) -> Any:
         for message in reply.messages:
             fill(response.messages.add(), message)
         return response
+    if not isinstance(reply, msgspec.Struct):
+        # A list or a number by itself: the response has one field.
+        return fill(response, {response.DESCRIPTOR.fields[0].name: reply})
     if row.wrap is not None:
         fill(getattr(response, row.wrap), reply)
         getattr(response, row.wrap).SetInParent()

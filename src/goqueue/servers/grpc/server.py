@@ -4,49 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import grpc
 from google.protobuf import message_factory
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from goqueue.errors import GoQueueError
-from goqueue.protos import (
-    consume_pb2,
-    dead_letters_pb2,
-    delay_pb2,
-    groups_pb2,
-    node_pb2,
-    publish_pb2,
-    queue_pb2,
-    topics_pb2,
-    transactions_pb2,
-)
+from goqueue.rpc.services import SERVICES
+from goqueue.rpc.table import ROWS, Row
+from goqueue.servers.access.doors import HTTP_NEEDS, DoorNeed
+from goqueue.servers.access.doors import SERVICES as SERVICE_NEEDS
+from goqueue.servers.doors import Door
 from goqueue.servers.grpc import consume, publish, settling, subscribe, work
+from goqueue.servers.grpc.credentials import grpc_credentials
+from goqueue.servers.grpc.login import GrpcLogin
 from goqueue.servers.grpc.methods import Method, Methods
 from goqueue.servers.grpc.plain import plain_method
-from goqueue.servers.grpc.table import ROWS
 from goqueue.servers.operations import Route
 from goqueue.servers.services import Services
+
+if TYPE_CHECKING:
+    from goqueue.security.service import Security
 
 _log = logging.getLogger("goqueue.grpc")
 # Calls under way at a stop get this long.
 STOP_SECONDS_MAX = 2.0
 _HEALTH_SECONDS = 1.0
-_FILES = (
-    consume_pb2,
-    dead_letters_pb2,
-    delay_pb2,
-    groups_pb2,
-    node_pb2,
-    publish_pb2,
-    queue_pb2,
-    topics_pb2,
-    transactions_pb2,
-)
 BY_HAND: Mapping[str, Callable[..., Any]] = {
     "PublishService.Publish": publish.publish,
     "PublishService.PublishBatch": publish.publish_batch,
@@ -65,26 +51,27 @@ class CannotServe(GoQueueError):
 
 def service_descriptors() -> list[Any]:
     """Every service of the API."""
-    return [service for file in _FILES for service in file.DESCRIPTOR.services_by_name.values()]
+    return list(SERVICES.values())
 
 
 class GrpcServer:
     """Serves gRPC from `start` until `stop`; a second stop does no harm.
 
-    `listener` is bound to the address and is given up for grpcio, which binds by itself.
+    The socket of a door is bound to its address and is given up for grpcio, which binds by itself.
     """
 
     def __init__(
         self,
         services: Services,
-        listener: socket.socket,
+        doors: Sequence[Door],
         operations: Sequence[Route],
-        credentials: Any = None,
+        *,
+        security: Security | None = None,
     ) -> None:
         self._services = services
-        self._listener = listener
+        self._doors = doors
         self._operations = {f"{one.method} {one.path}": one for one in operations}
-        self._credentials = credentials
+        self._security = security
         self._server: Any = None
         self._health: Any = None
         self._watching: asyncio.Task[None] | None = None
@@ -114,7 +101,8 @@ class GrpcServer:
         self._add_health(server)
         if config.reflection:
             self._add_reflection(server)
-        self._bind(server)
+        for door in self._doors:
+            self._bind(server, door)
         await server.start()
         self._watching = asyncio.create_task(self._watch())
 
@@ -129,7 +117,7 @@ class GrpcServer:
             await self._server.stop(STOP_SECONDS_MAX)
 
     def _add_services(self, server: Any) -> None:
-        methods = Methods(self._services)
+        methods = Methods(self._services, None if self._security is None else GrpcLogin(self._security))
         rows = {f"{row.service}.{row.method}": row for row in ROWS}
         for service in service_descriptors():
             handlers = {}
@@ -138,7 +126,8 @@ class GrpcServer:
                 request = message_factory.GetMessageClass(method.input_type)
                 response = message_factory.GetMessageClass(method.output_type)
                 answer = BY_HAND.get(name) or plain_method(rows[name], self._operations, response)
-                handlers[method.name] = methods.handler(Method(method, request, response, answer))
+                needs = (SERVICE_NEEDS,) if name in BY_HAND else _needs_of(rows[name])
+                handlers[method.name] = methods.handler(Method(method, request, response, answer, needs))
             server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service.full_name, handlers),))
 
     def _add_health(self, server: Any) -> None:
@@ -151,15 +140,15 @@ class GrpcServer:
         names = [one.full_name for one in service_descriptors()]
         reflection.enable_server_reflection([*names, health.SERVICE_NAME, reflection.SERVICE_NAME], server)
 
-    def _bind(self, server: Any) -> None:
-        host, port = self._listener.getsockname()[:2]
+    def _bind(self, server: Any, door: Door) -> None:
+        host, port = door.socket.getsockname()[:2]
         address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        self._listener.close()
+        door.socket.close()
         try:
-            if self._credentials is None:
+            if door.files is None:
                 server.add_insecure_port(address)
             else:
-                server.add_secure_port(address, self._credentials)
+                server.add_secure_port(address, grpc_credentials(door.files))
         except RuntimeError as error:
             raise CannotServe(f"cannot listen on {address}: the address is in use") from error
 
@@ -176,3 +165,9 @@ class GrpcServer:
                     await self._health.set(name, serving)
                 shown = serving
             await asyncio.sleep(_HEALTH_SECONDS)
+
+
+def _needs_of(row: Row) -> tuple[DoorNeed | None, ...]:
+    """What the operations of a row need, as HTTP has them."""
+    names = [row.operation] if row.without is None else [row.operation, row.without]
+    return tuple(HTTP_NEEDS.get((method, path)) for method, _, path in (one.partition(" ") for one in names))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from goqueue.delivery.settlement.outcomes import REJECTED, RETRIES_EXHAUSTED
-from goqueue.delivery.values import Action, Receive, Settled, Settlement
+from goqueue.delivery.values import Action, Receive, Settlement, SettleResult
 from goqueue.errors import InvalidRequest
 from goqueue.protos import common_pb2, queue_pb2
 from goqueue.servers.grpc.refusals import detail_of
@@ -107,7 +107,7 @@ def settlement_of(asked: Any, place: str) -> Settlement:
     return Settlement(asked.receipt_handle, action, delay_ms, asked.error, visibility_ms)
 
 
-def settled_receipt(one: Settled, asked: Settlement, field: str) -> Any:
+def settled_receipt(one: SettleResult, asked: Settlement, field: str) -> Any:
     """What became of one receipt."""
     receipt, topic, partition, offset, taken, count, next_visible_ms, dlq_topic, committed, in_flight, error = one
     if error is not None:

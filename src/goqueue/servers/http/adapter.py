@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from goqueue.caller import Caller
 from goqueue.errors import GoQueueError, InvalidRequest, wire_of
+from goqueue.servers.http.entrance import Entrances
 from goqueue.servers.http.fields import field_in, names_of
 from goqueue.servers.http.large_answers import LargeAnswer, large_or_bytes, send_large
 from goqueue.servers.http.registry_dialect import media_type_for, refuse_as_registry
@@ -29,15 +29,23 @@ _access = logging.getLogger("goqueue.http.access")
 _encode = msgspec.json.Encoder().encode
 _REQUEST_ID = "X-Request-Id"
 _REQUEST_ID_CHARS_MAX = 128
-_CLIENT_ID = "X-Client-Id"
-_CLIENT_ID_CHARS_MAX = 256
-_TRACE_CHARS_MAX = 256
+
+# Told with these statuses: when to come again, and how to say who one is.
+_HEADERS = {
+    429: {"Retry-After": "1"},
+    503: {"Retry-After": "1"},
+    401: {"WWW-Authenticate": 'Bearer realm="goqueue", Basic realm="goqueue"'},
+}
 
 AioHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def adapt(
-    route: Route, services: Services, heard: Callable[[object], None], new_request_id: Callable[[], str]
+    route: Route,
+    services: Services,
+    heard: Callable[[object], None],
+    new_request_id: Callable[[], str],
+    entrances: Entrances,
 ) -> AioHandler:
     """The aiohttp handler of a route."""
     access_log, cors_origin = services.config.http.access_log, services.config.http.cors_origin
@@ -46,6 +54,7 @@ def adapt(
     loop_time = asyncio.get_running_loop().time
     decoder = msgspec.json.Decoder(route.body) if route.body is not None else None
     names = names_of(route)
+    entrance = entrances.of(route, services)
 
     async def handle(request: web.Request) -> web.StreamResponse:
         started = loop_time()
@@ -56,8 +65,9 @@ def adapt(
         large: LargeAnswer | None = None
         call = None
         try:
+            bound = await entrance.services_for(request, request_id)
             call = await decode(route, request, decoder, body_seconds_max)
-            answer = await route.handle(services.for_caller(caller_of(request, request_id)), call)
+            answer = await entrance.run(request, bound, route.handle, call)
             response, large = respond(answer, media)
         except GoQueueError as error:
             # What is wrong with the form of a request is named as it was sent, be there such a field or not.
@@ -72,9 +82,7 @@ def adapt(
             _log.exception("request failed", extra={"request_id": request_id, "path": request.path})
             response = refuse(GoQueueError(f"internal error; see the broker's log for request {request_id}"))
         if not response.prepared:
-            response.headers[_REQUEST_ID] = request_id
-            if cors_origin:
-                response.headers["Access-Control-Allow-Origin"] = cors_origin
+            _add_headers(response, request_id, cors_origin)
         sent = answer.sent if isinstance(answer, Answer) else None
         if large is not None or sent is not None:
             # Whoever asked may be gone: that is no mistake of ours, and nothing was sent.
@@ -102,16 +110,12 @@ def adapt(
     return handle
 
 
-def caller_of(request: web.Request, request_id: str) -> Caller:
-    """Who asks, as far as the connection and the headers say."""
-    headers = request.headers
-    return Caller(
-        client_id=(headers.get(_CLIENT_ID) or headers.get("User-Agent") or "")[:_CLIENT_ID_CHARS_MAX],
-        address=request.remote or "",
-        protocol="http",
-        trace=headers.get("traceparent", "")[:_TRACE_CHARS_MAX],
-        request_id=request_id,
-    )
+def _add_headers(response: web.StreamResponse, request_id: str, cors_origin: str) -> None:
+    """What goes with every answer. No browser is to guess that an answer is a page."""
+    response.headers[_REQUEST_ID] = request_id
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    if cors_origin:
+        response.headers["Access-Control-Allow-Origin"] = cors_origin
 
 
 def respond(answer: Any, media_type: str = "application/json") -> tuple[web.StreamResponse, LargeAnswer | None]:
@@ -135,7 +139,7 @@ def respond(answer: Any, media_type: str = "application/json") -> tuple[web.Stre
 def refuse(error: GoQueueError, field: str | None = None) -> web.Response:
     """An error as a response; `field` is the one to blame, as the request has it."""
     wire = wire_of(error)
-    headers = {"Retry-After": "1"} if wire.http in {429, 503} else None
+    headers = _HEADERS.get(wire.http)
     body = ErrorReply(error=detail_of(error, field), status=wire.http)
     return web.Response(status=wire.http, body=_encode(body), content_type="application/json", headers=headers)
 

@@ -10,7 +10,9 @@ from aiohttp import web
 
 from goqueue.servers.http import health
 from goqueue.servers.http.adapter import adapt
+from goqueue.servers.http.browser_guard import BrowserGuard
 from goqueue.servers.http.docs import describe
+from goqueue.servers.http.entrance import Entrances
 from goqueue.servers.http.routes import (
     cooperative,
     dead_letters,
@@ -28,6 +30,7 @@ from goqueue.servers.http.routes import (
     read,
     schema_settings,
     schemas,
+    security,
     topics,
     traces,
     transactions,
@@ -57,13 +60,18 @@ _API = (
     *traces.ROUTES,
     *schemas.ROUTES,
     *schema_settings.ROUTES,
+    *security.ROUTES,
 )
 ROUTES = (*_API, *describe(_API))
 PREFIXES = ("", "/v1")
 
 
-def make_app(services: Services, heard: Callable[[object], None]) -> web.Application:
+def make_app(
+    services: Services, heard: Callable[[object], None], entrances: Entrances | None = None
+) -> web.Application:
     """All routes over the services; nothing listens yet. `heard` is told of every connection that spoke."""
+    if entrances is None:
+        entrances = Entrances(BrowserGuard(names=(), allowed_hosts=(), cors_origin=services.config.http.cors_origin))
     app = web.Application(client_max_size=services.config.http.body_bytes_max)
     app[queue_connection.OPEN] = WeakSet()
     app.on_shutdown.append(queue_connection.close_connections)
@@ -71,7 +79,7 @@ def make_app(services: Services, heard: Callable[[object], None]) -> web.Applica
     numbers = itertools.count(1)
     started = f"{services.identity.started_ms:x}"
     for route in ROUTES:
-        handler = adapt(route, services, heard, lambda: f"{started}-{next(numbers):x}")
+        handler = adapt(route, services, heard, lambda: f"{started}-{next(numbers):x}", entrances)
         for prefix in PREFIXES:
             for base in ("", *route.bases):
                 app.router.add_route(route.method, prefix + base + route.path, handler)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import platform
 from datetime import UTC, datetime
 
+from goqueue.security.model import Operation, Resource
 from goqueue.servers.http.route import Answer, Call, Route
 from goqueue.servers.http.types.common import Reply
 from goqueue.servers.services import Services
@@ -52,7 +53,11 @@ async def ready(services: Services, _call: Call) -> Answer:
         CheckResult(name=one.name, ok=one.problem is None, problem=one.problem, warning=one.warning)
         for one in services.checks()
     ]
-    if any(not one.ok for one in checks):
+    is_ready = all(one.ok for one in checks)
+    if not services.access.may(Operation.DESCRIBE, Resource.CLUSTER):
+        # Whoever shows no credentials learns whether to send requests here, and nothing else.
+        return Answer(200 if is_ready else 503, Health(status="ok" if is_ready else "unavailable", checks=[]))
+    if not is_ready:
         return Answer(503, Health(status="unavailable", checks=checks))
     # It serves all but what is damaged: to take it out of service would make everything unavailable.
     degraded = any(one.warning is not None for one in checks)

@@ -30,6 +30,7 @@ _PATH_SCHEMAS = {
     "subject": {"type": "string", "minLength": 1, "maxLength": 512},
     "version": {"type": "string", "pattern": "^([1-9][0-9]{0,8}|latest)$"},
     "schema_id": {"type": "integer", "minimum": 1, "maximum": 2**31 - 1},
+    "key_id": {"type": "string", "minLength": 1, "maxLength": 80},
     "guid": {"type": "string", "minLength": 1, "maxLength": 64},
     "namespace": {"type": "string", "minLength": 1, "maxLength": 255},
     "epoch": {"type": "integer", "minimum": 0, "maximum": 2**63 - 1},

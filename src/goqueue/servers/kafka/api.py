@@ -43,12 +43,6 @@ UNKNOWN_SERVER_ERROR = -1
 INVALID_REQUEST = 42
 UNSUPPORTED_VERSION = 35
 
-# Bits of Kafka's operations that a client may do, when it asks: without security, all that there are.
-# Topic: read, write, create, delete, alter, describe, describe and alter configs.
-TOPIC_OPERATIONS = 0b1101_1111_1000
-# Cluster: create, alter, describe, cluster action, describe and alter configs, idempotent write.
-CLUSTER_OPERATIONS = 0b1_1111_1010_0000
-
 
 class Order(Enum):
     """When a request may start, given the unanswered requests before it on its connection.

@@ -108,4 +108,6 @@ def _entry(path: str, value: object, default: object, doc: str, altered: str | N
 
 
 def _text(value: object) -> str:
+    if isinstance(value, tuple):
+        return ",".join(value)
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -8,6 +8,8 @@ from enum import IntEnum
 from goqueue.errors import GoQueueError, InvalidConfig, InvalidRequest
 from goqueue.metadata.setting_rules import ConfigType
 from goqueue.metadata.topic_config import ConfigEntry, canonical_name
+from goqueue.security.model import Operation as SecurityOperation
+from goqueue.security.model import Resource
 from goqueue.servers.kafka.api import Context, Message, failed
 from goqueue.servers.kafka.broker_settings import alterable, broker_entries
 from goqueue.servers.kafka.group_configs import alter_group_config, group_config
@@ -39,6 +41,7 @@ async def entries_of(context: Context, kind: int, name: str) -> list[ConfigEntry
     if kind == ResourceType.TOPIC:
         return services.topics.describe_config(name)
     if kind == ResourceType.BROKER:
+        services.access.require(SecurityOperation.DESCRIBE_CONFIGS, Resource.CLUSTER)
         _check_broker(context, name)
         return broker_entries(services.config, services.defaults.altered())
     if kind == ResourceType.GROUP:
@@ -56,6 +59,7 @@ async def change(
 ) -> None:
     """Apply settings to a resource; None puts one back to its default."""
     if resource.resource_type == ResourceType.BROKER:
+        context.services.access.require(SecurityOperation.ALTER_CONFIGS, Resource.CLUSTER)
         _check_broker(context, resource.resource_name)
         named = alterable(changes)
         await context.services.defaults.alter(named, replace=replace, validate_only=validate_only)

@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, cast
 from goqueue.errors import MalformedRequest
 from goqueue.ports import Buffer
 from goqueue.servers.kafka.api import Order
-from goqueue.servers.kafka.dispatch import Frame, Later
+from goqueue.servers.kafka.dispatch import Dispatcher, Frame, Later
 from goqueue.servers.kafka.framing import Framing
+from goqueue.servers.kafka.gate import UNAUTHENTICATED_BYTES_MAX, Gate
 from goqueue.servers.kafka.peer import Peer
 from goqueue.servers.kafka.request_order import UnansweredRequests
 
 if TYPE_CHECKING:
+    from goqueue.security.service import Security
     from goqueue.servers.kafka.server import KafkaServer
 
 # Requests worked on before other connections get their turn.
@@ -68,11 +70,15 @@ class Connection(asyncio.BufferedProtocol):
         "_waits",
         "active_at",
         "descriptor",
+        "dispatcher",
+        "gate",
         "peer",
+        "principal",
     )
 
-    def __init__(self, server: KafkaServer) -> None:
+    def __init__(self, server: KafkaServer, dispatcher: Dispatcher) -> None:
         self._server = server
+        self.dispatcher = dispatcher
         self._budget = server.budget
         self._answers = server.answers
         self._framing = Framing(server.arena, request_bytes_max=server.limits.request_bytes_max)
@@ -88,6 +94,9 @@ class Connection(asyncio.BufferedProtocol):
         self._is_unsent = False
         self._is_closing = False
         self._is_stopping = False
+        # There with security: what this client may ask before it has shown who it is.
+        self.gate: Gate | None = None
+        self.principal = ""
         self.active_at = server.loop.time()
         self.descriptor = -1
         self.peer = Peer("?")
@@ -105,6 +114,8 @@ class Connection(asyncio.BufferedProtocol):
         address = transport.get_extra_info("peername")
         self.peer = Peer(str(address[0]) if address else "?")
         self._transport.set_write_buffer_limits(high=UNSENT_NOTICE_BYTES, low=0)
+        if self._server.security is not None:
+            self._begin_gate(self._server.security)
         self._server.opened(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - we know better what fits
@@ -191,6 +202,28 @@ class Connection(asyncio.BufferedProtocol):
         """Free what this client leaves unread."""
         self.refuse(reason)
 
+    # --- security ---------------------------------------------------------------------
+
+    def _begin_gate(self, security: Security) -> None:
+        certificate = self._transport.get_extra_info("peercert")
+        self.gate = self.peer.gate = Gate(security, self.peer.address, self._authenticated)
+        self._framing.limit(UNAUTHENTICATED_BYTES_MAX)
+        self.gate.take_certificate(certificate)
+        if not self.principal:
+            self._server.loop.call_later(security.config.authentication_ms / 1000, self._check_in_time)
+
+    def _authenticated(self, principal: str) -> None:
+        """The client has shown who it is, for the first time or again."""
+        self._framing.limit(self._server.limits.request_bytes_max)
+        if principal != self.principal:
+            self.peer.become(principal)
+            before, self.principal = self.principal, principal
+            self._server.authenticated(self, before)
+
+    def _check_in_time(self) -> None:
+        if not self.principal:
+            self.refuse("it did not authenticate in time")
+
     # --- requests ---------------------------------------------------------------------
 
     def _work(self) -> None:
@@ -220,11 +253,16 @@ class Connection(asyncio.BufferedProtocol):
     def _is_next_in_order(self) -> bool:
         """Whether the first request that waits may start beside those that are unanswered."""
         unanswered = self._unanswered
-        return unanswered.is_empty or unanswered.may_start(self._server.dispatcher.order(self._requests[0]))
+        return unanswered.is_empty or unanswered.may_start(self.dispatcher.order(self._requests[0]))
 
     def _answer(self, request: Buffer) -> None:
+        if self.gate is not None:
+            reason = self.gate.refusal(request)
+            if reason is not None:
+                self.refuse(reason)
+                return
         try:
-            answered = self._server.dispatcher.take(request, self.peer)
+            answered = self.dispatcher.take(request, self.peer)
         except MalformedRequest as error:
             self.refuse(str(error))
             return
@@ -260,6 +298,11 @@ class Connection(asyncio.BufferedProtocol):
         if place is not self._line[0]:
             self._count_in_line(place, 1)
         self._work_off_line()
+        if self.gate is not None and self.gate.has_failed:
+            # The answer says that the login failed; nothing more is worked on.
+            self._flush()
+            self.close()
+            return
         self._work()
 
     def _cancel_waits(self) -> None:

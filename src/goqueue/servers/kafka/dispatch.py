@@ -18,6 +18,7 @@ from goqueue.codec.kafka.encode import API_VERSIONS_KEY, encoder
 from goqueue.codec.kafka.schema import message_shape
 from goqueue.errors import GoQueueError, MalformedRequest
 from goqueue.ports import Buffer
+from goqueue.servers.access.doors import KAFKA_NEEDS, require
 from goqueue.servers.kafka import registry
 from goqueue.servers.kafka.api import (
     UNKNOWN_SERVER_ERROR,
@@ -105,6 +106,8 @@ class Dispatcher:
         request = route.decode(data, skip_tags(data, header.end) if route.is_flexible else header.end)
         try:
             context = peer.context(header.api_version, header.client_id) or self._new_context(header, peer)
+            if peer.gate is not None:
+                require(context.services, KAFKA_NEEDS.get(api.key))
             answer = route.handler.handle(context, request)
         except Exception as error:  # noqa: BLE001 - a failing handler costs its request, never the broker
             framed: Frame | None = _failure(api, header, error)

@@ -58,6 +58,10 @@ class Framing:
         self._last = 0
         self._expected = 0
 
+    def limit(self, request_bytes_max: int) -> None:
+        """The largest request from now on."""
+        self._size_max = request_bytes_max
+
     @property
     def held_bytes(self) -> int:
         """Memory that the unfinished request takes."""

@@ -10,6 +10,7 @@ from goqueue.caller import Caller
 
 if TYPE_CHECKING:
     from goqueue.servers.kafka.api import Context
+    from goqueue.servers.kafka.gate import Gate
 
 # Client ids are the client's choice: a few are remembered, not all that were ever sent.
 _CONTEXTS_MAX = 64
@@ -18,12 +19,14 @@ _CONTEXTS_MAX = 64
 class Peer:
     """One for each connection. Handlers may compare peers and keep them, nothing more."""
 
-    __slots__ = ("_contexts", "caller")
+    __slots__ = ("_contexts", "caller", "gate")
 
     def __init__(self, address: str = "") -> None:
         # Without a client id, which every request names anew.
         self.caller = Caller(address=address, protocol="kafka")
         self._contexts: dict[tuple[int, str], Context] = {}
+        # There with security: the login of this connection.
+        self.gate: Gate | None = None
 
     @property
     def address(self) -> str:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import socket
-from collections.abc import Coroutine
+from collections import Counter
+from collections.abc import Coroutine, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from goqueue.handles import are_scarce
+from goqueue.servers.doors import Door, OpenDoor
 from goqueue.servers.kafka.connection import Connection
 from goqueue.servers.kafka.dispatch import Dispatcher, Frame
 from goqueue.servers.kafka.fetch_sessions import FetchSessions
@@ -18,52 +22,79 @@ from goqueue.servers.kafka.memory_budget import MemoryBudget
 from goqueue.servers.kafka.share_sessions import ShareSessions
 
 if TYPE_CHECKING:
+    from goqueue.security.service import Security
     from goqueue.servers.services import Services
 
 logger = logging.getLogger(__name__)
 
 # Requests under way at a stop get this long; long polls do not, since nobody misses their answer.
 STOP_SECONDS_MAX = 2.0
-BACKLOG = 1024
 REFUSALS_LOGGED_PER_SECOND = 10
+REVOKED_SECONDS = 0.1
 
 
 class KafkaServer:
     """Serves the Kafka protocol from `start` until `stop`; a second stop does no harm."""
 
-    def __init__(self, services: Services, listener: socket.socket, *, dispatcher: Dispatcher | None = None) -> None:
+    def __init__(
+        self,
+        services: Services,
+        doors: Sequence[Door],
+        *,
+        dispatcher: Dispatcher | None = None,
+        security: Security | None = None,
+    ) -> None:
+        self.security = security
         self.limits = services.config.limits
         self.budget = MemoryBudget(self.limits.inflight_bytes_max)
         self.answers = services.answers
         share_sessions = ShareSessions(services.config.groups.share_sessions_max)
-        self.dispatcher = dispatcher or Dispatcher(
-            services,
-            times=services.request_times,
-            share_sessions=share_sessions,
-            fetch_sessions=FetchSessions(self.limits.fetch_sessions_max),
-        )
+        fetch_sessions = FetchSessions(self.limits.fetch_sessions_max)
+        # Clients of a door are told that door's address.
+        self._dispatchers = [
+            dispatcher
+            or Dispatcher(
+                structs.replace(
+                    services,
+                    identity=structs.replace(services.identity, kafka_host=door.host, kafka_port=door.port),
+                ),
+                times=services.request_times,
+                share_sessions=share_sessions,
+                fetch_sessions=fetch_sessions,
+            )
+            for door in doors
+        ]
         self.arena = Arena()
-        self._listener = listener
+        self._doors = [
+            OpenDoor(door, partial(Connection, self, one)) for door, one in zip(doors, self._dispatchers, strict=True)
+        ]
         self._connections: set[Connection] = set()
+        self._addresses: Counter[str] = Counter()
+        self._principals: Counter[str] = Counter()
         self._none_left = asyncio.Event()
         self._none_left.set()
         self._tasks: set[asyncio.Task[Frame | None]] = set()
-        self._server: asyncio.Server | None = None
+        self._is_serving = False
         self._sweep: asyncio.TimerHandle | None = None
         self._refusals = _RefusalLog()
 
     async def start(self) -> None:
         """Accept connections."""
         self.loop = asyncio.get_running_loop()
-        self._server = await self.loop.create_server(lambda: Connection(self), sock=self._listener, backlog=BACKLOG)
+        for door in self._doors:
+            await door.open()
+        self._is_serving = True
+        if self.security is not None:
+            self.security.store.subscribe(self.revoke)
         self._schedule_sweep()
 
     async def stop(self) -> None:
         """Accept no more, let the requests under way finish, close every connection."""
-        server, self._server = self._server, None
-        if server is None:
+        was_serving, self._is_serving = self._is_serving, False
+        if not was_serving:
             return
-        server.close()
+        for door in self._doors:
+            door.close()
         if self._sweep is not None:
             self._sweep.cancel()
         for connection in self._connections:
@@ -90,22 +121,28 @@ class KafkaServer:
     def opened(self, connection: Connection) -> None:
         """Count a connection in, unless there are too many."""
         self._connections.add(connection)
+        self._addresses[connection.peer.address] += 1
         self._none_left.clear()
         if len(self._connections) > self.limits.connections_max:
             connection.refuse(f"there are {self.limits.connections_max} connections already")
+        elif self._addresses[connection.peer.address] > self.limits.connections_per_address_max:
+            connection.refuse(f"its address has {self.limits.connections_per_address_max} connections already")
         elif are_scarce(connection.descriptor):
             connection.refuse("the process has hardly any file handles left: raise its limit (ulimit -n)")
 
     def closed(self, connection: Connection) -> None:
         """Count it out."""
         self._connections.discard(connection)
-        if self.dispatcher.share_sessions:
+        _count_out(self._addresses, connection.peer.address)
+        if connection.principal:
+            _count_out(self._principals, connection.principal)
+        if connection.dispatcher.share_sessions:
             self.spawn(self._lost(connection))
         if not self._connections:
             self._none_left.set()
 
     async def _lost(self, connection: Connection) -> None:
-        await self.dispatcher.connection_lost(connection.peer)
+        await connection.dispatcher.connection_lost(connection.peer)
 
     def spawn(self, answer: Coroutine[Any, Any, Frame | None]) -> asyncio.Task[Frame | None]:
         """Work on an answer that takes time."""
@@ -113,6 +150,26 @@ class KafkaServer:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+    def authenticated(self, connection: Connection, before: str) -> None:
+        """A connection has an owner now, or another one than `before`."""
+        principal = connection.principal
+        if before:
+            _count_out(self._principals, before)
+        self._principals[principal] += 1
+        if self._principals[principal] > self.limits.connections_per_principal_max:
+            connection.refuse(f"{principal} has {self.limits.connections_per_principal_max} connections already")
+
+    def revoke(self, principals: frozenset[str] | None) -> None:
+        """Close the connections of those who have lost a credential or an access; None: of everybody.
+
+        Requests that wait for messages end with them, so that nothing more is delivered. A client that still may
+        connects again by itself.
+        """
+        for connection in self._connections:
+            if connection.principal and (principals is None or connection.principal in principals):
+                # Not at once: it may be the connection that is about to be told that the change was made.
+                self.loop.call_later(REVOKED_SECONDS, connection.refuse, "an access of its principal was revoked")
 
     def log_refusal(self, peer: str, reason: str) -> None:
         """Say why a connection was closed."""
@@ -130,6 +187,12 @@ class KafkaServer:
             logger.info("closing connection from %s: idle", connection.peer.address)
             connection.abort()
         self._schedule_sweep()
+
+
+def _count_out(counter: Counter[str], name: str) -> None:
+    counter[name] -= 1
+    if counter[name] <= 0:
+        del counter[name]
 
 
 class _RefusalLog:

@@ -107,7 +107,7 @@ class Feed:
             if name is None:
                 continue
             try:
-                found[subject] = name, self._partitions.get(name, subject.partition).log
+                found[subject] = name, self._partitions.leader(name, subject.partition).log
             except GoQueueError:
                 continue
         return found
@@ -120,7 +120,7 @@ class Feed:
 
     async def _stored_ms(self, spot: Spot) -> int:
         try:
-            log = self._partitions.get(spot.topic, spot.partition).log
+            log = self._partitions.leader(spot.topic, spot.partition).log
             return await self._offload(lambda: log.append_time_ms(spot.offset))
         except GoQueueError:
             return -1

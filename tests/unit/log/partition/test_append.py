@@ -204,7 +204,7 @@ def test_frames_of_a_leader_make_a_byte_identical_follower(desk, make_desk):
     desk.append_many(20)
     read = desk.log.read_frames(0, max_bytes=10**6, upper=desk.log.end_offset)
     while read.batches:
-        follower.log.append_frames(b"".join(read.batches))
+        follower.log.append_frames(b"".join(read.batches), continues=follower.log.end_offset)
         read = desk.log.read_frames(read.next_offset, max_bytes=10**6, upper=desk.log.end_offset)
     logs = [{n: c for n, c in each.files.tree().items() if n.endswith(".log")} for each in (desk, follower)]
     assert logs[0] == logs[1]
@@ -220,7 +220,7 @@ def test_a_damaged_frame_from_a_leader_is_refused_with_all_that_came_with_it(des
     data = bytearray(b"".join(desk.log.read_frames(0, max_bytes=9999, upper=2).batches))
     data[place] ^= 0x40
     with pytest.raises(CorruptFrame):
-        follower.log.append_frames(data)
+        follower.log.append_frames(data, continues=0)
     assert follower.log.end_offset == 0
 
 
@@ -228,9 +228,9 @@ def test_frames_that_a_follower_has_already_are_refused(desk, make_desk):
     desk.append(b"a")
     follower = make_desk()
     data = b"".join(desk.log.read_frames(0, max_bytes=9999, upper=1).batches)
-    assert follower.log.append_frames(data) == 1
+    assert follower.log.append_frames(data, continues=0) == 1
     with pytest.raises(OffsetOutOfRange):
-        follower.log.append_frames(data)
+        follower.log.append_frames(data, continues=0)
     assert follower.log.end_offset == 1
 
 

@@ -252,3 +252,17 @@ def test_the_leader_epoch_in_a_batch_is_that_of_its_writer(desk):
     desk.append(b"a", epoch=3)
     desk.append(b"b", epoch=9)
     assert [parse_batch_header(batch).leader_epoch for batch in desk.read()] == [3, 9]
+
+
+def test_a_search_by_time_goes_around_damaged_frames(desk):
+    for _ in range(6):
+        desk.append(b"a")
+        desk.now_ms += 1000
+    (segment,) = desk.log.segments
+    places = [position for position, _, _ in segment.frames()]
+    first_ms = desk.now_ms - 6000
+    desk.files.flip_bit(desk.path(), places[1] + 60)
+    desk.files.flip_bit(desk.path(), places[5] + 60)
+    found = [desk.log.offset_for_timestamp(first_ms + 1000 * at, upper=6) for at in range(6)]
+    assert [one and one.offset for one in found] == [0, 2, 2, 3, 4, None]
+    assert desk.log.offset_of_max_timestamp(6).offset == 4

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from goqueue.pipeline.declared.form.problems import PipelineInvalid
 from goqueue.pipeline.declared.load import load_file, load_text, load_values
-from goqueue.pipeline.declared.problems import PipelineInvalid
 from goqueue.pipeline.examples import EXAMPLES, example_text
 
 GOOD = """
@@ -83,10 +83,10 @@ def test_all_problems_are_told_at_once_with_their_lines() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        ("dead_letters: orders.bad\n", "", "rows that cannot be parsed must go somewhere"),
-        ("{topic: orders}", "{topic: orders, files: x}", "say either topic or files"),
+        ("dead_letters: orders.bad\n", "", "rows that cannot be parsed or are quarantined must go somewhere"),
+        ("{topic: orders}", "{topic: orders, files: x}", "say either topic, table or files"),
         (', schema: "customer STRING, town STRING"', "", "json files need a schema"),
-        ("with: towns", "with: orders", "is a topic; a stream is joined with a table of files"),
+        ("with: towns", "with: orders", "is a topic; a stream is joined with a table (write table:"),
         ("FROM parsed p", "FROM parsd p", "reads 'parsd'"),
         ("name: few,", "name: parsed,", "there is a step 'parsed' already"),
         ("SELECT p.id", "DROP TABLE x; SELECT p.id", "not SQL"),
@@ -150,3 +150,95 @@ def test_a_file_that_is_not_there_is_one_problem(tmp_path: Path) -> None:
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_every_example_is_valid(example: str) -> None:
     assert load_text(example_text(example)).tests
+
+
+@pytest.mark.parametrize(
+    ("sink", "told"),
+    [
+        ("delta: {path: ./lake, keys: [id]}", "sinks[0].delta.keys: appended rows are not merged (add mode:"),
+        ("delta: {path: ./lake, mode: upsert, sequence: at}", "sinks[0].delta.keys: mode upsert needs the columns"),
+        ("delta: {path: ./lake, mode: upsert, keys: [id]}", "sinks[0].delta.sequence: which of two rows with one key"),
+        (
+            "delta: {path: ./lake, mode: merge, keys: [id], sequence: at}",
+            "sinks[0].delta.delete_when: mode merge needs a rule for deletes (without one, use mode: upsert)",
+        ),
+        (
+            "delta: {path: ./lake, mode: upsert, keys: [id], sequence: at, delete_when: gone}",
+            "sinks[0].delta.delete_when: mode upsert deletes nothing (use mode: merge)",
+        ),
+        (
+            "delta: {path: ./lake, mode: cdc, keys: [id], delete_when: 'gone >'}",
+            "sinks[0].delta.delete_when: not SQL",
+        ),
+        (
+            "iceberg: {table: a.b, partition_by: ['week(at)']}",
+            "sinks[0].iceberg.partition_by[0]: 'week(at)' is neither",
+        ),
+        (
+            "postgres: {url: 'mysql://x', table: t}",
+            "sinks[0].postgres.url: 'mysql://x' does not fit (write postgresql://",
+        ),
+    ],
+)
+def test_a_table_sink_that_could_not_merge_is_refused(sink: str, told: str) -> None:
+    (found,) = problems(changed("topic: {topic: orders.few, key: id}", sink))
+
+    assert told in found
+
+
+def test_changes_become_a_table_in_ten_lines() -> None:
+    text = """\
+        name: customers
+        dead_letters: customers.bad
+        sources:
+          changes: {topic: shop.public.customers}
+        steps:
+          - debezium: {schema: "id BIGINT, name STRING, city STRING"}
+        sinks:
+          - postgres: {url: postgresql://shop@127.0.0.1/shop, table: customers, mode: cdc, keys: [id]}
+    """
+
+    assert load_text(dedent(text)).sinks["postgres"].reads() == ["debezium_1"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("orders: {topic: orders}", "orders: {topic: orders, table: o}", "sources.orders: say either topic, table or"),
+        (
+            "towns: {files: ./towns.json, format: json, schema",
+            "towns: {table: towns, max_per_batch: 5, schema",
+            "sources.towns.max_per_batch: a table is read as a whole",
+        ),
+        (
+            "parse: {name: parsed, from: orders",
+            "parse: {name: parsed, from: towns",
+            "opens messages of a stream, and reads a table (give the table's source a schema)",
+        ),
+    ],
+)
+def test_a_table_is_not_a_stream(old: str, new: str, told: str) -> None:
+    assert any(told in one for one in problems(changed(old, new)))
+
+
+@pytest.mark.parametrize(
+    ("rules", "told"),
+    [
+        ("{a: 'id >'}", "steps[2].expect.rules.a: not SQL"),
+        ("{a: {check: 'id > 1', then: burn}}", "steps[2].expect"),
+        ("{a: {check: 'id > 1', fail_above: 1.5}}", "steps[2].expect"),
+        ("{}", "steps[2].expect.rules"),
+    ],
+)
+def test_a_rule_that_is_none_is_refused(rules: str, told: str) -> None:
+    found = problems(changed('sql: {name: few, query: "SELECT p.id FROM parsed p"}', f"expect: {{rules: {rules}}}"))
+
+    assert any(told in one for one in found), found
+
+
+def test_a_rule_without_a_word_of_its_own_does_as_its_step() -> None:
+    step = "expect: {then: drop, rules: {a: 'id > 1', b: {check: 'id < 9', then: fail}}}"
+    pipeline = load_text(changed('sql: {name: few, query: "SELECT p.id FROM parsed p"}', step))
+
+    rules = pipeline.steps["expect_3"].rules_by_name()  # type: ignore[attr-defined]
+    assert {name: rule.then for name, rule in rules.items()} == {"a": "drop", "b": "fail"}

@@ -10,9 +10,9 @@ import pytest
 import yaml
 from jsonschema_rs import validator_for
 
-from goqueue.pipeline.declared.graph import draw
+from goqueue.pipeline.declared.form.schema import file_schema
 from goqueue.pipeline.declared.load import load_text
-from goqueue.pipeline.declared.schema import file_schema
+from goqueue.pipeline.declared.pictures.graph import draw
 from goqueue.pipeline.examples import EXAMPLES, example_text
 from goqueue.pipeline.examples.generate import generate
 

@@ -6,7 +6,7 @@ import json
 from types import SimpleNamespace
 from typing import Any
 
-from goqueue.pipeline.declared.progress import QueryProgress, progress_of
+from goqueue.pipeline.declared.running.progress import QueryProgress, progress_of
 
 
 def query(*batches: dict[str, Any]) -> Any:

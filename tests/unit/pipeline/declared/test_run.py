@@ -9,9 +9,9 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs goqueue[spark]")
 
-from goqueue.pipeline.declared import run as module
 from goqueue.pipeline.declared.load import load_values
-from goqueue.pipeline.declared.run import FAILURES_MAX, PipelineFailed, PipelineRun
+from goqueue.pipeline.declared.running import run as module
+from goqueue.pipeline.declared.running.run import FAILURES_MAX, PipelineFailed, PipelineRun
 
 
 class Query:

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from goqueue.errors import InvalidRequest
+from goqueue.pipeline.declared.form.spec import Pipeline
 from goqueue.pipeline.declared.load import load_values
-from goqueue.pipeline.declared.run_files import RunFiles
-from goqueue.pipeline.declared.spec import Pipeline
+from goqueue.pipeline.declared.running.run_files import RunFiles
 
 HOLDS = """
 import sys, time
 from types import SimpleNamespace
-from goqueue.pipeline.declared.run_files import RunFiles
+from goqueue.pipeline.declared.running.run_files import RunFiles
 
 files = RunFiles(SimpleNamespace(checkpoint_path=sys.argv[1], name="small"))
 with files.held():

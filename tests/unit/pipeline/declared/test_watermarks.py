@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from goqueue.pipeline.declared.checks.watermarks import delays
+from goqueue.pipeline.declared.form.problems import PipelineInvalid
 from goqueue.pipeline.declared.load import load_values
-from goqueue.pipeline.declared.problems import PipelineInvalid
-from goqueue.pipeline.declared.watermarks import delays
 
 SINGLE = {"deduplicate": {"name": "single", "keys": ["id"], "time": "at", "watermark": "10m"}}
 TOTALS = {

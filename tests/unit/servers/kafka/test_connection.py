@@ -16,6 +16,7 @@ from tests.unit.codec.kafka.kio_values import read_response, request_frame
 
 from goqueue.broker.answer_budget import AnswerBudget
 from goqueue.config import Config, LimitsConfig
+from goqueue.servers.doors import Door
 from goqueue.servers.kafka import server as server_module
 from goqueue.servers.kafka.api import Handler
 from goqueue.servers.kafka.dispatch import Dispatcher
@@ -77,7 +78,8 @@ class World:
             SimpleNamespace(config=replace(Config(), limits=limits), answers=answers, for_caller=lambda _caller: None),
         )
         listener = socket.create_server(("127.0.0.1", 0))
-        self.server = KafkaServer(services, listener, dispatcher=Dispatcher(services, handlers))
+        door = Door("kafka", listener, "127.0.0.1", listener.getsockname()[1])
+        self.server = KafkaServer(services, [door], dispatcher=Dispatcher(services, handlers))
         await self.server.start()
         self.port = listener.getsockname()[1]
         self._undo.append(self.server.stop)

@@ -276,7 +276,7 @@ async def test_an_admin_client_aborts_what_hangs(call: Call, services: Services,
     )
     # Nobody's batch: how it came to be there does not matter.
     partitions = services.queries._partitions
-    partitions.get("a", 0).writer.append(batch, now_ms=1_700_000_000_000)
+    partitions.leader("a", 0).writer.append(batch, now_ms=1_700_000_000_000)
     assert await stable_offset(call) == 0
     assert await write_marker(call, producer, partition=1, version=version) == INVALID_STATE
     assert await write_marker(call, producer, version=version) == 0

@@ -35,6 +35,7 @@ async def list_letters(services: Services, call: Call) -> Letters:
     total = 0
     positions: dict[TopicPartition, int] = {}
     resumed = _parse_cursor(query.cursor)
+    await services.queries.opened(places)
     for at in places:
         bounds = services.queries.offsets(at.topic, at.partition)
         total += bounds.last_stable_offset - bounds.log_start_offset
@@ -85,6 +86,7 @@ async def purge(services: Services, call: Call) -> Purged:
     topic = call.path["topic"]
     purged = 0
     for at in dead_letters_of(services.topics, topic):
+        await services.queries.opened([at])
         bounds = services.queries.offsets(at.topic, at.partition)
         if bounds.high_watermark > bounds.log_start_offset:
             purged += bounds.high_watermark - bounds.log_start_offset

@@ -55,7 +55,7 @@ async def _read(services: Services, call: Call, order: LaneOrder) -> MessagesRep
     at = TopicPartition(call.path["topic"], partition_index(call))
     query: LaneReadQuery = call.query
     given = _given_offsets(query)
-    start = start_positions(services, [at], query)[at]
+    start = (await start_positions(services, [at], query))[at]
     await services.answers.room()
     found = await services.lane_reads.read(
         at,

@@ -79,6 +79,7 @@ async def stats(services: Services, call: Call) -> Stats:
     topics = [topic for topic in services.topics.list() if call.query.internal or not topic.internal]
     rows = {}
     for topic in topics:
+        await services.queries.opened((topic.name, index) for index in range(topic.partition_count))
         bounds = [services.queries.offsets(topic.name, index) for index in range(topic.partition_count)]
         rows[topic.name] = TopicStats(
             partitions=topic.partition_count,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from msgspec import UNSET
 
 from goqueue.delivery.settlement.outcomes import REJECTED, RETRIES_EXHAUSTED
-from goqueue.delivery.values import Action, Receive, Settled, Settlement
+from goqueue.delivery.values import Action, Receive, Settlement, SettleResult
 from goqueue.errors import InvalidRequest, wire_of
 from goqueue.servers.http.adapter import detail_of
 from goqueue.servers.http.durations import parse_duration_ms, parse_visibility_ms
@@ -125,14 +125,14 @@ async def _settle(services: Services, body: AckBody, make: MakeSettlement) -> Se
     return _answer(await services.delivery.settle(settlements, durable=body.durable), body, services.clock.now_ms())
 
 
-def _answer(settled: Sequence[Settled], body: AckBody, now_ms: int) -> SettledReceipts | Answer:
+def _answer(settled: Sequence[SettleResult], body: AckBody, now_ms: int) -> SettledReceipts | Answer:
     results = [_result(one, body, now_ms, index) for index, one in enumerate(settled)]
     failed = sum([one.error is not None for one in settled])
     reply = SettledReceipts(results=results, succeeded=len(results) - failed, failed=failed)
     return Answer(207, reply) if failed else reply
 
 
-def _result(one: Settled, body: AckBody, now_ms: int, index: int = 0) -> SettledReceipt:
+def _result(one: SettleResult, body: AckBody, now_ms: int, index: int = 0) -> SettledReceipt:
     receipt, topic, partition, offset, taken, count, next_visible_ms, dlq_topic, _, _, error = one
     if error is not None:
         detail = detail_of(error, f"receipts[{index}]" if error.field == "receipt_handle" else error.field)

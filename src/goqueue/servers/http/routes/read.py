@@ -146,7 +146,7 @@ async def stream(services: Services, call: Call) -> web.StreamResponse:
     wants_events = "text/event-stream" in call.request.headers.get("Accept", "")
     as_events = query.format == "sse" or (query.format is None and wants_events)
     to_ms = None if query.to_timestamp is None else query_time_ms(query.to_timestamp, "to_timestamp")
-    positions = start_positions(services, places_of(services, call.path["topic"], query.partition), query)
+    positions = await start_positions(services, places_of(services, call.path["topic"], query.partition), query)
     _resume(positions, call.request.headers.get("Last-Event-ID"))
     response = web.StreamResponse(
         headers={
@@ -209,7 +209,7 @@ async def _read(
 ) -> dict[TopicPartition, RecordsRead]:
     wait_ms = parse_duration_ms(query.wait, "wait", maximum_ms=services.config.http.wait_ms_max)
     rest = [at for at in partitions if at not in offsets]
-    positions = {**start_positions(services, rest, query), **offsets}
+    positions = {**await start_positions(services, rest, query), **offsets}
     await services.answers.room()
     found = await services.reads.read(
         positions,
@@ -255,13 +255,16 @@ def _given_offsets(partitions: list[TopicPartition], query: TopicReadQuery) -> d
     return given
 
 
-def start_positions(services: Services, partitions: list[TopicPartition], query: Start) -> dict[TopicPartition, int]:
+async def start_positions(
+    services: Services, partitions: list[TopicPartition], query: Start
+) -> dict[TopicPartition, int]:
     """The offset at which each partition begins, by what the query says."""
     given = [name for name in ("offset", "timestamp", "start") if getattr(query, name) is not None]
     if len(given) > 1:
         raise InvalidRequest("offset, timestamp and from exclude each other", field=given[1].replace("start", "from"))
     if query.offset is not None:
         return dict.fromkeys(partitions, query.offset)
+    await services.queries.opened(partitions)
     return {at: _start(services, at, query) for at in partitions}
 
 

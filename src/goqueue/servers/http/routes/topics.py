@@ -8,6 +8,7 @@ from goqueue.broker.topics import NewTopic
 from goqueue.errors import InvalidRequest
 from goqueue.metadata.events import Topic
 from goqueue.metadata.topic_config import warnings_of
+from goqueue.security.model import Operation, Resource
 from goqueue.servers.http.route import Answer, Call, Route
 from goqueue.servers.http.types.common import (
     AlterTopic,
@@ -63,12 +64,12 @@ async def list_all(services: Services, call: Call) -> TopicList:
 
 async def show(services: Services, call: Call) -> TopicDetails:
     """Describe a topic."""
-    return _details(services, services.topics.get(call.path["topic"]))
+    return await _details(services, services.topics.get(call.path["topic"]))
 
 
 async def ensure(services: Services, call: Call) -> TopicDetails:
     """Make sure that a topic exists, as a first publish would."""
-    return _details(services, await services.topics.ensure(call.path["topic"]))
+    return await _details(services, await services.topics.ensure(call.path["topic"]))
 
 
 async def alter(services: Services, call: Call) -> TopicDetails:
@@ -83,7 +84,7 @@ async def alter(services: Services, call: Call) -> TopicDetails:
         await services.topics.add_partitions(name, wanted.num_partitions)
     if changes:
         await services.topics.alter_config(name, changes)
-    return _details(services, services.topics.get(name))
+    return await _details(services, services.topics.get(name))
 
 
 async def delete(services: Services, call: Call) -> DeletedTopic:
@@ -97,6 +98,7 @@ async def partitions(services: Services, call: Call) -> PartitionList:
     """List a topic's partitions."""
     topic = services.topics.get(call.path["topic"])
     rows = []
+    await services.queries.opened((topic.name, index) for index in range(topic.partition_count))
     for index, assignment in enumerate(services.topics.assignments(topic)):
         span = _range(services, topic.name, index)
         rows.append(
@@ -129,9 +131,12 @@ def partition_index(call: Call) -> int:
     return int(text)
 
 
-def _details(services: Services, topic: Topic) -> TopicDetails:
+async def _details(services: Services, topic: Topic) -> TopicDetails:
+    await services.queries.opened((topic.name, index) for index in range(topic.partition_count))
     spans = {str(index): _range(services, topic.name, index) for index in range(topic.partition_count)}
-    entries = services.topics.describe_config(topic.name)
+    may = services.access.may(Operation.DESCRIBE_CONFIGS, Resource.TOPIC, topic.name)
+    # Whoever may describe a topic and not its settings gets the rest.
+    entries = services.topics.describe_config(topic.name) if may else []
     return TopicDetails(
         name=topic.name,
         topic_id=str(topic.topic_id),
@@ -139,7 +144,7 @@ def _details(services: Services, topic: Topic) -> TopicDetails:
         replication_factor=topic.replication_factor,
         internal=topic.internal,
         config={entry.name: str(entry.value) for entry in entries},
-        overrides=dict(topic.config),
+        overrides=dict(topic.config) if may else {},
         total_messages=sum(span.latest - span.earliest for span in spans.values()),
         total_size_bytes=sum(services.queries.size_bytes(topic.name, index) for index in range(topic.partition_count)),
         partition_offsets=spans,

@@ -77,6 +77,8 @@ async def publish(services: Services, call: Call) -> PublishedInTransaction:
     if due_ms is not None:
         await services.staging.load(body.topic)
         await _add(services, name, producer, services.staging.place_of(body.topic), number, is_shard=True)
+    if (opening := services.publish.opening(body.topic, partition)) is not None:
+        await opening
     checked = await services.publish.check(body.topic, [record])
     batch = encode_batch(
         [record],

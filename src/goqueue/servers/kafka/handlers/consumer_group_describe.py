@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from goqueue.groups.descriptions import ConsumerMemberDescription, GroupType
 from goqueue.servers.kafka.api import Api, Context, Message, Reply
-from goqueue.servers.kafka.described_groups import described_groups, named_partitions
+from goqueue.servers.kafka.described_groups import described_groups, named_partitions, visible_topics
 
 API = Api(
     key=69,
     name="ConsumerGroupDescribe",
     versions=(0, 1),
-    gaps=("authorized operations are not told, since nothing is restricted yet",),
 )
 
 # A member of the new protocol, not one of the classic protocol in a group of the new one.
@@ -19,7 +18,7 @@ _CONSUMER_MEMBER = 1
 
 async def handle(context: Context, request: Message) -> Reply:
     """One answer for each group asked for."""
-    return await described_groups(context, request.group_ids, GroupType.CONSUMER, _member)
+    return await described_groups(context, request, GroupType.CONSUMER, _member)
 
 
 def _member(context: Context, member: ConsumerMemberDescription) -> dict[str, object]:
@@ -30,7 +29,7 @@ def _member(context: Context, member: ConsumerMemberDescription) -> dict[str, ob
         "member_epoch": member.member_epoch,
         "client_id": member.client_id,
         "client_host": member.client_host,
-        "subscribed_topic_names": list(member.topics),
+        "subscribed_topic_names": visible_topics(context, member.topics),
         "subscribed_topic_regex": member.regex or None,
         "assignment": named_partitions(context, member.assigned),
         "target_assignment": named_partitions(context, member.target),

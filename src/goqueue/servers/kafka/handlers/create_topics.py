@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from goqueue.broker.topics import NewTopic
-from goqueue.errors import GoQueueError, InvalidRequest
+from goqueue.errors import GoQueueError, InvalidRequest, NotAuthorized
 from goqueue.metadata.events import Topic
-from goqueue.servers.kafka.api import Api, Context, Message, Order, Reply, failed
+from goqueue.servers.kafka.api import Api, Context, Message, Order, Reply, error_code, failed
 
 API = Api(
     key=19,
@@ -42,7 +42,7 @@ async def _create(context: Context, request: Message, asked: Message, *, is_repe
         "topic_id": None if request.validate_only else topic.topic_id,
         "num_partitions": topic.partition_count,
         "replication_factor": topic.replication_factor,
-        "configs": None if request.validate_only else _configs(context, topic),
+        **_configs(context, topic, request),
     }
 
 
@@ -60,14 +60,22 @@ def _new_topic(asked: Message) -> NewTopic:
     )
 
 
-def _configs(context: Context, topic: Topic) -> list[Row]:
-    return [
-        {
-            "name": one.name,
-            "value": one.value,
-            "read_only": one.read_only,
-            "config_source": one.source,
-            "is_sensitive": one.sensitive,
-        }
-        for one in context.services.topics.describe_config(topic.name)
-    ]
+def _configs(context: Context, topic: Topic, request: Message) -> Row:
+    if request.validate_only:
+        return {"configs": None}
+    try:
+        entries = context.services.topics.describe_config(topic.name)
+    except NotAuthorized as error:
+        return {"configs": None, "topic_config_error_code": error_code(error)}
+    return {
+        "configs": [
+            {
+                "name": one.name,
+                "value": one.value,
+                "read_only": one.read_only,
+                "config_source": one.source,
+                "is_sensitive": one.sensitive,
+            }
+            for one in entries
+        ]
+    }

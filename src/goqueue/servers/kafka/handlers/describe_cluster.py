@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from goqueue.servers.kafka.api import CLUSTER_OPERATIONS, Api, Context, Message, Reply
+from goqueue.security.model import Resource
+from goqueue.servers.kafka.api import Api, Context, Message, Reply
 
 API = Api(key=60, name="DescribeCluster", versions=(0, 2))
 
@@ -25,5 +26,5 @@ def handle(context: Context, request: Message) -> Reply:
         "brokers": [{"broker_id": identity.node_id, "host": identity.kafka_host, "port": identity.kafka_port}],
     }
     if request.include_cluster_authorized_operations:
-        reply["cluster_authorized_operations"] = CLUSTER_OPERATIONS
+        reply["cluster_authorized_operations"] = context.services.access.operations(Resource.CLUSTER)
     return reply

@@ -7,12 +7,12 @@ import asyncio
 from goqueue.errors import GoQueueError, GroupNotFound
 from goqueue.groups.descriptions import ClassicDescription, GroupState
 from goqueue.servers.kafka.api import NONE, Api, Context, Message, Reply, failed
+from goqueue.servers.kafka.described_groups import operations_of
 
 API = Api(
     key=15,
     name="DescribeGroups",
     versions=(0, 6),
-    gaps=("authorized operations are not told, since nothing is restricted yet",),
 )
 
 _NOT_FOUND_FROM = 6
@@ -20,10 +20,10 @@ _NOT_FOUND_FROM = 6
 
 async def handle(context: Context, request: Message) -> Reply:
     """One answer for each group asked for."""
-    return {"groups": await asyncio.gather(*(_described(context, group) for group in request.groups))}
+    return {"groups": await asyncio.gather(*(_described(context, group, request) for group in request.groups))}
 
 
-async def _described(context: Context, group: str) -> dict[str, object]:
+async def _described(context: Context, group: str, request: Message) -> dict[str, object]:
     try:
         found = await context.services.groups.describe(group)
         if not isinstance(found, ClassicDescription):
@@ -52,6 +52,7 @@ async def _described(context: Context, group: str) -> dict[str, object]:
             }
             for one in found.members
         ],
+        **operations_of(context, group, request),
     }
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from goqueue.errors import GoQueueError, InvalidRequest
 from goqueue.metadata.events import Topic
-from goqueue.servers.kafka.api import TOPIC_OPERATIONS, Api, Context, Message, Reply, error_code
+from goqueue.security.model import Resource
+from goqueue.servers.kafka.api import Api, Context, Message, Reply, error_code
 from goqueue.servers.kafka.handlers.metadata import topic_partitions
 
 API = Api(key=75, name="DescribeTopicPartitions", versions=(0, 0))
@@ -59,5 +60,5 @@ def _row(context: Context, topic: Topic, first: int, end: int) -> Row:
         "topic_id": topic.topic_id,
         "is_internal": topic.internal,
         "partitions": [one | _NO_OTHERS for one in topic_partitions(context, topic)[first:end]],
-        "topic_authorized_operations": TOPIC_OPERATIONS,
+        "topic_authorized_operations": context.services.access.operations(Resource.TOPIC, topic.name),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from goqueue.errors import GoQueueError, InvalidRequest
 from goqueue.ids import parse_group_id, parse_transactional_id
+from goqueue.security.model import Operation, Resource
 from goqueue.servers.kafka.api import NONE, Api, Context, Message, Reply, failed
 
 API = Api(
@@ -14,6 +15,7 @@ API = Api(
 )
 
 _NAMES = {0: parse_group_id, 1: parse_transactional_id}
+_RESOURCES = {0: Resource.GROUP, 1: Resource.TRANSACTIONAL_ID}
 _NOWHERE = {"node_id": -1, "host": "", "port": -1}
 
 
@@ -31,6 +33,7 @@ def _locate(context: Context, key_type: int, key: str) -> dict[str, object]:
         if parse is None:
             raise InvalidRequest("this broker coordinates groups and transactions only", field="key_type")
         parse(key)
+        context.services.access.require(Operation.DESCRIBE, _RESOURCES[key_type], key)
     except GoQueueError as error:
         return {**failed(error), **_NOWHERE}
     node = context.services.identity

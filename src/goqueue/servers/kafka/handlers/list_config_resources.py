@@ -6,6 +6,7 @@ Version 1 names types, or none for all of them: topics, this node, and groups.
 from __future__ import annotations
 
 from goqueue.errors import GoQueueError
+from goqueue.security.model import Operation, Resource
 from goqueue.servers.kafka.api import NONE, UNSUPPORTED_VERSION, Api, Context, Message, Reply, error_code
 from goqueue.servers.kafka.config_resources import ResourceType
 
@@ -44,7 +45,7 @@ async def _named(context: Context, types: set[int]) -> list[tuple[int, str]]:
     named: list[tuple[int, str]] = []
     if ResourceType.TOPIC in types:
         named += [(ResourceType.TOPIC, topic.name) for topic in services.topics.list()]
-    if ResourceType.BROKER in types:
+    if ResourceType.BROKER in types and services.access.may(Operation.DESCRIBE_CONFIGS, Resource.CLUSTER):
         named.append((ResourceType.BROKER, str(services.identity.node_id)))
     if ResourceType.GROUP in types:
         named += [(ResourceType.GROUP, one.group) for one in await services.groups.list()]

@@ -5,6 +5,8 @@ Versions 1-11.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 from goqueue.broker.queries import LATEST
 from goqueue.errors import GoQueueError
 from goqueue.records import Isolation
@@ -26,8 +28,19 @@ _SINCE = {-3: 7, -4: 8, -5: 9, -6: 11}
 Row = dict[str, object]
 
 
-def handle(context: Context, request: Message) -> Reply:
-    """One row per partition asked for."""
+def handle(context: Context, request: Message) -> Reply | Awaitable[Reply]:
+    """One row per partition asked for, once all of them are open."""
+    places = [(topic.name, one.partition_index) for topic in request.topics for one in topic.partitions]
+    opening = context.services.queries.opening(places)
+    return _reply(context, request) if opening is None else _when_open(context, request, opening)
+
+
+async def _when_open(context: Context, request: Message, opening: Awaitable[None]) -> Reply:
+    await opening
+    return _reply(context, request)
+
+
+def _reply(context: Context, request: Message) -> Reply:
     return {
         "topics": [
             {

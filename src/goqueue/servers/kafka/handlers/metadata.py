@@ -12,9 +12,8 @@ from uuid import UUID
 from goqueue.errors import GoQueueError, TopicNotFound
 from goqueue.ids import is_internal, parse_topic_name
 from goqueue.metadata.events import Topic
+from goqueue.security.model import Resource
 from goqueue.servers.kafka.api import (
-    CLUSTER_OPERATIONS,
-    TOPIC_OPERATIONS,
     Api,
     Context,
     Message,
@@ -71,7 +70,11 @@ def _found(context: Context, name: str | None, topic_id: UUID | None) -> Row | N
                 "topic_id": topic_id,
                 "name": None if context.api_version >= 12 else "",
             }
-    topic = topics.find(name or "")
+    try:
+        topic = topics.find(name or "")
+    except GoQueueError as error:
+        # The same whether or not there is such a topic.
+        return {"error_code": error_code(error), "name": name, "is_internal": is_internal(name or "")}
     return None if topic is None else _known(context, topic)
 
 
@@ -102,10 +105,16 @@ def _known(context: Context, topic: Topic) -> Row:
     }
 
 
+def _with_operations(context: Context, row: Row) -> Row:
+    if row.get("error_code"):
+        return row
+    return {**row, "topic_authorized_operations": context.services.access.operations(Resource.TOPIC, str(row["name"]))}
+
+
 def _reply(context: Context, request: Message, rows: list[Row]) -> Reply:
     identity = context.services.identity
     if request.include_topic_authorized_operations:
-        rows = [{**row, "topic_authorized_operations": TOPIC_OPERATIONS} for row in rows]
+        rows = [_with_operations(context, row) for row in rows]
     reply: dict[str, object] = {
         "brokers": [{"node_id": identity.node_id, "host": identity.kafka_host, "port": identity.kafka_port}],
         "cluster_id": identity.cluster_id,
@@ -113,5 +122,5 @@ def _reply(context: Context, request: Message, rows: list[Row]) -> Reply:
         "topics": rows,
     }
     if request.include_cluster_authorized_operations:
-        reply["cluster_authorized_operations"] = CLUSTER_OPERATIONS
+        reply["cluster_authorized_operations"] = context.services.access.operations(Resource.CLUSTER)
     return reply

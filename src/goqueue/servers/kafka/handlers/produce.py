@@ -4,9 +4,11 @@ Versions 3-13, by name and (13) by topic id; 0-2 carried the old message formats
 refused, although they are advertised: librdkafka before 2.10 turns compression off
 unless version 0 is listed (KAFKA-18659), so Kafka lists it too.
 Every batch is written in the order of arrival, before this handler returns; only the
-answer waits for the disk. One exception is a batch that makes its partition part of a
-transaction: it waits until that is on the disk, and its producer's batches behind it wait too.
-So does a batch whose records are checked against their schemas, with all later ones of its partition.
+answer waits for the disk. There are three exceptions. A batch that makes its partition part of a
+transaction waits until that is on the disk, and its producer's batches behind it wait too. A
+batch whose records are checked against their schemas waits for that, and one for a partition that is
+not open yet, or has no segment yet, waits until a thread has done that; all batches for that
+partition behind it wait too.
 A batch refused because of some of its records names them from version 8 on (KIP-467).
 """
 
@@ -17,6 +19,7 @@ from collections.abc import Awaitable
 from typing import NamedTuple
 
 from goqueue.broker.arrival import NeedsCheck
+from goqueue.broker.opening import Opening
 from goqueue.broker.publish import Pending
 from goqueue.errors import (
     CoordinatorUnavailable,
@@ -27,6 +30,7 @@ from goqueue.errors import (
     RequestTimedOut,
 )
 from goqueue.records import Acks, Appended
+from goqueue.security.model import Operation, Resource
 from goqueue.servers.kafka.admitted import waits_for
 from goqueue.servers.kafka.api import Answer, Api, Context, Message, Order, Reply, failed
 
@@ -43,12 +47,14 @@ _ACKS = {acks.value: acks for acks in Acks}
 
 
 class _Written(NamedTuple):
-    """What became of one partition's batch; `wait` is there while it is not durable enough."""
+    """What became of one partition's batch; `wait` is there while it is not durable enough.
+
+    `later` is there while it is not even written: it says what becomes of it.
+    """
 
     partition: int
     outcome: Appended | BaseException | None
     wait: Awaitable[None] | None
-    # Its records are being checked: the outcome comes later.
     later: Awaitable[Pending] | None = None
 
 
@@ -58,10 +64,17 @@ Topics = list[tuple[Message, list[_Written]]]
 def handle(context: Context, request: Message) -> Answer:
     """Write everything now; answer now if nothing is left to wait for."""
     acks = _ACKS.get(request.acks)
+    if request.transactional_id is not None:
+        try:
+            context.services.access.require(Operation.WRITE, Resource.TRANSACTIONAL_ID, request.transactional_id)
+        except GoQueueError as error:
+            return _reply(_refuse_all(request, error))
     if request.transactional_id is not None and (gate := waits_for(context, request)) is not None:
         return _when_admitted(context, request, acks, gate)
     topics = _write_all(context, request, acks)
     if acks is Acks.NONE:
+        if any(one.later is not None for _, written in topics for one in written):
+            return _when_written(topics)
         _raise_failures(topics)
         return None
     for _, written in topics:
@@ -69,6 +82,14 @@ def handle(context: Context, request: Message) -> Answer:
             if one.wait is not None or one.later is not None:
                 return _when_durable(topics, request.timeout)
     return _reply(topics)
+
+
+async def _when_written(topics: Topics) -> None:
+    _raise_failures(topics)
+    for _, written in topics:
+        for one in written:
+            if one.later is not None:
+                await asyncio.shield(one.later)
 
 
 def _when_admitted(
@@ -86,7 +107,7 @@ def _when_admitted(
     async def answer() -> Reply | None:
         topics = await written
         if acks is Acks.NONE:
-            _raise_failures(topics)
+            await _when_written(topics)
             return None
         return await _when_durable(topics, request.timeout)
 
@@ -116,6 +137,9 @@ def _write(context: Context, topic: Message, partition: Message, acks: Acks | No
         name = topic.name if topic.topic_id is None else services.topics.by_id(topic.topic_id).name
         if not partition.records:
             raise InvalidRecord("there is no batch for this partition", field="records")
+        opening = services.publish.opening(name, partition.index)
+        if opening is not None:
+            return _Written(partition.index, None, None, _when_open(context, name, partition, acks, opening))
         try:
             pending = services.publish.append(name, partition.index, partition.records, acks=acks)
         except NeedsCheck:
@@ -124,6 +148,41 @@ def _write(context: Context, topic: Message, partition: Message, acks: Acks | No
     except (GoQueueError, OSError) as error:
         return _Written(partition.index, error, None)
     return _Written(partition.index, pending.appended, pending.durable)
+
+
+def _when_open(
+    context: Context, topic: str, partition: Message, acks: Acks, opening: Opening
+) -> asyncio.Future[Pending]:
+    """Write when the partition is open. Openings call in the order of arrival; tasks would not keep it."""
+    publish = context.services.publish
+    later: asyncio.Future[Pending] = asyncio.get_running_loop().create_future()
+
+    def settle(outcome: Pending | BaseException) -> None:
+        if later.done():
+            return
+        if isinstance(outcome, BaseException):
+            later.set_exception(outcome)
+            # With acks=0, or after a time-out, nobody may ask for it.
+            later.exception()
+        else:
+            later.set_result(outcome)
+
+    def checked(task: asyncio.Future[Pending]) -> None:
+        if task.cancelled():
+            settle(CoordinatorUnavailable("the node is stopping"))
+        else:
+            settle(task.exception() or task.result())
+
+    def write(error: GoQueueError | None) -> None:
+        try:
+            settle(error or publish.append(topic, partition.index, partition.records, acks=acks))
+        except NeedsCheck:
+            publish.take(topic, partition.index, partition.records, acks=acks).add_done_callback(checked)
+        except (GoQueueError, OSError) as refusal:
+            settle(refusal)
+
+    opening.then(write)
+    return later
 
 
 def _raise_failures(topics: Topics) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from goqueue.errors import GoQueueError, InvalidShareSessionEpoch
 from goqueue.groups.subscription.topic_partitions import TopicIdPartition
+from goqueue.security.model import Operation, Resource
 from goqueue.servers.kafka.api import NONE, Api, Context, Message, Order, Reply, error_code, error_message, failed
 from goqueue.servers.kafka.handlers.share_fetch import acknowledge_part, lock_ms
 from goqueue.servers.kafka.share_reading import SharePart
@@ -22,6 +23,7 @@ async def handle(context: Context, request: Message) -> Reply:
     sessions, epoch = context.share_sessions, request.share_session_epoch
     try:
         member = share_member(request.group_id, request.member_id)
+        context.services.access.require(Operation.READ, Resource.GROUP, member[0])
         if epoch == OPEN_EPOCH:
             raise InvalidShareSessionEpoch("a session begins with a fetch")
         if epoch == CLOSE_EPOCH:

@@ -11,6 +11,7 @@ from goqueue.errors import GoQueueError, InvalidRequest
 from goqueue.groups.queue.settings import Sharing
 from goqueue.groups.subscription.topic_partitions import TopicIdPartition
 from goqueue.records import TopicPartition
+from goqueue.security.model import Operation, Resource
 from goqueue.servers.kafka.acknowledgements import acknowledge, settlements_of
 from goqueue.servers.kafka.api import NONE, Api, Context, Message, Order, Reply, error_code, error_message, failed
 from goqueue.servers.kafka.share_reading import ShareLimits, SharePart, read_shared
@@ -47,6 +48,7 @@ async def handle(context: Context, request: Message) -> Reply:
     services = context.services
     try:
         member = share_member(request.group_id, request.member_id)
+        context.services.access.require(Operation.READ, Resource.GROUP, member[0])
         session = await _session(context, request, member)
     except GoQueueError as error:
         return failed(error)

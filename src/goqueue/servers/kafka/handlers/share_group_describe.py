@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from goqueue.groups.descriptions import ConsumerMemberDescription, GroupType
 from goqueue.servers.kafka.api import Api, Context, Message, Reply
-from goqueue.servers.kafka.described_groups import described_groups, named_partitions
+from goqueue.servers.kafka.described_groups import described_groups, named_partitions, visible_topics
 
 API = Api(
     key=77,
     name="ShareGroupDescribe",
     versions=(1, 1),
-    gaps=("authorized operations are not told, since nothing is restricted yet",),
 )
 
 
 async def handle(context: Context, request: Message) -> Reply:
     """One answer for each group asked for."""
-    return await described_groups(context, request.group_ids, GroupType.SHARE, _member)
+    return await described_groups(context, request, GroupType.SHARE, _member)
 
 
 def _member(context: Context, member: ConsumerMemberDescription) -> dict[str, object]:
@@ -26,6 +25,6 @@ def _member(context: Context, member: ConsumerMemberDescription) -> dict[str, ob
         "member_epoch": member.member_epoch,
         "client_id": member.client_id,
         "client_host": member.client_host,
-        "subscribed_topic_names": list(member.topics),
+        "subscribed_topic_names": visible_topics(context, member.topics),
         "assignment": named_partitions(context, member.assigned),
     }

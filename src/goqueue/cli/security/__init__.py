@@ -1,0 +1,1 @@
+"""`goqueue security`: certificates and the first administrator (`files`), users, keys, roles and rules (`commands`)."""

@@ -1,0 +1,70 @@
+"""What is wrong with sinks: where they write, and how rows meet the rows of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from msgspec import UNSET
+
+from goqueue.pipeline.declared.checks.parts import (
+    options_problem,
+    place_problem,
+    reads_nothing,
+    sql_problem,
+    topic_problem,
+)
+from goqueue.pipeline.declared.form.problems import Problem
+from goqueue.pipeline.declared.form.sinks import DeltaSink, IcebergSink, ParquetSink, TableSink, TopicSink
+from goqueue.pipeline.declared.form.spec import Pipeline
+from goqueue.pipeline.declared.form.sql import check_expression
+from goqueue.pipeline.lake.transforms import BadTransform, partition_field
+from goqueue.pipeline.places import DELTA_SCHEMES, SPARK_SCHEMES
+
+
+def sink_problems(pipeline: Pipeline, known: set[str], places: Mapping[str, str]) -> Iterator[Problem]:
+    """What is wrong with each of the sinks."""
+    for name, sink in pipeline.sinks.items():
+        path = places[f"sinks.{name}"]
+        for read in sink.reads():
+            if read not in known:
+                yield reads_nothing(path, read, known)
+        if isinstance(sink, ParquetSink):
+            yield from place_problem(f"{path}.path", sink.path, SPARK_SCHEMES, pipeline.settings)
+        if isinstance(sink, DeltaSink):
+            yield from place_problem(f"{path}.path", sink.path, DELTA_SCHEMES)
+        if isinstance(sink, IcebergSink):
+            yield from _transforms(path, sink)
+        if isinstance(sink, TableSink):
+            yield from _mode(path, sink)
+        if isinstance(sink, TopicSink):
+            yield from topic_problem(f"{path}.topic", sink.topic)
+            if sink.options:
+                yield from options_problem(f"{path}.options", sink.options, is_sink=True)
+
+
+def _mode(path: str, sink: TableSink) -> Iterator[Problem]:
+    if sink.mode == "append":
+        for word in ("keys", "sequence", "delete_when"):
+            if getattr(sink, word) not in (UNSET, []):
+                yield Problem(f"{path}.{word}", "appended rows are not merged", "add mode: upsert, merge or cdc")
+        return
+    if not sink.keys:
+        yield Problem(f"{path}.keys", f"mode {sink.mode} needs the columns that name a row", "as in keys: [id]")
+    if sink.sequence is UNSET and sink.mode != "cdc":
+        yield Problem(
+            f"{path}.sequence", "which of two rows with one key is newer?", "name a column that grows, as in offset"
+        )
+    if sink.mode == "merge" and sink.delete_when is UNSET:
+        yield Problem(f"{path}.delete_when", "mode merge needs a rule for deletes", "without one, use mode: upsert")
+    if sink.delete_when is not UNSET:
+        if sink.mode == "upsert":
+            yield Problem(f"{path}.delete_when", "mode upsert deletes nothing", "use mode: merge")
+        yield from sql_problem(f"{path}.delete_when", check_expression, sink.delete_when)
+
+
+def _transforms(path: str, sink: IcebergSink) -> Iterator[Problem]:
+    for at, text in enumerate(sink.partition_by):
+        try:
+            partition_field(text)
+        except BadTransform as error:
+            yield Problem(f"{path}.partition_by[{at}]", str(error), "write a column, day(at) or bucket(16, id)")

@@ -1,0 +1,86 @@
+"""Tables as sinks: what is done with every batch of a query.
+
+Spark may run a batch again after a crash. A table keeps, in the same commit as the rows, which batch of which query
+they came from; a batch that is there already is not written again. A query's id lies in its checkpoint: who removes
+the checkpoint begins a new query, whose batches all count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from msgspec import UNSET
+
+from goqueue.pipeline.declared.form.sinks import DeltaSink, IcebergSink, PostgresSink, TableSink
+from goqueue.pipeline.errors import PipelineError
+from goqueue.pipeline.lake.append import append
+from goqueue.pipeline.lake.delta import delta_table
+from goqueue.pipeline.lake.iceberg import iceberg_table
+from goqueue.pipeline.lake.merge import MergeRule, merge
+from goqueue.pipeline.lake.table import Batch, LakeTable
+from goqueue.pipeline.postgres.writer import PostgresTable, check_installed, write_batch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
+
+WriteBatch = Callable[["DataFrame", int], None]
+
+
+def lake_writer(sink: DeltaSink | IcebergSink) -> WriteBatch:
+    """Writes a batch to a lake table, under the name of its query."""
+    # Opened with the first batch: whatever is wrong with the table is then an error of the query, which is told.
+    found: list[LakeTable] = []
+
+    def write(frame: DataFrame, number: int) -> None:
+        batch = Batch(query_of(frame), number)
+        if found:
+            found[0].refresh()
+        else:
+            table = open_table(sink)
+            if table.schema is not None:
+                table.write_log().sweep(batch.query, table.last_batch(batch.query))
+            found.append(table)
+        if sink.mode == "append":
+            append(found[0], frame, batch, add_columns=sink.add_columns)
+        else:
+            merge(found[0], frame, batch, merge_rule(sink, frame.columns), add_columns=sink.add_columns)
+
+    return write
+
+
+def postgres_writer(sink: PostgresSink) -> WriteBatch:
+    """Writes a batch to a table of PostgreSQL, under the name of its query."""
+    check_installed()
+
+    def write(frame: DataFrame, number: int) -> None:
+        rule = None if sink.mode == "append" else merge_rule(sink, frame.columns)
+        write_batch(PostgresTable(sink.url, sink.table, rule, sink.add_columns), frame, Batch(query_of(frame), number))
+
+    return write
+
+
+def merge_rule(sink: TableSink, columns: Sequence[str]) -> MergeRule:
+    """How rows of a sink meet those of its table."""
+    is_cdc = sink.mode == "cdc"
+    sequence = str(sink.sequence) if sink.sequence is not UNSET else "_sequence"
+    deleted = str(sink.delete_when) if sink.delete_when is not UNSET else "_op = 'd'" if is_cdc else None
+    steering = tuple(name for name in columns if is_cdc and name.startswith("_"))
+    return MergeRule(tuple(sink.keys), sequence, deleted, steering)
+
+
+def query_of(frame: DataFrame) -> str:
+    """The id of the query that this batch belongs to."""
+    query = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+    if query is None:
+        raise PipelineError("Spark does not tell which query this batch belongs to")
+    return str(query)
+
+
+def open_table(sink: DeltaSink | IcebergSink) -> LakeTable:
+    """The lake table of a sink."""
+    if isinstance(sink, DeltaSink):
+        return delta_table(sink.path, sink.partition_by, sink.options)
+    return iceberg_table(sink.table, sink.catalog, sink.partition_by)

@@ -1,0 +1,160 @@
+"""The tests of a pipeline: given rows go through its steps, and what comes out is compared.
+
+No broker: first all rows as a table, which says what comes out, then as a stream of several micro-batches.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET
+
+from goqueue.pipeline.declared.form.sources import Source
+from goqueue.pipeline.declared.form.spec import Case, Pipeline, Rows
+from goqueue.pipeline.declared.frames.build import Built, build, make_importable
+from goqueue.pipeline.declared.running.sinks import DEAD_LETTERS
+from goqueue.pipeline.declared.testing.streamed_cases import BATCHES, is_stateful, stream_rows
+from goqueue.pipeline.errors import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# A message as a source gives it; what a test leaves out is null.
+MESSAGE_SCHEMA = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one test; without differences it passed."""
+
+    case: str
+    differences: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether everything was as expected."""
+        return not self.differences
+
+
+def run_cases(pipeline: Pipeline, spark: SparkSession, *, folder: Path | None = None) -> list[Outcome]:
+    """Run every test of the pipeline; modules of its Python steps may lie in `folder`."""
+    if folder is not None:
+        make_importable(folder)
+    return [_run(pipeline, case, spark) for case in pipeline.tests]
+
+
+def _run(pipeline: Pipeline, case: Case, spark: SparkSession) -> Outcome:
+    built = build(pipeline, lambda name, source: _table(spark, name, source, case.given[name]))
+    differences = [
+        line for name, rows in case.expect.items() for line in _compare(name, rows, _rows(pipeline, built, name))
+    ]
+    if not differences:
+        differences = [line for name in case.expect for line in _streamed(pipeline, case, spark, name)]
+    return Outcome(case.name, tuple(differences))
+
+
+def _streamed(pipeline: Pipeline, case: Case, spark: SparkSession, name: str) -> list[str]:
+    messages = {
+        given: _messages(given, pipeline.sources[given], rows)
+        for given, rows in case.given.items()
+        if pipeline.sources[given].is_stream
+    }
+    try:
+        found = stream_rows(
+            pipeline,
+            spark,
+            messages,
+            lambda source_name, source: _table(spark, source_name, source, case.given[source_name]),
+            lambda built: _frame(pipeline, built, name),
+        )
+    except PipelineError as error:
+        return [f"{name}: as a stream of {BATCHES} batches it fails: {error}"]
+    if is_stateful(pipeline, _read_by(pipeline, name)):
+        return []
+    return [f"as a stream of {BATCHES} batches, {line}" for line in _compare(name, case.expect[name], found)]
+
+
+def _table(spark: SparkSession, name: str, source: Source, rows: Rows) -> DataFrame:
+    if source.is_stream or (source.table is not UNSET and source.schema is UNSET):
+        return spark.createDataFrame(_messages(name, source, rows), MESSAGE_SCHEMA)
+    text = spark.sparkContext.parallelize([json.dumps(row) for row in rows])
+    reader = spark.read if source.schema is UNSET else spark.read.schema(source.schema)
+    return reader.json(text)
+
+
+def _messages(name: str, source: Source, rows: Rows) -> list[tuple[Any, ...]]:
+    return [_message(name if source.topic is UNSET else source.topic, at, row) for at, row in enumerate(rows)]
+
+
+def _message(topic: str, at: int, row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """A row of a test as a message: `value` may be written as JSON itself, or the row is the value."""
+    body = row.get("value", row)
+    meta = row if "value" in row else {}
+    stamp = meta.get("timestamp", dt.datetime(2026, 1, 1, tzinfo=dt.UTC))
+    stamp = dt.datetime.fromisoformat(stamp) if isinstance(stamp, str) else stamp
+    return _bytes(meta.get("key")), _bytes(body), topic, meta.get("partition", 0), meta.get("offset", at), stamp
+
+
+def _bytes(value: Any) -> bytearray | None:
+    if value is None:
+        return None
+    return bytearray((value if isinstance(value, str) else json.dumps(value, default=str)).encode())
+
+
+def _rows(pipeline: Pipeline, built: Built, name: str) -> Rows:
+    return [row.asDict(recursive=True) for row in _frame(pipeline, built, name).collect()]
+
+
+def _frame(pipeline: Pipeline, built: Built, name: str) -> DataFrame:
+    return built.all_bad() if name == DEAD_LETTERS else built.frames[_read_by(pipeline, name)]
+
+
+def _read_by(pipeline: Pipeline, name: str) -> str:
+    """The step that a sink reads, or the step of this name itself."""
+    sink = pipeline.sinks.get(name)
+    return name if sink is None else sink.reads()[0]
+
+
+def _compare(name: str, expected: Rows, found: Rows) -> list[str]:
+    """What differs, without regard to order; only the columns that the test names are looked at."""
+    missing = list(expected)
+    surplus = []
+    for row in found:
+        match = next((one for one in missing if _fits(one, row)), None)
+        if match is None:
+            surplus.append(row)
+        else:
+            missing.remove(match)
+    return [f"{name}: missing {_shown(row)}" for row in missing] + [
+        f"{name}: unexpected {_shown(row)}" for row in surplus
+    ]
+
+
+def _fits(expected: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
+    return all(name in found and _plain(found[name]) == _plain(value) for name, value in expected.items())
+
+
+def _plain(value: Any) -> Any:
+    """A value as YAML can write it."""
+    match value:
+        case bytes() | bytearray():
+            return bytes(value).decode(errors="replace")
+        case dt.datetime():
+            return value.astimezone(dt.UTC).replace(tzinfo=None).isoformat(sep=" ")
+        case dt.date():
+            return value.isoformat()
+        case dict():
+            return {key: _plain(inner) for key, inner in value.items()}
+        case list() | tuple():
+            return [_plain(inner) for inner in value]
+        case _:
+            return value
+
+
+def _shown(row: Mapping[str, Any]) -> str:
+    return json.dumps({name: _plain(value) for name, value in row.items()}, default=str)

@@ -1,0 +1,110 @@
+"""Appending a batch: executors write files, the driver commits their list with the batch's number."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from goqueue.pipeline.errors import PipelineError
+from goqueue.pipeline.lake.table import Batch, Conflict, DataFile, FileWriter, LakeTable
+from goqueue.pipeline.spark.worker_heap import settle
+from goqueue.pipeline.steps import reached
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_LOG = logging.getLogger("goqueue.pipeline")
+# How often a commit is tried against other writers.
+ATTEMPTS_MAX = 20
+_RESULT = pa.schema([("file", pa.binary())])
+
+
+def append(table: LakeTable, frame: DataFrame, batch: Batch, *, add_columns: bool = False) -> int:
+    """Write a batch unless it is there already; returns the number of rows that were written."""
+    if is_written(table, batch):
+        return 0
+    schema = schema_of(frame)
+    table.prepare(schema, add_columns=add_columns)
+    attempt = table.write_log().begin(batch)
+    files = write_files(frame, table.file_writer(attempt), batch)
+    reached("lake-files", batch.number)
+    if files:
+        commit(table, batch, attempt, schema, files)
+    return sum(file.rows for file in files)
+
+
+def is_written(table: LakeTable, batch: Batch) -> bool:
+    """Whether the table has the batch."""
+    last = table.last_batch(batch.query)
+    return last is not None and last >= batch.number
+
+
+def schema_of(frame: DataFrame) -> pa.Schema:
+    """The columns of a frame in Arrow's words."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    schema = to_arrow_schema(frame.schema, timezone="UTC", prefers_large_types=False)
+    return pa.schema([pa.field(one.name, one.type) for one in schema])
+
+
+def write_files(frame: DataFrame, writer: FileWriter, batch: Batch) -> list[DataFile]:
+    """Have the executors write the rows; only descriptions of files come back."""
+    written = frame.mapInArrow(_Task(writer, batch.number), "file binary").collect()
+    return [pickle.loads(row.file) for row in written]  # noqa: S301 - from our own executors
+
+
+def commit(
+    table: LakeTable,
+    batch: Batch,
+    attempt: str,
+    schema: pa.Schema,
+    added: list[DataFile],
+    *,
+    is_strict: bool = False,
+) -> None:
+    """Make the files part of the table, exactly once; other writers may append meanwhile, unless it is strict."""
+    log = table.write_log()
+    dropped = log.drop_unused(attempt, {file.path for file in added})
+    if dropped:
+        _LOG.info("batch %d: %d files of tasks that ran twice were removed", batch.number, dropped)
+    for _ in range(ATTEMPTS_MAX):
+        try:
+            if table.schema is None:
+                table.create(schema, batch, added)
+            else:
+                table.commit(batch, added, is_strict=is_strict)
+        except Conflict:
+            if is_strict:
+                raise
+            table.refresh()
+            if is_written(table, batch):
+                # Another driver of the same query was first: its files are the batch.
+                log.drop_unused(attempt, ())
+                break
+        else:
+            break
+    else:
+        raise PipelineError(
+            f"the table was changed by others {ATTEMPTS_MAX} times in a row while a batch was committed"
+        )
+    reached("lake-written", batch.number)
+    log.forget(attempt)
+
+
+class _Task:
+    """What a Spark task does with its rows."""
+
+    def __init__(self, writer: FileWriter, number: int) -> None:
+        self._writer, self._number = writer, number
+
+    def __call__(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle()
+        found = []
+        for file in self._writer(rows):
+            found.append(pickle.dumps(file))
+            reached("lake-file", self._number)
+        yield pa.RecordBatch.from_arrays([pa.array(found, pa.binary())], schema=_RESULT)

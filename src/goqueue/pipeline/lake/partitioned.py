@@ -1,0 +1,140 @@
+"""Rows of a task into Parquet files, one open file per partition value, as Delta tables have them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from goqueue.pipeline.lake.statistics import delta_statistics
+from goqueue.pipeline.lake.table import DataFile
+
+if TYPE_CHECKING:
+    from pyarrow.fs import FileSystem
+
+FILE_BYTES = 128 * 1024 * 1024
+_ROW_GROUP_ROWS = 128 * 1024
+# A task that meets more values than this ends its largest file to begin another.
+_OPEN_MAX = 32
+
+Values = tuple[str | None, ...]
+
+
+class _OpenFile:
+    """A file that is being written."""
+
+    def __init__(self, files: FileSystem, path: str, schema: pa.Schema, values: Mapping[str, str | None]) -> None:
+        self.path, self._schema, self._values = path, schema, values
+        self._files = files
+        if "/" in path and files.type_name == "subtree":
+            files.create_dir(path.rpartition("/")[0], recursive=True)
+        self._out = files.open_output_stream(path)
+        self._footers: list[pq.FileMetaData] = []
+        self._writer = pq.ParquetWriter(
+            self._out, schema, compression="zstd", metadata_collector=self._footers, store_schema=False
+        )
+        self._waiting: list[pa.RecordBatch] = []
+        self._waiting_rows = 0
+        self.bytes = 0
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        self._waiting.append(rows)
+        self._waiting_rows += rows.num_rows
+        self.bytes += rows.nbytes
+        if self._waiting_rows >= _ROW_GROUP_ROWS:
+            self._flush()
+
+    def finish(self) -> DataFile:
+        self._flush()
+        self._writer.close()
+        self._out.close()
+        footer = self._footers[0]
+        size = int(self._files.get_file_info(self.path).size)
+        entry = {
+            "partition_values": dict(self._values),
+            "modification_time": int(time.time() * 1000),
+            "stats": delta_statistics(footer, self._schema),
+        }
+        return DataFile(self.path, footer.num_rows, size, entry)
+
+    def _flush(self) -> None:
+        if self._waiting:
+            self._writer.write_table(pa.Table.from_batches(self._waiting), row_group_size=_ROW_GROUP_ROWS)
+            self._waiting, self._waiting_rows = [], 0
+
+
+def write_partitioned(
+    files: FileSystem,
+    rows: Iterator[pa.RecordBatch],
+    partition_by: Sequence[str],
+    *,
+    prefix: str,
+    announce: Callable[[str], None],
+) -> Iterator[DataFile]:
+    """Write all rows; yields a file as soon as it is complete."""
+    open_files: dict[Values, _OpenFile] = {}
+    for batch in rows:
+        for values, part in _split(batch, partition_by):
+            if values not in open_files:
+                if len(open_files) >= _OPEN_MAX:
+                    largest = max(open_files, key=lambda one: open_files[one].bytes)
+                    yield open_files.pop(largest).finish()
+                named = dict(zip(partition_by, values, strict=True))
+                path = f"{_folder(named)}{prefix}-{uuid.uuid4().hex[:12]}.zstd.parquet"
+                announce(path)
+                open_files[values] = _OpenFile(files, path, part.schema, named)
+            open_files[values].add(part)
+            if open_files[values].bytes >= FILE_BYTES:
+                yield open_files.pop(values).finish()
+    for one in open_files.values():
+        yield one.finish()
+
+
+def partition_text(value: Any) -> str | None:
+    """A partition value as Delta's log writes it."""
+    match value:
+        case None:
+            return None
+        case bool():
+            return "true" if value else "false"
+        case dt.datetime():
+            return value.astimezone(dt.UTC).strftime("%Y-%m-%d %H:%M:%S.%f") if value.tzinfo else str(value)
+        case dt.date() | int() | float() | Decimal() | str():
+            return str(value)
+        case _:
+            raise TypeError(f"a table cannot be partitioned by values such as {value!r}")
+
+
+def _split(batch: pa.RecordBatch, partition_by: Sequence[str]) -> Iterator[tuple[Values, pa.RecordBatch]]:
+    if not batch.num_rows:
+        return
+    if not partition_by:
+        yield (), batch
+        return
+    body = batch.select([name for name in batch.schema.names if name not in partition_by])
+    keys = pa.Table.from_batches([batch.select(list(partition_by))])
+    for one in keys.group_by(list(partition_by)).aggregate([]).to_pylist():
+        mask = None
+        for name in partition_by:
+            column = batch[name]
+            same = (
+                column.is_null()
+                if one[name] is None
+                else pc.fill_null(pc.equal(column, pa.scalar(one[name], column.type)), fill_value=False)
+            )
+            mask = same if mask is None else pc.and_(mask, same)
+        yield tuple(partition_text(one[name]) for name in partition_by), body.filter(mask)
+
+
+def _folder(values: Mapping[str, str | None]) -> str:
+    """Folders are for people: what counts is in the log. So whatever would need escaping is left out."""
+    parts = [f"{name}={re.sub(r'[^A-Za-z0-9_.-]', '_', str(value))[:60]}" for name, value in values.items()]
+    return "".join(f"{part}/" for part in parts)

@@ -1,0 +1,143 @@
+"""What the driver asks of a lake table, whichever kind it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from goqueue.pipeline.errors import PipelineError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from goqueue.pipeline.lake.write_log import WriteLog
+
+# Lowest and highest value of a column in a batch.
+Bounds = Mapping[str, tuple[Any, Any]]
+
+
+class Batch(NamedTuple):
+    """A micro-batch: the id of its query, which lies in the query's checkpoint, and its number."""
+
+    query: str
+    number: int
+
+
+class DataFile(NamedTuple):
+    """A Parquet file of a table. `entry` is how the table's own library describes it."""
+
+    path: str
+    rows: int
+    bytes: int
+    entry: Any
+
+
+class Conflict(PipelineError):
+    """Another writer has changed the table since it was looked at: look again, and decide again."""
+
+
+class TableMismatch(PipelineError):
+    """The rows do not fit the table; says which column."""
+
+
+class FileWriter(Protocol):
+    """Runs in the executors: writes the rows of a task to files, and yields what it wrote."""
+
+    def __call__(self, rows: Iterator[pa.RecordBatch]) -> Iterator[DataFile]:
+        """Write all rows."""
+        ...
+
+
+class LakeTable(Protocol):
+    """One table, looked at once; `refresh` looks again."""
+
+    @property
+    def schema(self) -> pa.Schema | None:
+        """The columns; None if the table does not exist yet."""
+        ...
+
+    def refresh(self) -> None:
+        """Look at the table again."""
+        ...
+
+    def prepare(self, schema: pa.Schema, *, add_columns: bool) -> None:
+        """Make sure that rows of this schema can be written; raises `TableMismatch`."""
+        ...
+
+    def last_batch(self, query: str) -> int | None:
+        """The number of the last batch of a query that is in the table."""
+        ...
+
+    def write_log(self) -> WriteLog:
+        """Where files are announced before they are written."""
+        ...
+
+    def file_writer(self, attempt: str) -> FileWriter:
+        """What executors run."""
+        ...
+
+    def files(self, bounds: Bounds) -> Sequence[DataFile]:
+        """The files that may have rows within the bounds, as far as statistics tell."""
+        ...
+
+    def partition_of(self, file: DataFile) -> str:
+        """The partition that a file belongs to; files of one partition may become one."""
+        ...
+
+    def expire(self, keep_ms: int) -> int:
+        """Forget versions that are older than this; returns how many files or versions were removed."""
+        ...
+
+    def plain_schema(self, columns: Sequence[str] | None) -> pa.Schema:
+        """The columns, all or some, as `file_reader` gives them."""
+        ...
+
+    def file_reader(self, columns: Sequence[str] | None) -> Callable[[DataFile], Iterator[pa.RecordBatch]]:
+        """What executors run to read a file again, with all of its columns or some."""
+        ...
+
+    def create(self, schema: pa.Schema, batch: Batch, added: Sequence[DataFile]) -> None:
+        """Make the table with its first files; raises `Conflict` if somebody else has made it."""
+        ...
+
+    def commit(
+        self,
+        batch: Batch | None,
+        added: Sequence[DataFile],
+        removed: Sequence[DataFile] = (),
+        *,
+        is_strict: bool = False,
+    ) -> None:
+        """Add and remove files in one commit that holds the batch's number; raises `Conflict`.
+
+        With files to remove, and if it is strict, every change that came meanwhile is a conflict. Otherwise only what
+        makes the commit impossible.
+        """
+        ...
+
+
+def check_columns(table: pa.Schema, rows: pa.Schema, *, add_columns: bool) -> list[pa.Field]:
+    """The columns that the table lacks; raises if they may not be added or a type differs."""
+    fresh = [field for field in rows if field.name not in table.names]
+    if fresh and not add_columns:
+        raise TableMismatch(
+            f"the table has no column {fresh[0].name!r}: add `add_columns: true` to the sink, "
+            f"or select only {', '.join(table.names)}"
+        )
+    for field in rows:
+        if field.name in table.names and not _same(table.field(field.name).type, field.type):
+            raise TableMismatch(
+                f"column {field.name!r} is {table.field(field.name).type} in the table and {field.type} in the rows: "
+                "cast it in a select step"
+            )
+    return fresh
+
+
+def _same(one: pa.DataType, other: pa.DataType) -> bool:
+    """Whether two types hold the same values; libraries differ in the width of their offsets."""
+    return _plain(one) == _plain(other)
+
+
+def _plain(kind: pa.DataType) -> str:
+    text = str(kind).replace("large_", "").replace("_view", "").replace(" not null", "")
+    return text.replace("element: ", "item: ").replace("tz=+00:00", "tz=UTC").replace("tz=Etc/UTC", "tz=UTC")

@@ -1,0 +1,99 @@
+"""The names of files that a batch is about to write, so that what a kill leaves behind can be removed.
+
+A task announces every file before it writes it. What was announced and is not in the table is an orphan: the files of
+tasks that Spark ran twice, and all files of a batch that was killed before its commit. Data folders are never
+listed: other writers have files there that are in no commit yet.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING
+
+from pyarrow.fs import FileSelector, FileType
+
+from goqueue.pipeline.lake.table import Batch
+
+if TYPE_CHECKING:
+    from pyarrow.fs import FileSystem
+
+
+# Stores have none, and would keep an empty object in place of each.
+_WITH_FOLDERS = frozenset({"local", "subtree", "hdfs"})
+
+
+class WriteLog:
+    """A folder per query, in it a folder per attempt of a batch, in it one small file per announced file."""
+
+    def __init__(self, files: FileSystem, folder: str) -> None:
+        self._files = files
+        self._folder = folder
+
+    def begin(self, batch: Batch) -> str:
+        """The name of a new attempt to write a batch."""
+        return f"{batch.query}/{batch.number}.{uuid.uuid4().hex[:12]}"
+
+    def announce(self, attempt: str, path: str) -> None:
+        """Say that a file is about to be written."""
+        folder = f"{self._folder}/{attempt}"
+        if self._files.type_name in _WITH_FOLDERS:
+            self._files.create_dir(folder, recursive=True)
+        with self._files.open_output_stream(f"{folder}/{uuid.uuid4().hex}") as note:
+            note.write(path.encode())
+
+    def drop_unused(self, attempt: str, used: Collection[str]) -> int:
+        """Remove the files of an attempt that its commit will not name; returns how many."""
+        dropped = 0
+        for note, path in self._announced(attempt):
+            if path not in used:
+                self._remove(path, note)
+                dropped += 1
+        return dropped
+
+    def forget(self, attempt: str) -> None:
+        """The attempt is committed: its files belong to the table now."""
+        self._remove_folder(f"{self._folder}/{attempt}")
+
+    def sweep(self, query: str, last_batch: int | None) -> int:
+        """Remove what earlier attempts of this query left, unless it is committed; returns the number of files."""
+        removed = 0
+        for attempt in self._attempts(query):
+            number = int(attempt.rpartition("/")[2].partition(".")[0])
+            if last_batch is None or number > last_batch:
+                removed += self.drop_unused(attempt, ())
+            self.forget(attempt)
+        return removed
+
+    def _attempts(self, query: str) -> list[str]:
+        return [f"{query}/{name}" for name in self._names(f"{self._folder}/{query}")]
+
+    def _announced(self, attempt: str) -> Iterator[tuple[str, str]]:
+        folder = f"{self._folder}/{attempt}"
+        for name in self._names(folder):
+            with self._files.open_input_stream(f"{folder}/{name}") as note:
+                yield f"{folder}/{name}", note.read().decode()
+
+    def _names(self, folder: str) -> list[str]:
+        found = self._files.get_file_info(FileSelector(folder, allow_not_found=True, recursive=True))
+        inside = {one.path.rpartition(f"{folder.lstrip('/')}/")[2].split("/")[0] for one in found if _is_file(one.type)}
+        return sorted(filter(None, inside))
+
+    def _remove(self, path: str, note: str) -> None:
+        # The file first: a note without its file does no harm.
+        for one in (path, note):
+            with contextlib.suppress(FileNotFoundError):
+                self._files.delete_file(one)
+
+    def _remove_folder(self, folder: str) -> None:
+        for name in self._names(folder):
+            with contextlib.suppress(FileNotFoundError):
+                self._files.delete_file(f"{folder}/{name}")
+        if self._files.type_name in _WITH_FOLDERS:
+            with contextlib.suppress(OSError):
+                self._files.delete_dir(folder)
+
+
+def _is_file(kind: FileType) -> bool:
+    return kind is FileType.File

@@ -1,0 +1,175 @@
+"""A batch into a PostgreSQL table, exactly once."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pyspark.sql import functions as sql
+
+from goqueue.errors import ConfigError
+from goqueue.pipeline.errors import PipelineError
+from goqueue.pipeline.postgres import statements as text
+from goqueue.pipeline.postgres.rows import CopyTask, as_text, column_type
+from goqueue.pipeline.postgres.statements import DELETED, SEQUENCE, Target
+from goqueue.pipeline.steps import reached
+
+if TYPE_CHECKING:
+    from psycopg import Connection, Cursor
+    from pyspark.sql import DataFrame
+
+    from goqueue.pipeline.lake.merge import MergeRule
+    from goqueue.pipeline.lake.table import Batch
+
+# MERGE is there from this version on.
+_VERSION_MIN = 150000
+
+
+class PostgresTable(NamedTuple):
+    """Where rows go, and how. Without a rule they are appended."""
+
+    url: str
+    table: str
+    rule: MergeRule | None = None
+    add_columns: bool = False
+
+
+def check_installed() -> None:
+    """Raise unless the package that talks to PostgreSQL is there."""
+    try:
+        import psycopg  # noqa: F401 - is it there?
+    except ImportError as error:
+        raise ConfigError(["a postgres sink needs the package psycopg: pip install 'goqueue[postgres]'"]) from error
+
+
+def write_batch(table: PostgresTable, frame: DataFrame, batch: Batch) -> int:
+    """Write a batch unless it is there already; returns how many rows were sent."""
+    with _connected(table.url) as connection:
+        target = _prepared(connection, table, frame)
+        if _last(connection, target, batch.query) >= batch.number:
+            return 0
+        stage = _fresh_stage(connection, target, batch.query)
+        sent = _send(table, target, stage, frame, batch)
+        reached("postgres-copied", batch.number)
+        _apply(connection, table, target, stage, batch, [row.task for row in sent])
+        reached("postgres-committed", batch.number)
+        with connection.transaction(), connection.cursor() as cursor:
+            _run(cursor, f"DROP TABLE IF EXISTS {text.in_schema(target, stage)}")
+    return sum(row.rows for row in sent)
+
+
+def _send(table: PostgresTable, target: Target, stage: str, frame: DataFrame, batch: Batch) -> list[Any]:
+    rule = table.rule
+    columns = [as_text(frame, name) for name in target.columns]
+    names = list(target.columns)
+    if rule is not None:
+        deleted = (
+            sql.lit(False) if rule.delete_when is None else sql.coalesce(sql.expr(rule.delete_when), sql.lit(False))
+        )
+        columns += [deleted.alias(DELETED), sql.col(f"`{rule.sequence}`").alias(SEQUENCE)]
+        names += [DELETED, SEQUENCE]
+    task = CopyTask(table.url, target, stage, names, batch.number)
+    return list(frame.select(*columns).mapInArrow(task, "task string, rows bigint").collect())
+
+
+def _apply(
+    connection: Connection[Any], table: PostgresTable, target: Target, stage: str, batch: Batch, tasks: list[str]
+) -> None:
+    """The one transaction: rows and number together."""
+    with connection.transaction(), connection.cursor() as cursor:
+        _run(cursor, f"ANALYZE {text.in_schema(target, stage)}")
+        # Under the row's lock: a second driver of this query waits here, and then sees the number.
+        _run(cursor, text.take_number(target), text.writer_of(target, batch.query))
+        found = cursor.fetchone()
+        if found is not None and found[0] >= batch.number:
+            return
+        if table.rule is None:
+            _run(cursor, text.insert_rows(target, stage, tasks))
+        else:
+            for name in target.keys:
+                _run(cursor, f"SELECT 1 FROM {text.in_schema(target, stage)} WHERE {text.quoted(name)} IS NULL LIMIT 1")
+                if cursor.fetchone() is not None:
+                    raise PipelineError(f"a row has no {name}, which is one of the keys: filter such rows out before")
+            _run(cursor, text.merge_rows(target, stage, tasks))
+        _run(cursor, text.set_number(target), text.writer_of(target, batch.query), batch.number)
+
+
+def _prepared(connection: Connection[Any], table: PostgresTable, frame: DataFrame) -> Target:
+    """The target as it is, made or widened if it must be."""
+    rule = table.rule
+    schema, _, name = table.table.rpartition(".")
+    stored = [one for one in frame.columns if rule is None or one not in rule.not_stored]
+    kinds = {one: column_type(frame.schema[one].dataType) for one in stored}
+    target = Target(schema or None, name, kinds)
+    if rule is not None:
+        for one in (*rule.keys, rule.sequence):
+            if one not in frame.columns:
+                raise PipelineError(
+                    f"the rows have no column {one!r} to merge by; there are {', '.join(frame.columns)}"
+                )
+        target = target._replace(
+            keys=rule.keys,
+            sequence_type=column_type(frame.schema[rule.sequence].dataType),
+            sequence_column=rule.sequence if rule.sequence in stored else None,
+        )
+    with connection.transaction(), connection.cursor() as cursor:
+        # Two queries that make the same table at once would be in each other's way.
+        _run(cursor, "SELECT pg_advisory_xact_lock(hashtext('goqueue'))")
+        _run(cursor, text.create_batches(target))
+        _run(cursor, text.create_target(target))
+        _run(cursor, f"SELECT * FROM {text.in_schema(target, name)} LIMIT 0")
+        present = {column.name for column in cursor.description or ()}
+        for one in [one for one in stored if one not in present]:
+            if not table.add_columns:
+                raise PipelineError(
+                    f"table {table.table} has no column {one!r}: add `add_columns: true` to the sink, or select only "
+                    f"{', '.join(sorted(present))}"
+                )
+            _run(cursor, f"ALTER TABLE {text.in_schema(target, name)} ADD COLUMN {text.quoted(one)} {kinds[one]}")
+    return target
+
+
+def _fresh_stage(connection: Connection[Any], target: Target, query: str) -> str:
+    """A new staging table; those that killed runs of this query left are dropped."""
+    prefix = text.stage_prefix(target, query)
+    with connection.transaction(), connection.cursor() as cursor:
+        _run(
+            cursor,
+            "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+            "WHERE c.relkind = 'r' AND starts_with(c.relname, %s) AND n.nspname = coalesce(%s, current_schema())",
+            prefix,
+            target.schema,
+        )
+        for (left,) in cursor.fetchall():
+            _run(cursor, f"DROP TABLE {text.in_schema(target, left)}")
+        stage = f"{prefix}{uuid.uuid4().hex[:12]}"
+        for statement in text.create_stage(target, stage):
+            _run(cursor, statement)
+    return stage
+
+
+def _last(connection: Connection[Any], target: Target, query: str) -> int:
+    with connection.transaction(), connection.cursor() as cursor:
+        _run(cursor, text.take_number(target), text.writer_of(target, query))
+        found = cursor.fetchone()
+    return -1 if found is None else int(found[0])
+
+
+@contextmanager
+def _connected(url: str) -> Iterator[Connection[Any]]:
+    import psycopg
+
+    try:
+        with psycopg.connect(url, application_name="goqueue", autocommit=True) as connection:
+            if connection.info.server_version < _VERSION_MIN:
+                raise PipelineError(f"PostgreSQL {connection.info.server_version // 10000} has no MERGE: 15 is needed")
+            yield connection
+    except psycopg.Error as error:
+        raise PipelineError(f"PostgreSQL: {' '.join(str(error).split())}") from None
+
+
+def _run(cursor: Cursor[Any], statement: str, *values: object) -> None:
+    # Names are quoted by `statements`; psycopg wants to be told that the text is not a user's.
+    cursor.execute(statement.encode(), values or None)

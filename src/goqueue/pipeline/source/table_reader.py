@@ -1,0 +1,120 @@
+"""A topic as a table of its latest values: one row for each key, without those whose last value is none.
+
+A task reads one partition twice: first keys and offsets, to know which record of each key is the last, then those
+records. It holds the keys of one partition, never the values. If no end was asked for, a task ends where its
+partition ends when it begins: so a join reads what is there at each of its batches, although Spark plans it once.
+Keys are compared within their partition: after partitions were added, a key may be in two of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from goqueue.client.wire import WireClient
+from goqueue.client.wire.offsets import LATEST as LATEST_TIME
+from goqueue.client.wire.offsets import list_offsets
+from goqueue.pipeline.errors import BadOption, PipelineError, in_one_line
+from goqueue.pipeline.source.batch_reader import BatchReader
+from goqueue.pipeline.source.catalogue import Catalogue, open_client
+from goqueue.pipeline.source.options import LATEST, SourceOptions
+from goqueue.pipeline.source.plan import Piece, Task, tasks_for
+from goqueue.pipeline.source.reading import read_piece
+from goqueue.pipeline.spark.worker_heap import settle
+
+# So many keys are collected before those that are met again are dropped.
+_KEYS_MAX = 1_000_000
+_ONE_TASK = 2**62
+
+
+@dataclass
+class TableTask(Task):
+    """One partition; with `is_open`, to where it ends when the task begins."""
+
+    is_open: bool = False
+
+
+class TableReader(BatchReader):
+    """Reads the latest values."""
+
+    def __init__(self, options: SourceOptions, columns: Sequence[str]) -> None:
+        super().__init__(options, columns)
+        if options.view != "records":
+            raise BadOption("as", "a table has the view records")
+
+    @in_one_line
+    def read(self, partition: Task) -> Iterator[pa.RecordBatch]:
+        """The rows of one partition. A topic without partitions to read is planned as a task without a range."""
+        if not isinstance(partition, TableTask):
+            return
+        settle()
+        if not self.options.servers:
+            for piece in partition.pieces:
+                yield from self._latest(piece, None)
+            return
+        with open_client(self.options) as client:
+            for piece in partition.pieces:
+                yield from self._latest(
+                    _to_its_end(piece, client, self.options) if partition.is_open else piece, client
+                )
+
+    def _plan(self, catalogue: Catalogue) -> list[Task]:
+        ranges = self._ranges(catalogue)
+        is_open = self.options.ending == LATEST and self.options.ending_ms is None and bool(self.options.servers)
+        if is_open:
+            # Also partitions that are empty now.
+            pieces = [Piece(one.place, self.pushed.bounds._replace(start=one.start, end=one.end)) for one in ranges]
+            return [TableTask((piece,), is_open=True) for piece in pieces]
+        whole = replace(self.options, max_records=_ONE_TASK, min_partitions=None)
+        found = tasks_for(whole, ranges, self.pushed.bounds, catalogue.topic_ids())
+        return [TableTask(task.pieces) for task in found]
+
+    def _latest(self, piece: Piece, client: WireClient | None) -> Iterator[pa.RecordBatch]:
+        winners = self._winners(piece, client)
+        if not len(winners):
+            return
+        columns = tuple(dict.fromkeys([*self.columns, "offset", "value"]))
+        rest = replace(piece, bounds=piece.bounds._replace(start=int(winners[0])))
+        for batch in read_piece(self.options, rest, columns, client):
+            offsets = batch["offset"].to_numpy(zero_copy_only=False)
+            places = np.minimum(np.searchsorted(winners, offsets), len(winners) - 1)
+            chosen = batch.filter(pa.array(winners[places] == offsets))
+            chosen = chosen.filter(chosen["value"].is_valid())
+            if chosen.num_rows:
+                yield chosen.select(list(self.columns))
+
+    def _winners(self, piece: Piece, client: WireClient | None) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        """The offset of the last record of every key, in order."""
+        waiting: list[pa.RecordBatch] = []
+        rows = 0
+        known: pa.Table | None = None
+        for batch in read_piece(self.options, piece, ("key", "offset"), client):
+            if batch["key"].null_count:
+                at = batch["offset"][batch["key"].is_null().index(True).as_py()].as_py()
+                raise PipelineError(f"{piece.place} has a record without a key at offset {at}: a table needs keys")
+            waiting.append(batch)
+            rows += batch.num_rows
+            if rows >= _KEYS_MAX:
+                known, waiting, rows = _last_of(known, waiting), [], 0
+        known = _last_of(known, waiting)
+        if known is None:
+            return np.empty(0, np.int64)
+        return np.sort(known["offset"].to_numpy())
+
+
+def _last_of(known: pa.Table | None, waiting: Sequence[pa.RecordBatch]) -> pa.Table | None:
+    if not waiting:
+        return known
+    fresh = pa.Table.from_batches(waiting)
+    rows = fresh if known is None else pa.concat_tables([known, fresh])
+    found = rows.group_by("key").aggregate([("offset", "max")])
+    return found.rename_columns({"offset_max": "offset"}).select(["key", "offset"])
+
+
+def _to_its_end(piece: Piece, client: WireClient, options: SourceOptions) -> Piece:
+    found = list_offsets(client, {piece.place: LATEST_TIME}, isolation=options.isolation)
+    end = max(found[piece.place], piece.bounds.start)
+    return replace(piece, bounds=piece.bounds._replace(end=end))

@@ -1,0 +1,60 @@
+"""Every topic as a table of SQL, in a database of their own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from goqueue.errors import InvalidRequest
+from goqueue.ids import is_internal
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def tables(
+    spark: SparkSession,
+    servers: str = "127.0.0.1:9092",
+    *,
+    database: str = "goqueue",
+    as_table: Collection[str] = (),
+    options: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, str]:
+    """Make a table of every topic, as in `spark.sql("SELECT * FROM goqueue.orders")`; returns table -> topic.
+
+    Topics in `as_table` show the latest value of each key, the others show every record. Characters that a name of
+    SQL cannot have become underscores. Call it again to see new topics. `INSERT INTO` writes to a topic.
+    """
+    from goqueue.client.wire import WireClient
+
+    with WireClient(servers, client_id="goqueue-tables") as client:
+        topics = sorted(name for name in client.topics(None) if not is_internal(name))
+    unknown = sorted(set(as_table) - set(topics))
+    if unknown:
+        raise InvalidRequest(f"as_table: there is no topic {unknown[0]!r} at {servers}", field="as_table")
+    found: dict[str, str] = {}
+    spark.sql(f"CREATE DATABASE IF NOT EXISTS {_quoted(database)}")
+    for topic in topics:
+        name = re.sub(r"\W", "_", topic)
+        if name in found:
+            raise InvalidRequest(
+                f"topics {found[name]!r} and {topic!r} would both be the table {name}", field="servers"
+            )
+        given = {**options, "kafka.bootstrap.servers": servers, "subscribe": topic}
+        if topic in as_table:
+            given["as"] = "table"
+        told = ", ".join(f"{_text(key)} {_text(value)}" for key, value in given.items())
+        spark.sql(f"DROP TABLE IF EXISTS {_quoted(database)}.{_quoted(name)}")
+        spark.sql(f"CREATE TABLE {_quoted(database)}.{_quoted(name)} USING goqueue OPTIONS ({told})")
+        found[name] = topic
+    return found
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"

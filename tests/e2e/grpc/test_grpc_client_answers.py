@@ -1,0 +1,6 @@
+"""The tests in `tests/e2e/test_client_answers.py`, with the same client over gRPC."""
+
+from __future__ import annotations
+
+from tests.e2e.grpc.over_grpc import _over_grpc  # noqa: F401
+from tests.e2e.test_client_answers import *  # noqa: F403

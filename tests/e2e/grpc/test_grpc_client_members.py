@@ -1,0 +1,9 @@
+"""The tests in `tests/e2e/test_client_members.py`, with the same client over gRPC."""
+
+from __future__ import annotations
+
+import pytest
+from tests.e2e.grpc.over_grpc import _over_grpc  # noqa: F401
+from tests.e2e.test_client_members import *  # noqa: F403
+
+pytestmark = pytest.mark.slow

@@ -1,0 +1,212 @@
+"""Merging batches into lake tables on real Spark: updates, deletes, late rows, other writers, replays."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from tests.e2e.process import BrokerProcess
+
+from goqueue.pipeline.declared.load import load_text
+from goqueue.pipeline.declared.main import run_until_stopped
+from goqueue.pipeline.lake.append import append
+from goqueue.pipeline.lake.delta import delta_table
+from goqueue.pipeline.lake.iceberg import iceberg_table
+from goqueue.pipeline.lake.merge import MergeRule, merge
+from goqueue.pipeline.lake.table import Batch
+
+RULE = MergeRule(("id",), "seq", "op = 'd'", ("op",))
+SCHEMA = "id BIGINT, name STRING, seq BIGINT, op STRING"
+
+
+def catalog_of(folder: Path) -> dict[str, str]:
+    uri, warehouse = f"sqlite:///{folder}/catalog.db", f"file://{folder}/house"
+    return {"name": "test", "type": "sql", "uri": uri, "warehouse": warehouse}
+
+
+def opened(kind: str, folder: Path) -> Any:
+    if kind == "delta":
+        return delta_table(str(folder / "lake"))
+    return iceberg_table("lake.rows", catalog_of(folder))
+
+
+def rows_of(kind: str, folder: Path) -> list[dict[str, Any]]:
+    if kind == "delta":
+        from deltalake import DeltaTable
+
+        found = DeltaTable(str(folder / "lake")).to_pyarrow_table()
+    else:
+        from pyiceberg.catalog import load_catalog
+
+        found = load_catalog(**catalog_of(folder)).load_table("lake.rows").scan().to_arrow()
+    return sorted(found.to_pylist(), key=lambda row: row["id"])
+
+
+@pytest.fixture(params=["delta", "iceberg"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_rows_are_inserted_updated_and_deleted_and_old_ones_lose(spark: Any, kind: str, tmp_path: Path) -> None:
+    def put(number: int, *rows: tuple[Any, ...]) -> None:
+        merge(opened(kind, tmp_path), spark.createDataFrame(rows, SCHEMA), Batch("q", number), RULE)
+
+    put(0, (1, "ada", 1, "c"), (2, "ben", 2, "c"), (3, "cyd", 3, "c"))
+    # Two changes of one key in a batch, a delete, a new row, and a row that is older than what the table has.
+    put(1, (1, "Ada", 5, "u"), (1, "ada?", 4, "u"), (2, None, 6, "d"), (4, "dan", 7, "c"), (3, "old", 2, "u"))
+    assert [(row["id"], row["name"]) for row in rows_of(kind, tmp_path)] == [(1, "Ada"), (3, "cyd"), (4, "dan")]
+
+    put(1, (1, "twice", 9, "u"))
+    # Deletes of what is not there, and of all that is.
+    put(2, (9, None, 9, "d"))
+    put(3, (1, None, 10, "d"), (3, None, 10, "d"), (4, None, 10, "d"))
+
+    assert rows_of(kind, tmp_path) == []
+    put(4, (None, "no key", 1, "c"))
+    put(5, (None, "still one", 2, "c"))
+    assert [row["name"] for row in rows_of(kind, tmp_path)] == ["still one"]
+
+
+def test_only_files_that_hold_a_key_are_written_anew(spark: Any, tmp_path: Path) -> None:
+    from deltalake import DeltaTable
+
+    table = opened("delta", tmp_path)
+    for number in range(3):
+        rows = [(number * 10 + at, "x", 1) for at in range(10)]
+        append(table, spark.createDataFrame(rows, "id BIGINT, name STRING, seq BIGINT").coalesce(1), Batch("a", number))
+        table.refresh()
+    before = set(DeltaTable(str(tmp_path / "lake")).file_uris())
+
+    merge(
+        table,
+        spark.createDataFrame([(12, "y", 2)], "id BIGINT, name STRING, seq BIGINT"),
+        Batch("m", 0),
+        RULE._replace(delete_when=None),
+    )
+
+    after = set(DeltaTable(str(tmp_path / "lake")).file_uris())
+    assert len(before - after) == 1
+    assert [row["name"] for row in rows_of("delta", tmp_path)] == ["x"] * 12 + ["y"] + ["x"] * 17
+
+
+def test_another_writer_in_between_forces_the_merge_to_look_again(
+    spark: Any, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    merge(opened(kind, tmp_path), spark.createDataFrame([(1, "ada", 1, "c")], SCHEMA), Batch("q", 0), RULE)
+    others = iter([(2, "from the other", 5, "c")])
+
+    def step(name: str, _batch: int) -> None:
+        for row in others if name == "lake-files" else ():
+            # Its commit comes between what this merge read and its commit, with a key that both have.
+            merge(opened(kind, tmp_path), spark.createDataFrame([row], SCHEMA), Batch("other", 0), RULE)
+
+    monkeypatch.setattr("goqueue.pipeline.lake.merge.reached", step)
+    rows = [(1, "Ada", 2, "u"), (2, "older than that", 3, "c")]
+    merge(opened(kind, tmp_path), spark.createDataFrame(rows, SCHEMA), Batch("q", 1), RULE)
+
+    assert [(row["id"], row["name"]) for row in rows_of(kind, tmp_path)] == [(1, "Ada"), (2, "from the other")]
+    assert len(list(tmp_path.rglob("*.parquet"))) <= 4
+
+
+PIPELINE = """
+name: customers
+broker: {broker}
+checkpoint: {home}/checkpoint
+trigger: available-now
+dead_letters: {topic}.bad
+sources:
+  changes: {{topic: {topic}, max_per_batch: 40}}
+steps:
+  - debezium: {{schema: "id BIGINT, name STRING, city STRING"}}
+sinks:
+  - {sink}
+"""
+
+
+def events(count: int) -> tuple[list[tuple[str, str | None]], dict[int, dict[str, Any]]]:
+    """Changes as Debezium sends them, with tombstones and with one that is none; and the table that they make."""
+    sent: list[tuple[str, str | None]] = []
+    table: dict[int, dict[str, Any]] = {}
+    for number in range(count):
+        key = number * 7 % 23
+        old = table.get(key)
+        if number % 5 == 4 and old is not None:
+            sent.append((str(key), json.dumps({"before": {"id": key}, "after": None, "op": "d", "ts_ms": number})))
+            sent.append((str(key), None))
+            del table[key]
+            continue
+        row = {"id": key, "name": f"name {number}", "city": None if number % 3 else "Köln"}
+        body: Mapping[str, Any] = {"before": old, "after": row, "op": "c" if old is None else "u", "ts_ms": number}
+        sent.append((str(key), json.dumps({"schema": {}, "payload": body} if number % 2 else body)))
+        table[key] = row
+    sent.append(("x", '{"op": "t"}'))
+    return sent, table
+
+
+def send(broker: BrokerProcess, topic: str, sent: Sequence[tuple[str, str | None]]) -> None:
+    producer = Producer({"bootstrap.servers": broker.kafka})
+    for key, value in sent:
+        producer.produce(topic, key=key, value=value)
+    assert producer.flush(20) == 0
+
+
+def test_a_topic_of_changes_becomes_a_current_table(
+    spark: Any, kind: str, broker: BrokerProcess, topic: Callable[..., str], read: Callable[..., Any], tmp_path: Path
+) -> None:
+    source = topic(2)
+    from tests.e2e.kafka_raw import RawClient
+
+    with RawClient(broker.kafka) as raw:
+        raw.create_topic(f"{source}.bad", 1)
+    sent, table = events(150)
+    send(broker, source, sent)
+    place = (
+        f"path: {tmp_path}/lake"
+        if kind == "delta"
+        else f"table: lake.rows, catalog: {json.dumps(catalog_of(tmp_path))}"
+    )
+    sink = f"{kind}: {{{place}, mode: cdc, keys: [id]}}"
+    pipeline = load_text(PIPELINE.format(broker=broker.kafka, home=tmp_path, topic=source, sink=sink))
+
+    run_until_stopped(pipeline, spark, folder=tmp_path)
+
+    assert rows_of(kind, tmp_path) == [table[key] for key in sorted(table)]
+    (letter,) = read(f"{source}.bad", includeHeaders="true").collect()
+    assert bytes(letter.value) == b'{"op": "t"}'
+    assert b"op is not c, u, r or d: t" in [bytes(one.value) for one in letter.headers]
+
+
+def test_small_files_are_put_together_while_others_write_and_no_row_changes(
+    spark: Any, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from goqueue.pipeline.lake.compact import compact
+
+    schema = "id BIGINT, name STRING, seq BIGINT"
+
+    def put(number: int, query: str = "a") -> None:
+        rows = [(number * 10 + at, "x", 1) for at in range(10)]
+        append(opened(kind, tmp_path), spark.createDataFrame(rows, schema).coalesce(1), Batch(query, number))
+
+    for number in range(4):
+        put(number)
+    before = rows_of(kind, tmp_path)
+    # Another writer appends between what is read and the commit.
+    others = iter([90])
+
+    def step(name: str, _batch: int) -> None:
+        for number in others if name == "lake-files" else ():
+            put(number, "other")
+
+    monkeypatch.setattr("goqueue.pipeline.lake.compact.reached", step)
+
+    done = compact(spark, opened(kind, tmp_path), "maintain")
+
+    assert (done.files_before, done.files_after, done.rewritten) == (4, 2, 4)
+    assert rows_of(kind, tmp_path) == before + [{"id": 900 + at, "name": "x", "seq": 1} for at in range(10)]
+    # A second run has two files to put together, and a third nothing to do.
+    assert compact(spark, opened(kind, tmp_path), "maintain").files_after == 1
+    assert compact(spark, opened(kind, tmp_path), "maintain").rewritten == 0

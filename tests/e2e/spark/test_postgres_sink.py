@@ -1,0 +1,115 @@
+"""PostgreSQL as a sink on real Spark: rows of every type, merges, replays, and a topic of changes as a table."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.e2e.kafka_raw import RawClient
+from tests.e2e.process import BrokerProcess
+from tests.e2e.spark.postgres_server import postgres_server
+from tests.e2e.spark.test_lake_merge import PIPELINE, RULE, SCHEMA, events, send
+
+from goqueue.pipeline.declared.load import load_text
+from goqueue.pipeline.declared.main import run_until_stopped
+from goqueue.pipeline.errors import PipelineError
+from goqueue.pipeline.lake.table import Batch
+from goqueue.pipeline.postgres.writer import PostgresTable, write_batch
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with postgres_server() as address:
+        yield address
+
+
+def ask(url: str, query: str) -> list[tuple[Any, ...]]:
+    import psycopg
+
+    with psycopg.connect(url) as connection:
+        return connection.execute(query.encode()).fetchall()
+
+
+def test_values_of_every_type_arrive_as_they_are(spark: Any, url: str) -> None:
+    at = dt.datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=dt.UTC)
+    schema = (
+        "id INT, flag BOOLEAN, big BIGINT, share DOUBLE, price DECIMAL(10,2), text STRING, raw BINARY, day DATE, "
+        "at TIMESTAMP, tags ARRAY<STRING>, place STRUCT<city: STRING, n: INT>"
+    )
+    rows = [
+        (
+            1,
+            True,
+            2**62,
+            0.1,
+            Decimal("12.34"),
+            'a "quoted", text\nof \\two lines',
+            bytearray(b"\x00\xff"),
+            at.date(),
+            at,
+            ["x", 'y"'],
+            ("Köln", 1),
+        ),
+        (2, None, None, float("inf"), None, "", bytearray(b""), None, None, [], None),
+        (3, False, -1, float("nan"), Decimal("-0.01"), "\\N", None, None, None, None, None),
+    ]
+
+    write_batch(PostgresTable(url, "public.values"), spark.createDataFrame(rows, schema), Batch("q", 0))
+
+    one, two, three = ask(url, "SELECT * FROM values ORDER BY id".replace("values", '"values"'))
+    assert one[:8] == (1, True, 2**62, 0.1, Decimal("12.34"), rows[0][5], b"\x00\xff", at.date())
+    assert one[8] == at
+    assert one[9:] == (["x", 'y"'], {"city": "Köln", "n": 1})
+    assert two[5:7] == ("", b"")
+    assert (two[1], two[3], two[9]) == (None, float("inf"), [])
+    assert (three[5], three[6], str(three[3])) == ("\\N", None, "nan")
+
+
+def test_a_batch_that_runs_again_is_not_written_again_and_two_queries_share_a_table(spark: Any, url: str) -> None:
+    table = PostgresTable(url, "twice")
+    for query, number, value in [("a", 0, 1), ("b", 0, 2), ("a", 0, 1), ("a", 1, 3), ("b", 0, 2)]:
+        write_batch(table, spark.createDataFrame([(value,)], "n INT"), Batch(query, number))
+
+    assert ask(url, "SELECT n FROM twice ORDER BY n") == [(1,), (2,), (3,)]
+    assert ask(url, "SELECT relname FROM pg_class WHERE relname LIKE 'goqueue_stage%'") == []
+
+
+def test_rows_are_inserted_updated_and_deleted_and_old_ones_lose(spark: Any, url: str) -> None:
+    table = PostgresTable(url, "people", RULE)
+
+    def put(number: int, *rows: tuple[Any, ...]) -> None:
+        write_batch(table, spark.createDataFrame(rows, SCHEMA), Batch("q", number))
+
+    put(0, (1, "ada", 1, "c"), (2, "ben", 2, "c"), (3, "cyd", 3, "c"))
+    put(1, (1, "Ada", 5, "u"), (1, "ada?", 4, "u"), (2, None, 6, "d"), (4, "dan", 7, "c"), (3, "old", 2, "u"))
+    put(1, (1, "twice", 9, "u"))
+
+    assert ask(url, "SELECT id, name FROM people ORDER BY id") == [(1, "Ada"), (3, "cyd"), (4, "dan")]
+    with pytest.raises(PipelineError, match="a row has no id, which is one of the keys"):
+        put(2, (None, "nobody", 1, "c"))
+    with pytest.raises(PipelineError, match="has no column 'more': add `add_columns: true`"):
+        write_batch(table, spark.createDataFrame([(5, "eve", 9, "c", 1)], f"{SCHEMA}, more INT"), Batch("q", 2))
+    wider = table._replace(add_columns=True)
+    write_batch(wider, spark.createDataFrame([(5, "eve", 9, "c", 1)], f"{SCHEMA}, more INT"), Batch("q", 2))
+    assert ask(url, "SELECT more FROM people WHERE id = 5") == [(1,)]
+
+
+def test_a_topic_of_changes_becomes_a_current_table(
+    spark: Any, url: str, broker: BrokerProcess, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    source = topic(2)
+    with RawClient(broker.kafka) as raw:
+        raw.create_topic(f"{source}.bad", 1)
+    sent, table = events(150)
+    send(broker, source, sent)
+    sink = f"postgres: {{url: '{url}', table: customers, mode: cdc, keys: [id]}}"
+    pipeline = load_text(PIPELINE.format(broker=broker.kafka, home=tmp_path, topic=source, sink=sink))
+
+    run_until_stopped(pipeline, spark, folder=tmp_path)
+
+    found = [{"id": one[0], "name": one[1], "city": one[2]} for one in ask(url, "SELECT * FROM customers ORDER BY id")]
+    assert found == [table[key] for key in sorted(table)]

@@ -1,0 +1,71 @@
+"""A failure to sync that passes delays a settlement, and does not leave a message unsettled until a restart."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+from goqueue.broker.local_writer import LocalWriter
+from goqueue.broker.topics import NewTopic
+from goqueue.config import Config
+from goqueue.delay.values import Held
+from goqueue.errors import StorageError
+from goqueue.records import Acks, NewRecord
+from goqueue.servers.services import Services
+from goqueue.testing.sim_node import SimNode
+
+
+def test_a_delivered_message_is_settled_once_the_failure_of_its_topic_has_passed(monkeypatch: Any) -> None:
+    failures: list[str] = []
+    reached = LocalWriter.reached
+
+    async def fail() -> None:
+        failures.append("orders")
+        raise StorageError("too many open files")
+
+    def reached_or_not(self: LocalWriter, end_offset: int, acks: Acks) -> Any:
+        is_orders = self._log.directory.startswith("logs/orders/")
+        return fail() if is_orders and len(failures) < 3 else reached(self, end_offset, acks)
+
+    async def story(services: Services) -> None:
+        await services.topics.create(NewTopic("orders", partitions=1))
+        due_ms = services.clock.now_ms() + 1_000
+        monkeypatch.setattr(LocalWriter, "reached", reached_or_not)
+        await services.delay.hold("orders", [Held(NewRecord(None, b"later"), due_ms)])
+        await asyncio.sleep(2)
+        assert services.delay.stats().pending["orders"] == 1, "delivered, and not yet known to be safe"
+        await asyncio.sleep(10)
+        assert len(failures) == 3
+        assert services.delay.stats().pending["orders"] == 0
+        assert services.queries.offsets("orders", 0).end_offset == 1, "and not sent a second time"
+
+    assert SimNode(7, Config()).live(story)
+
+
+def test_the_index_goes_on_once_a_failure_of_its_own_log_has_passed(monkeypatch: Any) -> None:
+    failures: list[str] = []
+    reached = LocalWriter.reached
+
+    async def fail() -> None:
+        failures.append("delayed")
+        raise StorageError("too many open files")
+
+    def reached_or_not(self: LocalWriter, end_offset: int, acks: Acks) -> Any:
+        is_delayed = self._log.directory.startswith("logs/__delayed/")
+        return fail() if is_delayed and len(failures) < 2 else reached(self, end_offset, acks)
+
+    async def story(services: Services) -> None:
+        await services.topics.create(NewTopic("orders", partitions=1))
+        now_ms = services.clock.now_ms()
+        await services.delay.hold("orders", [Held(NewRecord(None, b"first"), now_ms + 60_000)])
+        monkeypatch.setattr(LocalWriter, "reached", reached_or_not)
+        # Its sender is told that it may not be safe; it is held all the same.
+        with suppress(StorageError):
+            await services.delay.hold("orders", [Held(NewRecord(None, b"second"), now_ms + 5_000)])
+        await asyncio.sleep(90)
+        assert len(failures) == 2
+        assert services.delay.problem() is None
+        assert services.queries.offsets("orders", 0).end_offset == 2
+
+    assert SimNode(7, Config()).live(story)
