@@ -142,6 +142,7 @@ class Client(Closable):
     writer = blocking(AsyncClient.writer)
     abort_epoch = blocking(AsyncClient.abort_epoch)
     get = blocking(AsyncClient.get)
+    request = blocking(AsyncClient.request)
     story = blocking(AsyncClient.story)
     traces = blocking(AsyncClient.traces)
     trace = blocking(AsyncClient.trace)

@@ -21,7 +21,6 @@ def blocking() -> None:
         with client.producer(acks="all") as producer:
             producer.send("x", "v", prioirty="high")  # mistake
             producer.send("x", "v", priority="urgent")  # mistake
-            producer.send("x", {"a": 1})  # mistake
             producer.send("x", "v", delay=object())  # mistake
             producer.send_and_wait("x", "v", prioirty="high")  # mistake
             producer.send_and_wait("x", "v", priority="high", delay="2s")

@@ -162,6 +162,36 @@ def audit(
     )
 
 
+@app.command()
+def reconcile(
+    topic: Annotated[str, typer.Argument(help="Topic to compare.")],
+    delta: Annotated[str | None, typer.Option("--delta", help="Path or address of a Delta table.")] = None,
+    iceberg: Annotated[str | None, typer.Option("--iceberg", help="Iceberg table, as lake.events.")] = None,
+    catalog: Annotated[list[str] | None, typer.Option("--catalog", help="Iceberg catalog, as uri=...")] = None,
+    partition: Annotated[str, typer.Option("--partition-column", help="Column with the partition.")] = "partition",
+    offset: Annotated[str, typer.Option("--offset-column", help="Column with the offset.")] = "offset",
+    value: Annotated[str, typer.Option("--value-column", help="Column with the value; '' compares none.")] = "value",
+    broker: Broker = _BROKER,
+    report: ReportTo = None,
+    master: Master = "local[*]",
+    output: Output = Format.table,
+) -> None:
+    """Compare a topic with a lake table that was written from it: missing, extra, doubled and different rows."""
+    if (delta is None) == (iceberg is None):
+        raise fail("say either --delta or --iceberg", USAGE)
+    from goqueue.pipeline.jobs.reconcile import Columns
+    from goqueue.pipeline.jobs.reconcile import reconcile as job
+    from goqueue.pipeline.lake.delta import delta_table
+    from goqueue.pipeline.lake.iceberg import iceberg_table
+
+    def work(spark: Any, _: Any) -> Any:
+        settings = dict(one.partition("=")[::2] for one in catalog or [])
+        table = delta_table(delta) if delta is not None else iceberg_table(iceberg or "", settings)
+        return job(spark, {"kafka.bootstrap.servers": broker}, topic, table, Columns(partition, offset, value or None))
+
+    run_job("reconcile", work, report, output, master=master, check=lambda: _check(broker, topic))
+
+
 @app.command("dlq-report")
 def dlq_report(
     topic: Annotated[str, typer.Argument(help="The dead-letter topic, such as orders.dlq.")],

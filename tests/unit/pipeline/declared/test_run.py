@@ -11,7 +11,7 @@ pytest.importorskip("pyspark", reason="needs goqueue[spark]")
 
 from goqueue.pipeline.declared.load import load_values
 from goqueue.pipeline.declared.running import run as module
-from goqueue.pipeline.declared.running.run import FAILURES_MAX, PipelineFailed, PipelineRun
+from goqueue.pipeline.declared.running.run import BUSY_FAILURES_MAX, FAILURES_MAX, PipelineFailed, PipelineRun
 
 
 class Query:
@@ -112,3 +112,16 @@ def test_a_batch_that_was_finished_makes_earlier_falls_forgotten(world: World) -
 
     assert world.status["restarts"] == 2 * FAILURES_MAX
     assert world.status["rows_written"] == 2 * FAILURES_MAX
+
+
+def test_a_machine_that_is_busy_is_given_more_time(world: World) -> None:
+    told = "Python worker failed to connect back."
+    for _ in range(BUSY_FAILURES_MAX - 1):
+        world.queries[-1].end(RuntimeError(told))
+        world.run.step()
+        world.now_ms += 60_000
+        world.run.step()
+
+    world.queries[-1].end(RuntimeError(told))
+    with pytest.raises(PipelineFailed, match=f"console failed {BUSY_FAILURES_MAX} times in a row: {told}"):
+        world.run.step()

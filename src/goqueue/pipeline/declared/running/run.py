@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 NowMs = Callable[[], int]
 
 FAILURES_MAX = 5
+# A planner that did not start within ten seconds, for which Spark has no setting: the machine is busy.
+_BUSY, BUSY_FAILURES_MAX = "Python worker failed to connect back", 20
 # Spark's name for an error in a source's own code, such as a broker that does not answer.
 _SOURCE_FAILED = "PYTHON_DATA_SOURCE_ERROR"
 _PAUSE_MS, _PAUSE_MS_MAX = 1_000, 30_000
@@ -144,7 +146,7 @@ class PipelineRun:
     def _failed(self, sink: _Sink, error: BaseException) -> None:
         sink.last_error = told_by_spark(error)
         sink.failures_in_row += 1
-        if sink.failures_in_row >= FAILURES_MAX:
+        if sink.failures_in_row >= (BUSY_FAILURES_MAX if _BUSY in sink.last_error else FAILURES_MAX):
             raise PipelineFailed(f"{sink.name} failed {sink.failures_in_row} times in a row: {sink.last_error}")
         sink.restarts += 1
         sink.query = None
