@@ -116,6 +116,8 @@ HTTP_NEEDS: Mapping[tuple[str, str], DoorNeed] = MappingProxyType(
                 ("GET", "/config"),
                 ("GET", "/mode"),
                 ("GET", "/contexts"),
+                # Every receive and settlement on the connection is a service call of its own.
+                ("GET", "/queue/connection"),
                 ("POST", "/topics/{topic}/messages"),
                 ("POST", "/producers/init"),
                 ("POST", "/topics/{topic}/receive"),
