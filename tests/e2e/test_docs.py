@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```(bash|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -139,6 +141,7 @@ def test_the_page_on_stories_works_from_top_to_bottom(broker):
     assert "false" in switched
 
 
+@pytest.mark.slow
 def test_the_page_on_schemas_works_from_top_to_bottom(broker):
     page = (ROOT / "docs" / "howto" / "schemas.md").read_text()
 
