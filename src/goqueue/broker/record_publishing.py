@@ -7,7 +7,7 @@ batches, which go the way of all batches.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -102,10 +102,12 @@ class RecordPublishing:
         sequence: int = -1,
         transactional: bool = False,
         dues: Sequence[int | None] | None = None,
+        written: Callable[[], None] | None = None,
         caller: Caller = ANONYMOUS,
     ) -> list[Published]:
         """Write records, one batch per partition, and wait until they are as safe as asked.
 
+        `written` is called when they are written, before that wait: what is published from then on lies behind them.
         With `dues`, which only a transaction may say, some are held back once it is committed.
         What concerns the whole request is raised; what became of each record is in the list,
         in the order sent. An idempotent producer's records are all taken or all refused.
@@ -128,6 +130,8 @@ class RecordPublishing:
                 continue
             if pending.durable is not None:
                 waits.append((share, pending.durable))
+        if written is not None:
+            written()
         if sifted is not None:
             self._answer_repeats(topic, sifted, acks, results, waits)
         for share, durable in waits:

@@ -6,7 +6,7 @@ A front-end makes records of what it was sent; what is decided about them is dec
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from goqueue.broker.record_publishing import Published
@@ -63,17 +63,18 @@ async def publish_messages(
     acks: Acks,
     partition: int | None = None,
     sequenced: Sequenced | None = None,
+    written: Callable[[], None] | None = None,
 ) -> list[Published]:
     """Publish messages, and hold back those that are due later; one outcome each, in their order.
 
     `partition` is for messages that name none themselves. Messages under a sequence are all stored or all refused,
-    with the error raised.
+    with the error raised. `written` may be called once they are written, before the wait until they are safe.
     """
     if services.caller.trace:
         messages = _traced(messages, services.caller.trace)
     await services.topics.ensure(topic)
     if sequenced is not None:
-        return await _publish_all_sequenced(services, topic, messages, acks, partition, sequenced)
+        return await _publish_all_sequenced(services, topic, messages, acks, partition, sequenced, written)
     now_ms = services.clock.now_ms()
     later = [
         at
@@ -81,7 +82,7 @@ async def publish_messages(
         if isinstance(one, Incoming) and one.due_ms is not None and one.due_ms > now_ms
     ]
     if not later:
-        return await publish_each(services, topic, messages, acks, partition)
+        return await publish_each(services, topic, messages, acks, partition, written)
     outcomes = await _hold(services, topic, messages, later, partition)
     now = [at for at in range(len(messages)) if at not in outcomes]
     if now:
@@ -111,6 +112,7 @@ async def publish_each(
     messages: Sequence[Incoming | GoQueueError],
     acks: Acks,
     default: int | None = None,
+    written: Callable[[], None] | None = None,
 ) -> list[Published]:
     """Publish messages now, grouped by the partition that they name. What is an error already stays one."""
     outcomes: list[Published | None] = [None] * len(messages)
@@ -123,9 +125,12 @@ async def publish_each(
         positions, records = groups.setdefault(default if named is None else named, ([], []))
         positions.append(at)
         records.append(message.record)
-    for partition, (positions, records) in groups.items():
+    for number, (partition, (positions, records)) in enumerate(groups.items(), 1):
+        last_written = written if number == len(groups) else None
         try:
-            results = await services.publish.publish_records(topic, records, acks=acks, partition=partition)
+            results = await services.publish.publish_records(
+                topic, records, acks=acks, partition=partition, written=last_written
+            )
         except GoQueueError as error:
             # It concerns this partition's messages only; the others are published all the same.
             results = [refused(error)] * len(records)
@@ -143,6 +148,7 @@ async def publish_sequenced(
     acks: Acks,
     sequenced: Sequenced,
     dues: Sequence[int | None] | None = None,
+    written: Callable[[], None] | None = None,
 ) -> list[Published]:
     """Publish under a producer's sequence: one batch in one partition, or nothing."""
     producer_id, epoch, sequence, transaction_id = sequenced
@@ -166,6 +172,7 @@ async def publish_sequenced(
         sequence=sequence,
         transactional=is_transactional,
         dues=dues,
+        written=written,
     )
 
 
@@ -214,6 +221,7 @@ async def _publish_all_sequenced(
     acks: Acks,
     default: int | None,
     sequenced: Sequenced,
+    written: Callable[[], None] | None,
 ) -> list[Published]:
     taken: list[Incoming] = []
     for message in messages:
@@ -230,6 +238,7 @@ async def _publish_all_sequenced(
         acks=acks,
         sequenced=sequenced,
         dues=dues if any(due is not None for due in dues) else None,
+        written=written,
     )
     for outcome in outcomes:
         if outcome.error is not None:

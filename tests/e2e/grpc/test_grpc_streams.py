@@ -105,6 +105,24 @@ def test_what_a_killed_broker_acknowledged_is_there_once(start_broker: StartBrok
     api.close()
 
 
+def test_frames_are_stored_in_the_order_sent_from_the_first_one_on(start_broker: StartBroker) -> None:
+    broker = start_broker()
+    api = Api(broker.grpc)
+    for topic in ("one", "two"):
+        api.call("TopicService.CreateTopic", name=topic, num_partitions=1)
+        # After a restart the partition is not open yet when the first frame arrives.
+        broker.restart()
+        frames = [
+            publish_pb2.PublishStreamRequest(correlation_id=at, topic=topic, records=[Record(value=b"%d" % at)])
+            for at in range(100)
+        ]
+        stub = publish_pb2_grpc.PublishServiceStub(api.channel)
+        answers = list(stub.PublishStream(iter(frames), timeout=30, wait_for_ready=True))
+        assert [one.first_correlation_id for one in answers] == list(range(100))
+        assert [int(one) for one in _all_values(api, topic)] == list(range(100))
+    api.close()
+
+
 def test_a_cancelled_stream_gives_its_messages_back_at_once(api: Api) -> None:
     api.publish("given-back", *[b"%d" % one for one in range(5)], partition=0)
     requests: queue.SimpleQueue[Any] = queue.SimpleQueue()

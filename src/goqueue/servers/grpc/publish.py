@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -81,11 +81,11 @@ async def publish_stream(services: Services, context: Any) -> None:
 class _Messages:
     """The messages of a request, looked at once."""
 
-    __slots__ = ("deduplicated", "found", "has_delays", "has_keys")
+    __slots__ = ("deduplicated", "found", "has_keys")
 
     def __init__(self, records: Sequence[Any], now_ms: int) -> None:
         self.found: list[Incoming | GoQueueError] = []
-        self.has_keys = self.has_delays = False
+        self.has_keys = False
         # The first that has a deduplication id.
         self.deduplicated: int | None = None
         for at, record in enumerate(records):
@@ -97,8 +97,6 @@ class _Messages:
             self.found.append(message)
             if message.record.key is not None:
                 self.has_keys = True
-            if message.due_ms is not None:
-                self.has_delays = True
             if self.deduplicated is None and message.record.headers and record.HasField("deduplication_id"):
                 self.deduplicated = at
 
@@ -116,14 +114,13 @@ class _Stream:
         """Begin to store a frame. Frames are written in the order in which they begin."""
         self._topic = frame.topic or self._topic
         messages = _Messages(frame.records, self._services.clock.now_ms())
-        task = asyncio.create_task(self._store(frame, self._topic, messages))
+        written = asyncio.Event()
+        task = asyncio.create_task(self._store(frame, self._topic, messages, written.set))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
-        if _may_wait(self._services, frame, self._topic, messages):
-            await asyncio.wait((task,))
-        else:
-            # In its first turn it writes, and then it waits for nothing but the disk.
-            await asyncio.sleep(0)
+        task.add_done_callback(lambda _: written.set())
+        # What is left then is the wait for the disk, which the frames behind it may do at the same time.
+        await written.wait()
         return task
 
     def _partition(self, frame: Any, topic: str, messages: _Messages) -> int | None:
@@ -142,7 +139,7 @@ class _Stream:
         for task in self._under_way:
             task.cancel()
 
-    async def _store(self, frame: Any, topic: str, messages: _Messages) -> Any:
+    async def _store(self, frame: Any, topic: str, messages: _Messages, written: Callable[[], None]) -> Any:
         first, count = frame.correlation_id, len(messages.found)
         response = publish_pb2.PublishStreamResponse(
             first_correlation_id=first, last_correlation_id=first + max(count, 1) - 1
@@ -153,7 +150,7 @@ class _Stream:
             if not count:
                 raise InvalidRequest("there are no records", field="records")
             partition = self._partition(frame, topic, messages)
-            outcomes = await _publish(self._services, frame, topic, messages, partition)
+            outcomes = await _publish(self._services, frame, topic, messages, partition, written)
         except GoQueueError as error:
             response.failures.add(first_correlation_id=first, count=max(count, 1), error=detail_of(error, error.field))
             return response
@@ -162,7 +159,12 @@ class _Stream:
 
 
 async def _publish(
-    services: Services, request: Any, topic: str, messages: _Messages, partition: int | None
+    services: Services,
+    request: Any,
+    topic: str,
+    messages: _Messages,
+    partition: int | None,
+    written: Callable[[], None] | None = None,
 ) -> list[Published]:
     """Publish messages; what concerns all of them is raised."""
     sequenced = _sequenced(request)
@@ -178,6 +180,7 @@ async def _publish(
             acks=acks_of(request.ack_mode),
             partition=partition,
             sequenced=sequenced,
+            written=written,
         )
     except GoQueueError as error:
         if len(messages.found) > 1 or sequenced is not None:
@@ -207,15 +210,6 @@ class _Numbers(NamedTuple):
 
 def _partition(request: Any) -> int | None:
     return request.partition if request.HasField("partition") else None
-
-
-def _may_wait(services: Services, frame: Any, topic: str, messages: _Messages) -> bool:
-    """Whether storing the frame may wait before it writes, so that the next could overtake it."""
-    if services.topics.find(topic) is None:
-        return True
-    if frame.HasField("producer_id"):
-        return frame.HasField("transaction_id") or services.transactions.is_participant(frame.producer_id)
-    return messages.has_delays
 
 
 def _result(outcome: Published, place: str) -> Any:
