@@ -246,7 +246,7 @@ def test_a_stream_whose_topic_goes_is_cut_off_and_never_gets_a_second_answer(bro
     http.publish(topic, "a")
     host, _, port = broker.http.rpartition(":")
     with socket.create_connection((host, int(port)), timeout=30) as caller:
-        caller.sendall(f"GET /topics/{topic}/messages/stream HTTP/1.1\r\nHost: broker\r\n\r\n".encode())
+        caller.sendall(f"GET /topics/{topic}/messages/stream HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         received = b""
         while b'"value":"a"' not in received:
             received += caller.recv(65536)
@@ -263,7 +263,7 @@ def test_a_client_that_hangs_up_ends_its_long_poll(broker, http, topic):
     with ExitStack() as stack:
         callers = [stack.enter_context(socket.create_connection((host, int(port)))) for _ in range(20)]
         for caller in callers:
-            caller.sendall(f"GET /topics/{topic}/messages?wait=60s HTTP/1.1\r\nHost: broker\r\n\r\n".encode())
+            caller.sendall(f"GET /topics/{topic}/messages?wait=60s HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         # Those of other tests' clients come and go meanwhile, so these are told apart by their ports.
         ports = {caller.getsockname()[1] for caller in callers}
         eventually(lambda: served_ports(broker.pid) >= ports)

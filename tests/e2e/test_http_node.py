@@ -229,7 +229,7 @@ def test_callers_that_say_nothing_are_cut_off_and_the_others_served(start_broker
         socket.create_connection((host, int(port))) as slow_body,
     ):
         slow_head.sendall(b"GET /health HT")
-        slow_body.sendall(b"POST /topics HTTP/1.1\r\nHost: b\r\nContent-Length: 100\r\n\r\n{")
+        slow_body.sendall(b"POST /topics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
         for caller in (silent, slow_head, slow_body):
             caller.settimeout(20)
         assert silent.recv(100) == b""
