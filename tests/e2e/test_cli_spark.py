@@ -84,7 +84,7 @@ def test_without_a_broker_a_pipeline_ends_with_three(tmp_path: Path) -> None:
             "--to '2026-01-01' is not after --from",
         ),
         (["replay", "a", "b", "--from", "soon", "--to", "later"], 2, "--from 'soon' is not a time: write 2026-01-31"),
-        (["replay", "a", "b", "--from", "1", "--to", "2", "--speed", "fast"], 2, "--speed: 'fast' is no speed"),
+        (["replay", "a", "b", "--from", "1", "--to", "2", "--speed", "fast"], 2, "--speed: 'fast' is not a speed"),
         (["export", "a", "--to", "/proc"], 1, "/proc is not empty: export to a new folder"),
     ],
 )

@@ -133,8 +133,8 @@ def test_the_page_on_stories_works_from_top_to_bottom(broker):
     outputs = [run(language, code, broker) for language, code in BLOCK.findall(page)]
 
     explained, by_http, _, traced, switched = outputs
-    assert "parcels/0@0  completed" in explained
-    for expected in ("consume.nacked", "error the printer is out of paper", "to parcels.dlq/0@0", "to parcels/0@1"):
+    assert "shipments/0@0  completed" in explained
+    for expected in ("consume.nacked", "error the printer is out of paper", "to shipments.dlq/0@0", "to shipments/0@1"):
         assert expected in explained
     assert '"status": "completed"' in by_http
     assert traced == "same trace: True\n"
@@ -199,6 +199,6 @@ def test_the_page_on_security_works_from_top_to_bottom(tmp_path):
     )
 
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}\n{(tmp_path / 'broker.log').read_text()}"
-    told = ("User:admin", "first order", '"orders"', "['orders']", "administrator admin at", "administrator  admin")
+    told = ("User:admin", "first order", '"accounts"', "['accounts']", "administrator admin at", "administrator  admin")
     for expected in told:
         assert expected in done.stdout

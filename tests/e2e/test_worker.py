@@ -153,7 +153,7 @@ def test_reload_starts_the_worker_again_when_a_file_changes(broker, tmp_path):
         ("json:app", [], 2, "'json:app' is not a worker app"),
         ("jobs:app", ["--concurrency=0"], 2, "concurrency=0 is too small"),
         ("jobs:app", ["--queue=other"], 2, "no task of app 'wrong' is of queue other"),
-        ("jobs:app", ["--grace=soon"], 2, "grace='soon' is not a duration"),
+        ("jobs:app", ["--grace=soon"], 2, "--grace 'soon' is not a duration"),
     ],
 )
 def test_mistakes_are_one_message_and_exit_code_2(broker, tmp_path, app, options, code, message):

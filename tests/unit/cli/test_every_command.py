@@ -19,6 +19,8 @@ EXTRA: dict[str, list[str]] = {
     "delayed reschedule": ["--delay", "5s"],
     "produce": ["--message", "v"],
     "schema show": ["--id", "1"],
+    "explain": ["x/0@1"],
+    "security role put": ["--allow", "topic:read"],
 }
 VALUES = {
     "file": "{tmp}/schema.avsc",

@@ -70,7 +70,7 @@ def test_a_short_listener_is_switched_off_when_another_has_its_protocol(tmp_path
         ("kafka=kafka://127.0.0.1:1", "there are two listeners named 'kafka'"),
         ("a=http://127.0.0.1:9092", "127.0.0.1:9092 is the address of the listener 'kafka' already"),
         ("a=kafka://10.0.0.1:1", "can be reached from other machines"),
-        ("a=kafka://127.0.0.1:1?advertised=b:0", "port 0 is no port that a client can connect to"),
+        ("a=kafka://127.0.0.1:1?advertised=b:0", "a client cannot connect to port 0"),
     ],
 )
 def test_a_listener_that_cannot_be_is_named_with_its_reason(tmp_path: Path, text: str, problem: str) -> None:
