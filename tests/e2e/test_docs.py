@@ -133,8 +133,8 @@ def test_the_page_on_stories_works_from_top_to_bottom(broker):
     outputs = [run(language, code, broker) for language, code in BLOCK.findall(page)]
 
     explained, by_http, _, traced, switched = outputs
-    assert "shipments/0@0  completed" in explained
-    for expected in ("consume.nacked", "error the printer is out of paper", "to shipments.dlq/0@0", "to shipments/0@1"):
+    assert "cartons/0@0  completed" in explained
+    for expected in ("consume.nacked", "error the printer is out of paper", "to cartons.dlq/0@0", "to cartons/0@1"):
         assert expected in explained
     assert '"status": "completed"' in by_http
     assert traced == "same trace: True\n"
