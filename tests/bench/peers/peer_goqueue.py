@@ -76,4 +76,4 @@ def _environment() -> dict[str, str]:
 
 
 def _is_ready(address: str) -> bool:
-    return exchange(address, b"GET /readyz HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n\r\n", b"200 OK")
+    return exchange(address, b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", b"200 OK")
