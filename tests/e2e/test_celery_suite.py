@@ -32,11 +32,10 @@ LEFT_OUT = {
 }
 # Test -> what is known of its failure. These depend on how fast a worker is, and fail on a loaded machine.
 OPEN = {
-    "test_tasks.py::test_tasks::test_revoked_by_headers_simple_canvas": "passes with Redis as the broker; "
-    "the cause is not known, perhaps the worker receives the task before its revocation",
-    "test_tasks.py::test_tasks::test_revoked_by_headers_complex_canvas": "the same",
-    "test_canvas.py::test_chord::test_mutable_errback_called_by_chord_from_group_fail_multiple_on_body_failure": "passes with "
-    "Redis as the broker; the cause is not known",
+    # They pass with Redis as the broker. The cause is not known; perhaps a worker receives a task before its revocation.
+    "test_tasks.py::test_tasks::test_revoked_by_headers_simple_canvas": "",
+    "test_tasks.py::test_tasks::test_revoked_by_headers_complex_canvas": "",
+    "test_canvas.py::test_chord::test_mutable_errback_called_by_chord_from_group_fail_multiple_on_body_failure": "",
 }
 FILES = [
     "test_beat.py",
