@@ -30,13 +30,12 @@ LEFT_OUT = {
     "test_worker.py::test_django_fixup_installs_django_task_for_celery_subclass": "needs Django",
     "test_tasks.py::test_trace_log_arguments": "fails in the same way with Redis as the broker",
 }
-# Test -> what is known of its failure. These depend on how fast a worker is, and fail on a loaded machine.
-OPEN = {
-    # They pass with Redis as the broker. The cause is not known; perhaps a worker receives a task before its revocation.
-    "test_tasks.py::test_tasks::test_revoked_by_headers_simple_canvas": "",
-    "test_tasks.py::test_tasks::test_revoked_by_headers_complex_canvas": "",
-    "test_canvas.py::test_chord::test_mutable_errback_called_by_chord_from_group_fail_multiple_on_body_failure": "",
-}
+# They fail here and pass with Redis as the broker; the cause is not known.
+OPEN = (
+    "test_tasks.py::test_tasks::test_revoked_by_headers_simple_canvas",
+    "test_tasks.py::test_tasks::test_revoked_by_headers_complex_canvas",
+    "test_canvas.py::test_chord::test_mutable_errback_called_by_chord_from_group_fail_multiple_on_body_failure",
+)
 FILES = [
     "test_beat.py",
     "test_canvas.py",
