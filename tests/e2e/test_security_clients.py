@@ -219,7 +219,8 @@ def test_kafka_python_and_aiokafka_are_refused_too(secured: SecuredBroker, alice
         "sasl_plain_password": "wrong password",
     }
     with pytest.raises(PythonError):
-        KafkaProducer(**settings, ssl_cafile=str(secured.ca))
+        # It tries again until then.
+        KafkaProducer(**settings, ssl_cafile=str(secured.ca), bootstrap_timeout_ms=3000)
     gc.collect()
 
     async def run() -> None:

@@ -20,7 +20,6 @@ EXTRA: dict[str, list[str]] = {
     "produce": ["--message", "v"],
     "schema show": ["--id", "1"],
     "explain": ["x/0@1"],
-    "security role put": ["--allow", "topic:read"],
 }
 VALUES = {
     "file": "{tmp}/schema.avsc",
@@ -31,6 +30,7 @@ VALUES = {
     "epoch": "1",
     "data_dir": "{tmp}",
     "partition": "0",
+    "allow": "topic:read",
 }
 # Commands that do something else before they talk to a broker, and have tests of their own.
 ELSEWHERE = {"worker", "version", "bench peers", "backup create", "backup restore", "jobs backup"}
@@ -71,7 +71,7 @@ def arguments(path: str, tmp: object) -> list[str]:
         if param.param_type_name == "argument" and param.required:
             found.append(VALUES.get(str(param.name), "x"))
         elif param.required:
-            found += [param.opts[0], "x"]
+            found += [param.opts[0], VALUES.get(str(param.name), "x")]
         elif "--force" in param.opts:
             found.append("--force")
     return [one.replace("{tmp}", str(tmp)) for one in [*found, *EXTRA.get(path, [])]]
