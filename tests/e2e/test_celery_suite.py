@@ -75,7 +75,7 @@ def redis(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(1800)
 @pytest.mark.skipif(not (SOURCE / "t" / "integration").is_dir(), reason="CELERY_SOURCE names no source of Celery")
 @pytest.mark.parametrize("file", FILES)
 def test_celerys_integration_tests_pass(broker, redis, file):

@@ -21,7 +21,7 @@ from tests.e2e.spark.kafka_truth import truth
 from goqueue.pipeline.examples import example_text
 from goqueue.pipeline.examples.generate import generate
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 MESSAGES = 1500
 
