@@ -75,6 +75,12 @@ build-goqueue build-cli build-admin: build ## the wheel, and the version that th
 test: $(READY) lint ## lint, types and all tests but the slow suites and those on Spark
 	$(BIN)/python -X dev -m pytest -n $(WORKERS) --dist loadfile -m 'not slow and not spark' $(TESTS)
 
+# The cluster gets twice the seeds: its runs are short.
+SEEDS ?= 500
+sim: $(READY) ## the deep simulations: crashes at every persisted step (SEEDS=500 lives each), then the cluster
+	GOQUEUE_SIM_SEEDS=$(SEEDS) $(BIN)/python -m pytest -n $(WORKERS) -m slow tests/sim
+	SEEDS=$$(($(SEEDS) * 2)) $(BIN)/python -m pytest -q -n $(WORKERS) tests/sim/test_cluster_replication.py
+
 test-spark: $(READY) ## source, sink, pipelines and bulk jobs on a real Spark, in one session
 	$(BIN)/python -m pytest -m 'spark and not slow' tests/e2e/spark
 
@@ -103,12 +109,36 @@ test-cover: $(READY) ## tests with a coverage report
 test-slow: $(READY) ## the long suites: kill -9, soak, deep search
 	$(BIN)/python -m pytest -m slow tests
 
+# The suites of clients. What is about one node by design is skipped with its reason (tests/e2e/one_node.py).
+THREE_TESTS := $(addprefix tests/e2e/,$(addsuffix .py,test_kafka_* test_groups_* test_transactions_* test_http_* test_client* \
+	test_cli* test_delay_* test_schemas_* test_share_groups test_queue_connection test_prepared test_stories test_worker \
+	test_lane_reads test_wire_client test_celery test_transfers test_java_client))
+test-three: $(READY) ## the tests of clients again, with a broker that is one of three nodes
+	GOQUEUE_TEST_NODES=3 $(BIN)/python -m pytest -rs -m 'not spark' --timeout 300 $(wildcard $(THREE_TESTS))
+
 SOAK_MINUTES ?= 60
 soak: $(READY) ## mixed load for SOAK_MINUTES: neither memory nor open files may grow
 	SOAK_MINUTES=$(SOAK_MINUTES) $(BIN)/python -m pytest -s -m slow tests/e2e/test_soak.py
 
+MINUTES ?= 30
+SEED ?= 1
+chaos: $(READY) ## three real nodes killed, frozen and cut off for MINUTES while clients work: nothing acknowledged is lost
+	MINUTES=$(MINUTES) SEED=$(SEED) $(BIN)/python -m pytest -s -m slow tests/e2e/cluster/test_chaos.py
+
 test-spark-crash: $(READY) ## kill -9 of driver, workers and broker at every step of the Spark sink
 	$(BIN)/python -m pytest -s -m slow tests/e2e/spark/test_spark_crash.py
+
+OLDER := /tmp/goqueue-older-spark
+test-spark-older: $(READY) ## PySpark 4.0 and 4.1, each in an environment of its own
+	for version in 4.0 4.1; do \
+	  test -x $(OLDER)/$$version/bin/python || { python3 -m venv $(OLDER)/$$version && \
+	  $(OLDER)/$$version/bin/pip install -q "pyspark==$$version.*" "pyarrow>=18,<22" -e '.[spark,lake,schemas]'; }; \
+	done
+	GOQUEUE_OLDER_SPARK="$(OLDER)/4.0/bin/python $(OLDER)/4.1/bin/python" \
+	  $(BIN)/python -m pytest -m slow tests/e2e/spark/test_older_spark.py
+
+soak-spark: $(READY) ## a streaming pipeline for MINUTES: lag, memory and state do not grow, and every row is written once
+	MINUTES=$(MINUTES) $(BIN)/python -m pytest -s -m slow tests/e2e/spark/test_pipeline_soak.py
 
 test-spark-cluster: $(READY) ## a standalone Spark cluster reads a topic and writes one exactly once
 	$(BIN)/python -m pytest -m slow tests/e2e/spark/test_spark_cluster.py
@@ -140,7 +170,7 @@ vuln: licences ## known vulnerabilities of what we bring (pip-audit), and licenc
 	$(BIN)/pip-audit --strict --requirement constraints.txt --no-deps --disable-pip
 
 licences: $(TOOLS) ## licences of what we bring
-	$(BIN)/python tools/licences.py --extra spark --extra lake --extra remote --extra schemas
+	$(BIN)/python tools/licences.py --extra spark --extra lake --extra remote --extra encryption --extra schemas
 
 proto: $(READY) ## write the Python code of the gRPC API from proto/
 	$(BIN)/buf format -w
@@ -228,6 +258,9 @@ bench-grpc: $(READY) ## the gRPC API beside HTTP: publish stream, work stream, u
 bench-share: $(READY) ## consumers of one share group against GoQueue and Apache Kafka, in turns
 	$(BIN)/python -m tests.bench.bench_share_consumers
 
+bench-cluster: $(READY) ## three nodes with acks=all beside Apache Kafka's three, and the next write after kill -9
+	$(BIN)/python -m tests.bench.bench_cluster
+
 bench-tracing: $(READY) ## what stories of messages cost, on the way and on the disk, and how fast one is found
 	$(BIN)/python -m tests.bench.bench_tracing
 
@@ -242,9 +275,10 @@ bench-schemas: $(READY) ## what checking messages against schemas costs
 
 bench-security: $(READY) ## what TLS, logins and access rules cost, against the same client without them
 	$(BIN)/python -m tests.bench.bench_security
+	$(BIN)/python -m tests.bench.security_tls
 
-bench-spark: $(READY) ## Spark reads and writes topics, as shares of what any Python source can do
-	@failed=0; for part in bench_spark bench_spark_jobs; do \
+bench-spark: $(READY) ## Spark reads and writes topics and tables, as shares of what they are compared with
+	@failed=0; for part in bench_spark bench_spark_jobs bench_spark_tables; do \
 		$(BIN)/python -m tests.bench.$$part || failed=1; \
 	done; exit $$failed
 

@@ -26,5 +26,17 @@ class Caller(msgspec.Struct, frozen=True):
     request_id: str = ""
 
 
+def printable(text: str) -> str:
+    """What a client says of itself, as text that can be encoded: headers may hold bytes that are no text."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def plain_address(host: str) -> str:
+    """An address as rules name it: IPv4 is written as IPv4 on a socket that takes both, and without a zone."""
+    if ":" not in host:
+        return host
+    return host.partition("%")[0].removeprefix("::ffff:")
+
+
 ANONYMOUS = Caller()
 INTERNAL = Caller(principal="Broker:INTERNAL", protocol="internal")

@@ -17,6 +17,16 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
+class LogKind(IntEnum):
+    """The logs of a partition's family, which are led together: its messages, and what is known about them."""
+
+    DATA = 0
+    # Leases, acknowledgements and retries of the queue groups that read the partition.
+    DELIVERY = 1
+    # Messages that are held for the partition until they are due.
+    DELAY = 2
+
+
 class Acks(IntEnum):
     """How safe a record must be before its producer is told so. Values are Kafka's."""
 

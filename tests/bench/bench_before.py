@@ -89,7 +89,8 @@ def works(divisor: int) -> dict[str, Work]:
         return work
 
     def http_publish(broker: BrokerProcess) -> float:
-        return 1 / http_rate("batches", broker.http, new_topic(broker), 200_000 // divisor, 100)
+        # So many requests, each with 100 messages.
+        return 1 / http_rate("batches", broker.http, new_topic(broker), 2_000 // divisor, 100)
 
     def receive_and_ack(broker: BrokerProcess) -> float:
         topic, total = new_topic(broker), 50_000 // divisor

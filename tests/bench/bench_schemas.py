@@ -27,7 +27,7 @@ from tests.bench.measure import Bar, at_least, told
 from tests.e2e.http import Http
 from tests.e2e.process import BrokerProcess
 
-from goqueue.broker.publish import PublishService
+from goqueue.broker.arrivals.publish import PublishService
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.formats.envelope import prefix_of
 from goqueue.formats.jobs import CheckSchema

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from tests.bench.measure import Bar, at_most, told
 
-from goqueue.broker.arrival import Facts
-from goqueue.broker.batch_lanes import BatchLane
+from goqueue.broker.arrivals.arrival import Facts
+from goqueue.broker.arrivals.batch_lanes import BatchLane
 from goqueue.broker.topics import NewTopic
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.config import BrokerConfig, Config, DurabilityConfig, ListenersConfig

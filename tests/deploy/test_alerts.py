@@ -15,7 +15,7 @@ from typer.main import get_command
 
 from goqueue.cli.main import app
 from goqueue.config import documented_settings
-from goqueue.node.metrics import broker_metrics, delivery_metrics, storage_metrics
+from goqueue.node.metrics import broker_metrics, cluster_metrics, delivery_metrics, replication_metrics, storage_metrics
 from goqueue.node.metrics.series import PREFIX, Series
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +28,7 @@ OF_EVERY_SERIES = {"instance", "job"}
 
 def series() -> dict[str, Series]:
     found: dict[str, Series] = {}
-    for module in (broker_metrics, delivery_metrics, storage_metrics):
+    for module in (broker_metrics, cluster_metrics, delivery_metrics, replication_metrics, storage_metrics):
         for value in vars(module).values():
             if isinstance(value, Series):
                 found |= {f"{PREFIX}{value.name}": value, f"{PREFIX}{value.name}_total": value}

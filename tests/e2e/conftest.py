@@ -5,9 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
+from tests.e2e.companions import NODES, end_left_over_clusters
+from tests.e2e.one_node import reason_to_leave_out
 from tests.e2e.process import BrokerProcess
 
 StartBroker = Callable[..., BrokerProcess]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Against three nodes, tests that are about one are skipped with the reason."""
+    for item in items if NODES > 1 else ():
+        if (reason := reason_to_leave_out(item.nodeid)) is not None:
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(autouse=True)
+def _companions_end() -> None:
+    """Before a test begins, nodes are killed whose broker has ended with an earlier one."""
+    end_left_over_clusters()
 
 
 @pytest.fixture(scope="module")

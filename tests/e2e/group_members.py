@@ -115,12 +115,13 @@ def wait_until(condition: Callable[[], bool], *members: Member, seconds: float =
 def create_topic(bootstrap: str, name: str, partitions: int) -> None:
     """Make a topic, and wait until it is there."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(10)
+    admin.create_topics([NewTopic(name, partitions, -1)])[name].result(10)
 
 
 def produce(bootstrap: str, topic: str, partitions: int, count: int, *, start: int = 0) -> list[str]:
     """Produce numbered values over the partitions in turn; returns the values."""
-    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
+    # A leader that hands over has stored what it refuses then: only with a sequence is it stored once.
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "log_level": 0})
     values = [str(one) for one in range(start, start + count)]
     for place, value in enumerate(values):
         producer.produce(topic, value, partition=place % partitions)

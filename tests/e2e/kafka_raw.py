@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import socket
+import time
 from types import TracebackType
 from typing import Any, Self
 
 from tests.unit.codec.kafka.kio_values import read_response, request_frame
 
 SECONDS_MAX = 10.0
+LEADER_SECONDS_MAX = 20.0
+NOT_LEADER = 6
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, API_VERSIONS, CREATE_TOPICS, INIT_PRODUCER_ID = 0, 1, 2, 3, 18, 19, 22
 
@@ -18,7 +21,8 @@ class RawClient:
 
     def __init__(self, address: str) -> None:
         host, port = address.rsplit(":", 1)
-        self.socket = socket.create_connection((host, int(port)), timeout=SECONDS_MAX)
+        self.port = int(port)
+        self.socket = socket.create_connection((host, self.port), timeout=SECONDS_MAX)
         self._correlation_id = 0
 
     def __enter__(self) -> Self:
@@ -58,26 +62,48 @@ class RawClient:
     # --- what many tests ask -----------------------------------------------------------
 
     def create_topic(self, name: str, partitions: int = 1, **config: str) -> None:
-        """Make a topic; settings as retention_ms="1"."""
+        """Make a topic that this broker leads; settings as retention_ms="1"."""
         configs = [{"name": one.replace("_", "."), "value": value} for one, value in config.items()]
-        topic = {"name": name, "num_partitions": partitions, "replication_factor": 1, "configs": configs}
+        replicas = [{"partition_index": at, "broker_ids": self.nodes()} for at in range(partitions)]
+        topic = {
+            "name": name,
+            "num_partitions": -1,
+            "replication_factor": -1,
+            "assignments": replicas,
+            "configs": configs,
+        }
         (row,) = self.call(CREATE_TOPICS, 7, topics=[topic], timeout=5000)["topics"]
         assert row["error_code"] == 0, row
+
+    def nodes(self) -> list[int]:
+        """The cluster's nodes, the one that this connection leads to first."""
+        brokers = self.call(METADATA, 12, topics=[])["brokers"]
+        brokers.sort(key=lambda one: (one["port"] != self.port, one["node_id"]))
+        return [one["node_id"] for one in brokers]
 
     def produce(self, topic: str, batch: bytes, *, partition: int = 0, acks: int = -1) -> dict[str, Any]:
         """Write one batch; returns the partition's part of the answer."""
         data = [{"name": topic, "partition_data": [{"index": partition, "records": batch}]}]
-        reply = self.call(PRODUCE, 9, acks=acks, timeout=5000, topic_data=data)
-        row: dict[str, Any] = reply["responses"][0]["partition_responses"][0]
-        return row
+        deadline = time.monotonic() + LEADER_SECONDS_MAX
+        while True:
+            reply = self.call(PRODUCE, 9, acks=acks, timeout=5000, topic_data=data)
+            row: dict[str, Any] = reply["responses"][0]["partition_responses"][0]
+            # In a cluster, a node that was restarted leads again a little later.
+            if row["error_code"] != NOT_LEADER or time.monotonic() > deadline:
+                return row
+            time.sleep(0.1)
 
     def fetch(self, topic: str, offset: int = 0, *, partition: int = 0, **more: Any) -> dict[str, Any]:
         """Read one partition; returns its part of the answer."""
         read = {"partition": partition, "fetch_offset": offset, "partition_max_bytes": 50_000_000}
         asked = {"max_bytes": 50_000_000, "min_bytes": 1, "max_wait": 0, **more}
-        reply = self.call(FETCH, 12, topics=[{"topic": topic, "partitions": [read]}], **asked)
-        row: dict[str, Any] = reply["responses"][0]["partitions"][0]
-        return row
+        deadline = time.monotonic() + LEADER_SECONDS_MAX
+        while True:
+            reply = self.call(FETCH, 12, topics=[{"topic": topic, "partitions": [read]}], **asked)
+            row: dict[str, Any] = reply["responses"][0]["partitions"][0]
+            if row["error_code"] != NOT_LEADER or time.monotonic() > deadline:
+                return row
+            time.sleep(0.1)
 
     def new_producer_id(self) -> int:
         """An id for an idempotent producer."""

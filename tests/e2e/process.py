@@ -11,15 +11,22 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-START_SECONDS_MAX = 20.0
+from tests.e2e.companions import NODES, Companions
+
+START_SECONDS_MAX = 20.0 * NODES
 STOP_SECONDS_MAX = 15.0
 _GOQUEUE = Path(sys.executable).parent / "goqueue"
 
 
 class BrokerProcess:
-    """`goqueue server` in a process. It keeps its ports and directory over `restart()`."""
+    """`goqueue server` in a process. It keeps its ports and directory over `restart()`.
 
-    def __init__(self, home: Path, *, environment: Mapping[str, str] | None = None) -> None:
+    With `GOQUEUE_TEST_NODES=3` it is one node of a cluster, whose others are its companions.
+    """
+
+    def __init__(
+        self, home: Path, *, environment: Mapping[str, str] | None = None, companions: Companions | None = None
+    ) -> None:
         self.data_dir = home / "data"
         self.log_file = home / "broker.log"
         self.ready_file = home / "ready.json"
@@ -32,12 +39,24 @@ class BrokerProcess:
         self.prefix: tuple[str, ...] = ()
         self._process: subprocess.Popen[bytes] | None = None
         home.mkdir(parents=True, exist_ok=True)
+        self._is_companion = companions is not None
+        self._companions = companions or (Companions(self, home) if NODES > 1 else None)
 
     @property
     def pid(self) -> int:
         """The process id of the running broker."""
         assert self._process is not None, "the broker has not been started"
         return self._process.pid
+
+    @property
+    def is_cluster(self) -> bool:
+        """Whether there are other nodes beside it."""
+        return self._companions is not None
+
+    @property
+    def data_dirs(self) -> list[Path]:
+        """Where its data lies, as a list: a cluster has several."""
+        return [self.data_dir]
 
     @property
     def running(self) -> bool:
@@ -53,8 +72,10 @@ class BrokerProcess:
         """Start, and return once it serves."""
         deadline = time.monotonic() + seconds_max
         while True:
-            self._spawn()
-            if self._wait_ready(deadline):
+            self.spawn()
+            if self.wait_ready(deadline):
+                if self._companions is not None and not self._is_companion:
+                    self._companions.wait_ready(deadline)
                 return self
             # A port kept from before may for a moment belong to some client's socket.
             if "in use" in self.output and time.monotonic() < deadline:
@@ -85,7 +106,13 @@ class BrokerProcess:
         assert self._process is not None
         return self._process.wait(seconds_max)
 
-    def _spawn(self) -> None:
+    def spawn(self) -> None:
+        """Start without waiting."""
+        joined: dict[str, str] = {}
+        if self._companions is not None:
+            joined = self._companions.settings_of(self)
+            if not self._is_companion:
+                self._companions.begin()
         self.ready_file.unlink(missing_ok=True)
         command = [
             *self.prefix,
@@ -104,11 +131,12 @@ class BrokerProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env={**inherited, **self.environment},
+                env={**inherited, **joined, **self.environment},
                 start_new_session=True,
             )
 
-    def _wait_ready(self, deadline: float) -> bool:
+    def wait_ready(self, deadline: float) -> bool:
+        """Wait until it serves; false if it has ended."""
         while self.running:
             if self.ready_file.exists():
                 ready = json.loads(self.ready_file.read_text())

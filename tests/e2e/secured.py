@@ -71,15 +71,21 @@ class SecuredBroker:
         row = json.loads(algorithm.to_jwk(self.issuer_key.public_key())) | {"kid": "one", "use": "sig", "alg": "RS256"}
         self.keys_file.write_text(json.dumps({"keys": [row]}))
 
-    def _environment(self) -> dict[str, str]:
+    def listeners(self) -> dict[str, str]:
+        """The settings of its listeners, for another broker with the same ones."""
         tls = "127.0.0.1:0?client_certificates=optional"
         return {
-            "GOQUEUE_SECURITY_ENABLED": "true",
             "GOQUEUE_LISTENERS_NAMED": f"secure=kafka+tls://{tls},api=http+tls://{tls},calls=grpc+tls://{tls}",
             "GOQUEUE_TLS_CERTIFICATE": str(self.home / "server.pem"),
             "GOQUEUE_TLS_KEY": str(self.home / "server.key"),
             "GOQUEUE_TLS_CLIENT_CA": str(self.ca),
             "GOQUEUE_TLS_RELOAD_MS": "100",
+        }
+
+    def _environment(self) -> dict[str, str]:
+        return {
+            **self.listeners(),
+            "GOQUEUE_SECURITY_ENABLED": "true",
             "GOQUEUE_SECURITY_TOKEN_KEYS": str(self.keys_file),
             "GOQUEUE_SECURITY_TOKEN_ISSUER": ISSUER,
             "GOQUEUE_SECURITY_TOKEN_AUDIENCE": AUDIENCE,

@@ -88,7 +88,7 @@ def values(messages: list[Message]) -> list[str]:
 def make_topic(bootstrap: str, name: str, partitions: int = 1, **config: str) -> None:
     """A topic; settings as delivery_max_retries="1"."""
     settings = {one.replace("_", "."): value for one, value in config.items()}
-    topic = NewTopic(name, partitions, 1, config=settings)
+    topic = NewTopic(name, partitions, -1, config=settings)
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([topic])[name].result()
 

@@ -15,7 +15,18 @@ ROOT = Path(__file__).parents[2]
     ("command", "rows"),
     [
         (["bench_clients"], ["read: poll, as it comes", "write: produce_batch of 10,000, times the first"]),
-        (["bench_consume", "--only", "1000"], ["1000 B: GoQueue, Kafka wire", "1000 B: share of null broker"]),
+        pytest.param(
+            ["bench_consume", "--only", "1000"],
+            ["1000 B: GoQueue, Kafka wire", "1000 B: share of null broker"],
+            # It fills two brokers first; `bench_clients` shows that the common parts work.
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            ["bench_cluster", "--only", "written"],
+            ["written: GoQueue, produce, messages/s", "written: GoQueue, end to end at 500/s, p99"],
+            # Three nodes, and Apache Kafka's three where it is installed.
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_it_measures_all_that_it_names(command: list[str], rows: list[str]) -> None:

@@ -15,6 +15,8 @@ import pytest
 pytest.importorskip("celery")
 
 from celery import Celery
+from kombu import Connection, Consumer, Exchange, Queue
+from kombu.asynchronous import Hub
 
 import goqueue.celery
 from goqueue.client import sync
@@ -244,6 +246,57 @@ def test_a_connection_that_is_used_behind_a_fork_opens_its_own_sockets(project):
             os._exit(0 if ok and before > 0 else 1)
         assert os.waitpid(child, 0)[1] == 0
         assert http.call("GET", "/version")
+
+
+def kombu_connection(broker, **options):
+    return Connection(f"goqueue://{broker.http}", transport_options={"partitions": 1, **options})
+
+
+def test_what_was_sent_to_all_workers_before_a_task_is_delivered_before_it(broker):
+    exchange = Exchange("before.all", type="fanout")
+    mailbox = Queue("before.mailbox", exchange, auto_delete=True)
+    tasks = Queue("before.tasks", Exchange("before.tasks"), routing_key="before.tasks")
+    heard = []
+
+    def hear(body, message):
+        heard.append(body)
+        if message.delivery_info["queue"] == tasks.name:
+            message.ack()
+
+    with kombu_connection(broker) as sender, kombu_connection(broker) as worker:
+        # The tasks' queue is read first, as Celery's worker does it.
+        reading = Consumer(worker.channel(), [tasks], callbacks=[hear])
+        listening = Consumer(worker.channel(), [mailbox], callbacks=[hear], no_ack=True)
+        with reading, listening:
+            producer = sender.Producer()
+            for number in range(3):
+                producer.publish(f"revoke {number}", exchange=exchange, declare=[exchange])
+                producer.publish(f"task {number}", exchange=tasks.exchange, routing_key=tasks.routing_key)
+                while f"task {number}" not in heard:
+                    worker.drain_events(timeout=5)
+    assert heard == [f"{what} {number}" for number in range(3) for what in ("revoke", "task")]
+
+
+def test_a_worker_that_finished_its_tasks_does_not_wait_for_the_next_polling_interval(broker):
+    queue = Queue("busy.tasks", Exchange("busy.tasks"), routing_key="busy.tasks")
+    heard = []
+
+    def hear(body, message):
+        heard.append(body)
+        hub.call_soon(message.ack)
+
+    hub = Hub()
+    with kombu_connection(broker, worker_polling_interval=3600) as connection:
+        producer = connection.Producer()
+        for number in range(10):
+            producer.publish(number, exchange=queue.exchange, routing_key=queue.routing_key, declare=[queue])
+        with connection.channel() as channel, Consumer(channel, [queue], callbacks=[hear], accept=["json"]) as consumer:
+            consumer.qos(prefetch_count=2)
+            connection.transport.register_with_event_loop(connection, hub)
+            connection.transport.poll_soon()
+            until(lambda: hub.run_once() or len(heard) == 10, 10)
+    hub.close()
+    assert heard == list(range(10))
 
 
 def test_the_name_is_known_to_kombu():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import pty
@@ -48,10 +49,37 @@ def test_a_topic_that_does_not_exist_needs_create(cli, broker):
 
 def test_bytes_that_are_not_text_are_sent_as_they_are(cli, broker):
     assert cli("produce", "manners-bytes", "--create", stdin=b"\xff\xfe\nplain\n").returncode == 0
-    assert cli("produce", "manners-bytes", b"\xfd").returncode == 0
+    assert cli("produce", "manners-bytes", b"\xfd", "--key", b"\xfc", "--header", b"h=\xfb").returncode == 0
+    rows = [json.loads(line) for line in cli("consume", "manners-bytes", "--format", "json").stdout.splitlines()]
+    (last,) = [row for row in rows if row["key"] is not None]
+    assert {name: base64.b64decode(last[name]) for name in ("value", "key")} == {"value": b"\xfd", "key": b"\xfc"}
+    assert (last["encoding"], base64.b64decode(last["headers"]["h"])) == ("base64", b"\xfb")
+    assert "encoding" not in next(row for row in rows if row["value"] == "plain")
     ended = cli("consume", "manners-bytes")
     assert b"Traceback" not in ended.stderr
     assert ended.returncode == 0
+
+
+def test_a_file_has_bytes_as_base64(cli, tmp_path):
+    row = {"value": "//4=", "key": "/w==", "headers": {"h": "/g=="}, "encoding": "base64"}
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n" + json.dumps({**row, "encoding": "hex"}))
+    ended = cli("produce", "manners-base64", "--create", "-f", str(tmp_path / "rows.jsonl"))
+    assert b"line 2: encoding='hex'" in ended.stderr
+    (stored,) = cli("consume", "manners-base64", "--format", "json").stdout.splitlines()
+    assert {name: json.loads(stored)[name] for name in row} == row
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("topic", "describe", b"\xff"),
+        ("produce", "manners-bytes", "--create", "-m", "x", "--dedup-id", b"\xff"),
+        ("queue", "reject", "receipt", "--error", b"\xff"),
+    ],
+)
+def test_a_name_that_is_not_utf_8_is_one_line_and_exit_code_2(cli, arguments):
+    ended = cli(*arguments)
+    assert (ended.returncode, b"UTF-8" in ended.stderr, b"Traceback" in ended.stderr) == (2, True, False)
 
 
 def test_a_file_blames_the_lines_that_failed_and_says_what_was_stored(cli, tmp_path):
@@ -81,14 +109,27 @@ def test_the_version_names_client_and_server_and_the_module_can_be_run(cli, brok
 def test_a_narrow_terminal_folds_names_and_cuts_none(cli, broker):
     name = "manners-" + "a-very-long-name-" * 8
     cli("topic", "create", name)
-    reader, writer = pty.openpty()
-    environment = {**os.environ, "GOQUEUE_SERVER": f"http://{broker.http}", "COLUMNS": "80", "TERM": "dumb"}
-    subprocess.run([GOQUEUE, "topic", "list"], stdout=writer, env=environment, check=True, timeout=60)
-    os.close(writer)
-    shown = b""
-    while chunk := _read(reader):
-        shown += chunk
-    assert "…".encode() not in shown
+    shown = _at_a_terminal(broker, ["topic", "list"], columns=80)
+    assert name not in shown, "it is wider than the terminal"
+    assert name in "".join(line.strip() for line in shown.splitlines())
+
+
+def test_a_table_that_does_not_fit_a_terminal_is_shown_as_blocks(cli, broker):
+    cli("produce", "manners-dead", "--create", "-m", "x")
+    (taken,) = json.loads(cli("queue", "receive", "manners-dead", "--wait", "5s", "-o", "json").stdout)
+    cli("queue", "reject", taken["receipt_handle"], "--error", "the printer is on fire, and nobody has water")
+    deadline = time.monotonic() + 30
+    while b"nothing to show" in cli("dlq", "list", "manners-dead").stdout:
+        assert time.monotonic() < deadline, "there is no dead letter"
+    shown = [
+        line.split(maxsplit=1)
+        for line in _at_a_terminal(broker, ["dlq", "list", "manners-dead"], columns=80).splitlines()
+    ]
+    assert ["reason", "rejected"] in [[word.strip() for word in line] for line in shown]
+    assert ["error", "the printer is on fire, and nobody has water"] in [
+        [word.strip() for word in line] for line in shown
+    ]
+    assert b"PARTITION  OFFSET  DIED" in cli("dlq", "list", "manners-dead").stdout, "a pipe has a table"
 
 
 def test_topic_names_complete_in_shells(cli, broker):
@@ -106,6 +147,38 @@ def test_topic_names_complete_in_shells(cli, broker):
         timeout=60,
     )
     assert completed.stdout.strip() == "['manners-complete']"
+
+
+def test_priorities_are_readable_in_80_columns(cli, broker):
+    cli("produce", "manners-lanes", "--create", "-m", "x", "--priority", "background", "--partition", "0")
+    cli("queue", "receive", "manners-lanes", "--group", "lane-readers")
+    shown = _at_a_terminal(broker, ["queue", "stats", "manners-lanes", "--priority"], columns=80)
+    heading, *rows = [line.split() for line in shown.splitlines() if line.strip()]
+    assert heading == ["QUEUE", "GROUP", "LANE", "READY", "IN", "FLIGHT", "DELIVERED", "WAITING"]
+    assert ["manners-lanes/0", "lane-readers", "background", "0", "1", "1", "-"] in rows
+    assert len(rows) == 15
+
+
+def test_ctrl_c_at_a_question_ends_produce_at_once(broker):
+    reader, writer = pty.openpty()
+    process = subprocess.Popen(
+        [GOQUEUE, "produce", "manners-asked", "-m", "x"],
+        stdin=writer,
+        stdout=writer,
+        stderr=writer,
+        env={**os.environ, "GOQUEUE_SERVER": f"http://{broker.http}"},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - one system call
+    )
+    os.close(writer)
+    shown, deadline = b"", time.monotonic() + 30
+    while b"Create it?" not in shown:
+        assert time.monotonic() < deadline, shown
+        shown += _read(reader)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=30) == 130
+    assert b"Traceback" not in shown + _read(reader)
+    os.close(reader)
+    assert Http(broker.http).refused("GET", "/topics/manners-asked")[0] == 404
 
 
 def test_ctrl_c_ends_produce_on_a_terminal_at_once(broker):
@@ -129,6 +202,18 @@ def test_ctrl_c_ends_produce_on_a_terminal_at_once(broker):
     assert process.returncode == 130
     assert b"1 sent, 0 failed" in errors
     assert b"Traceback" not in errors
+
+
+def _at_a_terminal(broker, arguments, *, columns):
+    reader, writer = pty.openpty()
+    settings = {"GOQUEUE_SERVER": f"http://{broker.http}", "COLUMNS": str(columns), "TERM": "dumb"}
+    subprocess.run([GOQUEUE, *arguments], stdout=writer, env={**os.environ, **settings}, check=True, timeout=60)
+    os.close(writer)
+    shown = b""
+    while chunk := _read(reader):
+        shown += chunk
+    os.close(reader)
+    return shown.decode()
 
 
 def _read(descriptor):

@@ -41,12 +41,12 @@ def test_a_message_is_taken_and_settled(cli):
     assert (first["value"], first["priority"], second["priority"]) == ("a", "high", "normal")
     assert cli("queue", "receive", "cli-queue", "-g", "cli").stderr.strip() == "no messages"
 
-    assert "extended cli-queue[0]@0" in cli("queue", "extend", first["receipt_handle"], "--by", "1m").stdout
-    assert "acked cli-queue[0]@0" in cli("queue", "ack", first["receipt_handle"], "--durable").stdout
+    assert "extended cli-queue/0@0" in cli("queue", "extend", first["receipt_handle"], "--by", "1m").stdout
+    assert "acked cli-queue/0@0" in cli("queue", "ack", first["receipt_handle"], "--durable").stdout
     (result,) = yaml.safe_load(cli("queue", "nack", second["receipt_handle"], "-d", "0s", "-o", "yaml").stdout)
     assert (result["action"], result["offset"]) == ("requeued", 1)
     shown = cli("queue", "receive", "cli-queue", "-g", "cli", "--wait", "5s", "--ack").stdout
-    assert "cli-queue[0]@1 normal delivery 2 key=None b" in shown
+    assert "cli-queue/0@1 normal delivery 2 b" in shown
     assert as_json(cli("group", "offsets", "cli", "-o", "json"))["total_lag"] == 0
 
 
@@ -71,7 +71,7 @@ def test_dead_letters_are_looked_at_sent_back_and_purged(cli):
         assert time.monotonic() < deadline
 
     assert [one["message"]["value"] for one in letters] == ["a", "b", "c"]
-    assert "cli-dead[0]@1" in cli("dlq", "list", "cli-dead").stdout
+    assert "cli-dead/0@1" in cli("dlq", "list", "cli-dead").stdout
     assert as_json(cli("dlq", "peek", "cli-dead", "--offset", "2", "-o", "json"))["message"]["value"] == "c"
     assert cli("dlq", "peek", "cli-dead", "--offset", "9").returncode == 1
     assert "3 of 3 would be sent" in cli("dlq", "redrive", "cli-dead", "--dry-run").stdout

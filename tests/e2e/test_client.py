@@ -164,7 +164,7 @@ async def test_a_batch_whose_answer_never_came_is_called_unknown(start_broker):
     broker = start_broker()
     async with connect(f"http://{broker.http}", timeout="300ms", retry=RetryPolicy(attempts_max=1)) as client:
         await client.create_topic("doubt", partitions=1)
-        async with client.producer() as producer:
+        async with client.producer(delivery_timeout=0) as producer:
             await producer.send_and_wait("doubt", "a")
             broker.signal(signal.SIGSTOP)
             future = await producer.send("doubt", "b")
@@ -196,19 +196,33 @@ async def test_a_group_reads_every_message_and_goes_on_where_it_stopped(client, 
     assert [message.text for message in second] == ["late"]
 
 
-async def test_iteration_commits_only_what_was_dealt_with(client, topic):
+@pytest.mark.parametrize("way", ["by the program", "automatically"])
+async def test_a_commit_by_the_program_has_the_message_in_hand_and_an_automatic_one_does_not(client, topic, way):
     async with client.producer() as producer:
         for n in range(5):
             await producer.send(topic, str(n), partition=0)
-    group = f"careful-{topic}"
-    async with client.consumer(group, [topic], auto_commit=False) as consumer:
+    group, automatic = f"careful-{topic}", way == "automatically"
+    async with client.consumer(group, [topic], auto_commit=automatic, auto_commit_interval="50ms") as consumer:
         async for message in consumer:
             if message.text == "3":
-                await consumer.commit()
                 break
+        if not automatic:
+            await consumer.commit()
+        offset = None
+        while offset is None or offset < 3:
+            offset = (await client.group_offsets(group)).topics[topic]["0"].offset
+    assert offset == (3 if automatic else 4)
 
-    offsets = await client.group_offsets(group)
-    assert offsets["topics"][topic]["0"]["offset"] == 3
+
+async def test_a_commit_after_a_poll_has_all_that_was_returned(client, topic):
+    async with client.producer() as producer:
+        for n in range(5):
+            await producer.send(topic, str(n), partition=0)
+    group = f"polled-{topic}"
+    async with client.consumer(group, [topic], auto_commit=False) as consumer:
+        got = [one.text for one in await consumer.poll(limit=3, timeout=10)]
+        await consumer.commit()
+        assert (got, (await client.group_offsets(group)).topics[topic]["0"].offset) == (["0", "1", "2"], 3)
 
 
 async def test_two_consumers_share_and_the_survivor_takes_over(client, topic):

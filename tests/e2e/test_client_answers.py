@@ -2,15 +2,79 @@
 
 from __future__ import annotations
 
+import time
+from typing import get_type_hints
+
 import pytest
 
 from goqueue.client import sync
+from goqueue.client.admin.replies import Reply
 
 
 @pytest.fixture
 def client(broker):
     with sync.connect(f"http://{broker.http}") as client:
         yield client
+
+
+def missing(answer):
+    """Attributes that a type checker accepts and that the answer, or one inside it, does not have."""
+    if isinstance(answer, list):
+        return [name for one in answer for name in missing(one)]
+    if not isinstance(answer, dict):
+        return []
+    inside = [name for one in answer.values() for name in missing(one)]
+    typed = get_type_hints(type(answer)) if isinstance(answer, Reply) else {}
+    own = [f"{type(answer).__name__}.{name}" for name in typed if name[0] != "_" and not hasattr(answer, name)]
+    return own + inside
+
+
+def test_every_typed_attribute_is_there(client):
+    created = client.create_topic("answers-typed", partitions=1)
+    assert (created.partition_offsets["0"].latest, created.overrides, created.internal) == (0, {}, False)
+    with client.producer() as producer:
+        sent = producer.send_and_wait("answers-typed", "one")
+    with client.queue("answers-typed", group="answers-typed") as queue:
+        queue.reject(*queue.receive(limit=1, wait="5s"), error="bad")
+    deadline = time.monotonic() + 30
+    while client.dead_letters("answers-typed").total == 0:
+        assert time.monotonic() < deadline, "there is no dead letter"
+    letters = client.dead_letters("answers-typed")
+    assert (letters.cursor, letters.letters[0].message.value, letters.letters[0].consumer != "") == (None, "one", True)
+    redrive = client.redrive("answers-typed", dry_run=True)
+    with client.consumer("answers-readers", ["answers-typed"]) as consumer:
+        consumer.poll(timeout="10s")
+        consumer.commit()
+        group, offsets = client.group("answers-readers"), client.group_offsets("answers-readers")
+        (assigned,) = group.members[0].assigned_partitions
+        assert (assigned.topic, assigned.partition) == ("answers-typed", 0)
+    assert (group.sharing, group.key_ordered, group.members[0].instance_id) == (None, False, None)
+    assert offsets.topics["answers-typed"]["0"].offset == 1
+    reset = client.reset_offsets("answers-readers", topic="answers-typed", to="earliest", dry_run=True)
+    assert (reset.changes[0].to, reset.changes[0].get("from")) == (0, 1)
+    trace = client.search_traces(topic="answers-typed", limit=1)
+    assert (
+        missing(
+            [
+                created,
+                client.topic("answers-typed"),
+                client.topics(),
+                client.groups(),
+                client.group("answers-typed"),
+                group,
+                offsets,
+                letters,
+                redrive,
+                redrive.wait(),
+                client.policy("answers-typed"),
+                client.story("answers-typed", sent.partition, sent.offset),
+                trace,
+                client.trace(trace.traces[0].trace_id),
+                client.trace_stats(),
+            ]
+        )
+        == []
+    )
 
 
 def test_delayed_messages_and_schedules_have_attributes(client):

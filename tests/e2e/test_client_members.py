@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from goqueue.client import NotFound, connect
+from goqueue.client import GroupNotFound, NotFound, connect
 
 
 @pytest.fixture
@@ -81,6 +81,11 @@ async def test_an_evicted_member_is_gone_and_joins_again_when_it_polls(client):
             return [one.client_id for one in await members(client, "evicted")] == ["me"]
 
         await eventually(is_back)
+
+
+async def test_nobody_is_evicted_from_a_group_that_does_not_exist(client):
+    with pytest.raises(GroupNotFound, match="there is no group 'nobodys'"):
+        await client.evict("nobodys", "member")
 
 
 async def test_a_consumer_that_does_not_poll_leaves_and_comes_back_with_its_next_poll(start_broker, caplog):

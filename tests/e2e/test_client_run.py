@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.e2e import worker_handlers
+from tests.e2e import slow_handlers, worker_handlers
 
 from goqueue.client import Hooks, InvalidArgument, Reject, Retry, TimeLimitExceeded, connect, sync
 
@@ -123,6 +123,16 @@ def test_processes_work_and_one_that_dies_or_hangs_is_replaced(client, topic, tm
     until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
 
 
+def test_the_start_of_a_process_is_not_part_of_a_handlers_time(client, topic, tmp_path):
+    noted = tmp_path / "noted"
+    send(client, topic, str(noted))
+    limit_s = slow_handlers.IMPORT_S / 2
+    with Running(client, topic, slow_handlers.note, pool="processes", concurrency=1, time_limit=limit_s):
+        until(noted.exists)
+        until(lambda: noted.read_text() != "")
+    assert noted.read_text() == "1"
+
+
 def test_a_hook_may_stop_the_run(client, topic):
     send(client, topic, "a")
     with client.queue(topic, group=topic) as queue:
@@ -198,6 +208,44 @@ def test_hooks_hear_what_becomes_of_a_message_and_failures_are_logged(client, to
     assert {("retry", "bad", "kaboom"), ("retry", "later", "not now"), ("before", "bad", 2)} <= set(heard)
     assert f"the handler failed for message {topic}/0@0, attempt 1" in caplog.text
     assert 'raise ValueError("kaboom")' in caplog.text
+
+
+def test_a_bad_delay_and_a_last_attempt_are_the_handlers_failures(client, topic, caplog):
+    heard = []
+    hooks = Hooks(
+        retry=lambda message, problem: heard.append(("retry", str(problem))),
+        failure=lambda message, problem: heard.append(("failure", str(problem))),
+    )
+
+    def handle(message):
+        if message.delivery_count == 1:
+            raise Retry("later", delay="two fortnights")
+        raise RuntimeError("boom")
+
+    def retry_delay(message, problem):
+        if message.delivery_count == 2:
+            raise Reject("that was the last attempt")
+        return "1ms"
+
+    send(client, topic, "one")
+    with Running(client, topic, handle, hooks=hooks, retry_delay=retry_delay):
+        until(lambda: len(heard) == 2)
+    assert heard[0][0] == "retry"
+    assert "delay='two fortnights' is not a duration" in heard[0][1]
+    assert heard[1] == ("failure", "boom")
+    assert "rejected by its handler" not in caplog.text
+    until(lambda: [one.error for one in client.dead_letters(topic).letters] == ["that was the last attempt"])
+
+
+def test_a_hook_hears_that_an_outcome_could_not_be_stored(client, topic):
+    heard = []
+    hooks = Hooks(
+        after=lambda message: heard.append("after"), unsettled=lambda message, problem: heard.append(problem.code)
+    )
+    send(client, topic, "one")
+    with Running(client, topic, lambda message: client.settle("ack", [message.receipt]), hooks=hooks):
+        until(lambda: heard)
+    assert heard == ["receipt_expired"]
 
 
 def test_leases_are_extended_while_a_handler_works(client, topic):

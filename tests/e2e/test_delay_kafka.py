@@ -87,6 +87,25 @@ def test_kafka_python_reads_over_the_gaps_and_sends_the_same(broker: BrokerProce
     assert found == [*EXPECTED, b"python"]
 
 
+def test_a_client_without_retries_sends_the_first_delayed_message_of_a_partition(broker: BrokerProcess) -> None:
+    config = {"goqueue.delay.headers": "true"}
+    Http(broker.http).post("/topics", {"name": "no-retries", "num_partitions": 4, "config": config})
+    producer = Producer({"bootstrap.servers": broker.kafka, "retries": 0, "linger.ms": 0})
+    errors: list[Any] = []
+    for number in range(40):
+        producer.produce(
+            "no-retries",
+            str(number),
+            partition=number % 4,
+            headers=[("goqueue-delay-ms", b"600000")] if number % 8 < 4 else None,
+            on_delivery=lambda error, _: errors.append(error),
+        )
+        producer.poll(0)
+    assert producer.flush(20) == 0
+    assert errors == [None] * 40
+    assert len(Http(broker.http).get("/topics/no-retries/delayed?limit=100")["messages"]) == 20
+
+
 def test_a_header_that_cannot_be_is_refused(broker: BrokerProcess, topic: str) -> None:
     producer = Producer({"bootstrap.servers": broker.kafka})
     failed: list[Any] = []
@@ -102,7 +121,7 @@ def test_what_was_stored_before_a_kill_and_is_sent_again_while_its_shard_is_load
     start_broker: StartBroker,
 ) -> None:
     """librdkafka begins a new epoch when some of its batches are refused and later ones are called out of order."""
-    broker = start_broker(GOQUEUE_DELAY_STATE_PARTITIONS=1)
+    broker = start_broker()
     config = {"goqueue.delay.headers": "true"}
     Http(broker.http).post("/topics", {"name": "delayed", "num_partitions": 1, "config": config})
     producer = Producer(
@@ -135,7 +154,8 @@ def test_what_was_stored_before_a_kill_and_is_sent_again_while_its_shard_is_load
         # Something is written, and most probably not answered yet.
         poll_until(lambda size=size: log.stat().st_size > size, pause_seconds=0)
         broker.kill()
-        with closing(locked(broker.data_dir / "delay" / "0.due")):
+        (index,) = (broker.data_dir / "delay").glob("*.index")
+        with closing(locked(index)):
             broker.start()
             send(6)
             poll_until(lambda: refusals(broker) > 5)

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_the_java_client_does_all_that_programs_do_every_day(tmp_path: Path) -> None:
-    _skip_without_java()
+    skip_without_java()
     broker = BrokerProcess(tmp_path).start()
     try:
         command = ["java", "-cp", f"{JARS}/*", str(PROGRAM), broker.kafka]
@@ -44,7 +44,7 @@ def test_the_java_client_does_all_that_programs_do_every_day(tmp_path: Path) -> 
 
 
 def test_the_java_client_meets_idle_partitions_ordered_requests_and_expired_locks(tmp_path: Path) -> None:
-    _skip_without_java()
+    skip_without_java()
     broker = BrokerProcess(tmp_path).start()
     try:
         command = ["java", "-cp", f"{JARS}/*", str(PROGRAM.with_name("EdgeCases.java")), broker.kafka]
@@ -60,7 +60,7 @@ def test_the_java_client_meets_idle_partitions_ordered_requests_and_expired_lock
     }
 
 
-def _skip_without_java() -> None:
+def skip_without_java() -> None:
     if which("javac") is None:
         pytest.skip("needs a JDK of version 17: apt-get install openjdk-17-jdk-headless")
     if not list(JARS.glob("kafka-clients-*.jar")):

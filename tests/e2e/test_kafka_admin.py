@@ -53,10 +53,10 @@ def done(futures: dict[Any, Any]) -> Any:
 
 
 def test_a_topic_lives_from_creation_to_deletion(admin: AdminClient, name: str) -> None:
-    done(admin.create_topics([NewTopic(name, 2, 1, config={"retention.ms": "60000"})]))
+    done(admin.create_topics([NewTopic(name, 2, -1, config={"retention.ms": "60000"})]))
     assert len(admin.list_topics(timeout=5).topics[name].partitions) == 2
     with pytest.raises(KafkaException, match="exists already"):
-        done(admin.create_topics([NewTopic(name, 2, 1)]))
+        done(admin.create_topics([NewTopic(name, 2, -1)]))
     done(admin.create_partitions([NewPartitions(name, 4)]))
     assert len(admin.list_topics(timeout=5).topics[name].partitions) == 4
     done(admin.delete_topics([name]))
@@ -66,7 +66,7 @@ def test_a_topic_lives_from_creation_to_deletion(admin: AdminClient, name: str) 
 
 
 def test_topics_and_the_cluster_are_described(admin: AdminClient, broker: BrokerProcess, name: str) -> None:
-    done(admin.create_topics([NewTopic(name, 3, 1)]))
+    done(admin.create_topics([NewTopic(name, 3, -1)]))
     described = done(admin.describe_topics(TopicCollection([name]), include_authorized_operations=True))
     assert (described.name, len(described.partitions), described.is_internal) == (name, 3, False)
     assert [one.leader.id for one in described.partitions] == [1, 1, 1]
@@ -79,17 +79,17 @@ def test_topics_and_the_cluster_are_described(admin: AdminClient, broker: Broker
 
 def test_what_cannot_be_created_says_why(admin: AdminClient) -> None:
     for topic, reason in [
-        (NewTopic("a/b", 1, 1), "not allowed"),
-        (NewTopic("__mine", 1, 1), "reserved"),
+        (NewTopic("a/b", 1, -1), "not allowed"),
+        (NewTopic("__mine", 1, -1), "reserved"),
         (NewTopic("fine", 1, 3), "replication factor 3"),
-        (NewTopic("fine", 1, 1, config={"retention.sm": "1"}), "retention.ms"),
+        (NewTopic("fine", 1, -1, config={"retention.sm": "1"}), "retention.ms"),
     ]:
         with pytest.raises(KafkaException, match=reason):
             done(admin.create_topics([topic]))
 
 
 def test_settings_are_described_set_appended_and_put_back(admin: AdminClient, name: str) -> None:
-    done(admin.create_topics([NewTopic(name, 1, 1, config={"retention.ms": "60000"})]))
+    done(admin.create_topics([NewTopic(name, 1, -1, config={"retention.ms": "60000"})]))
     resource = ConfigResource(ResourceType.TOPIC, name)
     before = done(admin.describe_configs([resource]))
     assert (before["retention.ms"].value, before["retention.ms"].source) == (
@@ -115,8 +115,8 @@ def test_settings_are_described_set_appended_and_put_back(admin: AdminClient, na
 def test_defaults_of_topic_settings_are_altered_without_a_restart(
     admin: AdminClient, broker: BrokerProcess, name: str
 ) -> None:
-    done(admin.create_topics([NewTopic(name, 1, 1)]))
-    done(admin.create_topics([NewTopic(f"{name}-own", 1, 1, config={"retention.ms": "5000"})]))
+    done(admin.create_topics([NewTopic(name, 1, -1)]))
+    done(admin.create_topics([NewTopic(f"{name}-own", 1, -1, config={"retention.ms": "5000"})]))
     topic, own = (ConfigResource(ResourceType.TOPIC, one) for one in (name, f"{name}-own"))
 
     def alter(resource: str, setting: str, value: str | None) -> None:
@@ -165,7 +165,7 @@ def test_settings_of_the_broker_are_described_and_those_that_need_a_restart_are_
 
 
 def test_offsets_are_listed_and_records_deleted(admin: AdminClient, broker: BrokerProcess, name: str) -> None:
-    done(admin.create_topics([NewTopic(name, 1, 1)]))
+    done(admin.create_topics([NewTopic(name, 1, -1)]))
     base = 1_700_000_000_000
     Confluent().produce(broker.kafka, name, [Sent(b"x", timestamp_ms=base + at) for at in (0, 500, 200)])
     place = TopicPartition(name, 0)
@@ -195,7 +195,7 @@ def test_kafka_python_creates_grows_describes_and_deletes(python_admin: KafkaAdm
     from kafka.admin import NewPartitions as PythonPartitions
     from kafka.admin import NewTopic as PythonTopic
 
-    python_admin.create_topics([PythonTopic(name, num_partitions=2, replication_factor=1)])
+    python_admin.create_topics([PythonTopic(name, num_partitions=2, replication_factor=-1)])
     assert name in python_admin.list_topics()
     python_admin.create_partitions({name: PythonPartitions(total_count=3)})
     (described,) = python_admin.describe_topics([name])
@@ -239,7 +239,7 @@ def test_kafka_python_reads_and_changes_settings(python_admin: KafkaAdminClient,
     from kafka.admin import ConfigResourceType
     from kafka.admin import NewTopic as PythonTopic
 
-    python_admin.create_topics([PythonTopic(name, num_partitions=1, replication_factor=1)])
+    python_admin.create_topics([PythonTopic(name, num_partitions=1, replication_factor=-1)])
     resource = PythonResource(ConfigResourceType.TOPIC, name, configs={"retention.ms": "777000"})
     python_admin.alter_configs([resource])
     assert "777000" in str(python_admin.describe_configs([PythonResource(ConfigResourceType.TOPIC, name)]))

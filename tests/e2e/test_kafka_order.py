@@ -52,7 +52,7 @@ def together(client: RawClient, *requests: Request) -> list[dict[str, Any]]:
 
 
 def create(topic: str) -> Request:
-    return CREATE_TOPICS, {"topics": [{"name": topic, "num_partitions": 1, "replication_factor": 1}], "timeout": 5000}
+    return CREATE_TOPICS, {"topics": [{"name": topic, "num_partitions": 1, "replication_factor": -1}], "timeout": 5000}
 
 
 def produce(topic: str) -> Request:

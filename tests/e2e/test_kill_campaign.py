@@ -23,7 +23,7 @@ def campaign(start_broker: StartBroker, *, kills: int) -> Run:
     broker = start_broker(GOQUEUE_LOG_SEGMENT_BYTES=1 << 18, GOQUEUE_DURABILITY_CHECKPOINT_INTERVAL_MS=100)
     run = Run(broker, seed)
     try:
-        problems = run.execute(kills)
+        problems = run.execute(lambda: run.kill(broker, kills))
     finally:
         print(run.figures())
     assert problems == [], f"seed {seed}, {kills} kills:\n" + "\n".join(problems)

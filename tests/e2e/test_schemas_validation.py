@@ -220,6 +220,19 @@ def test_bad_records_are_quarantined_and_sent_on_when_the_schema_takes_them(http
     assert "/id" in letters[0]["error"]
     assert letters[0]["topic"] == topic
 
+    story = http.get(f"/topics/{topic}.invalid/partitions/0/messages/0/story")
+    (told,) = [one for one in story["events"] if one["event"] == "schema.rejected"]
+    assert told["attributes"]["reason"] == f"not allowed in {topic}"
+    assert "/id" in told["attributes"]["error"]
+
+    counted = {
+        name: line.split()[1]
+        for line in http.get("/metrics").decode().splitlines()
+        for name in ("checked", "invalid", "quarantined")
+        if line.startswith(f'goqueue_schema_records_{name}_total{{topic="{topic}"}}')
+    }
+    assert counted == {"checked": "7.0", "invalid": "4.0", "quarantined": "4.0"}
+
     http.ask("PUT", f"/config/{topic}-value", {"compatibility": "NONE"})
     wider = {"type": "object"}
     http.post(f"/subjects/{topic}-value/versions", {"schemaType": "JSON", "schema": json.dumps(wider)})
@@ -228,7 +241,10 @@ def test_bad_records_are_quarantined_and_sent_on_when_the_schema_takes_them(http
     while (state := http.get(f"/topics/{topic}.invalid/dlq/redrive"))["state"] == "running":
         assert time.monotonic() < deadline
     assert (state["redriven"], state["failed"]) == (3, 1), state
-    assert stored(http, topic) == [GOOD, GOOD, GOOD, BAD, BAD, BAD]
+    # What goes back is part of a transaction, which is shown once its markers are written.
+    while len(found := stored(http, topic)) < 6:
+        assert time.monotonic() < deadline, found
+    assert found == [GOOD, GOOD, GOOD, BAD, BAD, BAD]
 
 
 def test_a_batch_that_is_sent_again_is_quarantined_once(http, broker):
@@ -246,6 +262,53 @@ def test_a_batch_that_is_sent_again_is_quarantined_once(http, broker):
     assert len(http.get(f"/topics/{topic}.invalid/dlq")["letters"]) == 1
 
 
+@pytest.mark.parametrize("commit", [True, False])
+def test_copies_in_quarantine_are_part_of_their_transaction(http, broker, commit):
+    topic = f"quarantined-in-transaction-{commit}"
+    make_topic(http, topic, goqueue_schema_invalid="quarantine")
+    producer = Producer({"bootstrap.servers": broker.kafka, "transactional.id": topic, "linger.ms": 20})
+    producer.init_transactions(20)
+
+    def transaction(*values: str, commit: bool) -> None:
+        producer.begin_transaction()
+        for value in values:
+            producer.produce(topic, value, partition=0)
+        assert producer.flush(20) == 0
+        assert stored(http, topic) == stored(http, f"{topic}.invalid") == [], "nobody sees what is not committed"
+        (producer.commit_transaction if commit else producer.abort_transaction)(20)
+
+    transaction(GOOD, BAD, commit=commit)
+    deadline = time.monotonic() + 15
+    expected = [GOOD] if commit else []
+    # A second transaction without a good record, and one more that ends otherwise.
+    if not commit:
+        transaction(BAD, commit=False)
+        transaction("[]", GOOD, commit=True)
+        expected = [GOOD]
+    while stored(http, topic) != expected or len(stored(http, f"{topic}.invalid")) != 1:
+        assert time.monotonic() < deadline
+    letters = http.get(f"/topics/{topic}.invalid/dlq")["letters"]
+    assert [one["message"]["value"] for one in letters] == [BAD if commit else "[]"]
+    assert letters[0]["reason"] == "invalid_value"
+
+
+def test_a_batch_of_a_transaction_that_is_sent_again_is_quarantined_once(http, broker):
+    topic = "quarantined-once-in-transaction"
+    make_topic(http, topic, goqueue_schema_invalid="quarantine")
+    owner = http.post("/producers/init", {"transactional_id": topic})
+    own = {"transactional_id": topic, "producer_id": owner["producer_id"], "epoch": owner["epoch"]}
+    own["transaction_id"] = http.post("/transactions/begin", own)["transaction_id"]
+    sent = {**own, "topic": topic, "partition": 0, "sequence": 0, "value": BAD}
+    http.post("/transactions/publish", sent)
+    http.post("/transactions/publish", sent)
+    http.post("/transactions/publish", {**sent, "sequence": 1, "value": GOOD})
+    http.post("/transactions/commit", own)
+    deadline = time.monotonic() + 15
+    while stored(http, topic) != [GOOD] or not stored(http, f"{topic}.invalid"):
+        assert time.monotonic() < deadline
+    assert stored(http, f"{topic}.invalid") == [BAD]
+
+
 def test_a_schema_that_never_ends_refuses_its_messages_and_no_others(start_broker):
     broker = start_broker(GOQUEUE_SCHEMAS_WORKER_MS_MAX=1000)
     http = Http(broker.http)
@@ -255,3 +318,33 @@ def test_a_schema_that_never_ends_refuses_its_messages_and_no_others(start_broke
     make_topic(http, "quick")
     assert "longer than 1 s" in http.refused("POST", "/topics/slow/messages", {"value": "{}"})[1]["message"]
     http.publish("quick", GOOD)
+
+
+PERSON = {"type": "record", "name": "Person", "fields": [{"name": "name", "type": "string"}]}
+PING = 'syntax = "proto3"; message Other { int32 n = 1; } message Ping { string text = 1; }'
+
+
+def test_values_are_shown_decoded_to_those_who_ask(http, broker):
+    http.post("/topics", {"name": "decoded", "num_partitions": 1})
+    ids = [
+        http.post(f"/subjects/decoded-{kind}/versions", {"schemaType": kind, "schema": text})["id"]
+        for kind, text in (("JSON", json.dumps(ORDER)), ("AVRO", json.dumps(PERSON)), ("PROTOBUF", PING))
+    ]
+    values = (
+        prefix_of(ids[0]) + GOOD.encode(),
+        prefix_of(ids[1]) + b"\x06ada",
+        prefix_of(ids[2], (1,)) + b"\x0a\x02hi",
+        prefix_of(ids[0]) + BAD.encode(),
+        prefix_of(99_999) + b"{}",
+        b"plain text",
+    )
+    assert produced(broker, "decoded", *values) == [""] * len(values)
+
+    for path in ("/topics/decoded/partitions/0/messages", "/topics/decoded/messages"):
+        shown = http.get(f"{path}?decode=true")["messages"]
+        assert [one.get("decoded") for one in shown] == [{"id": 1}, {"name": "ada"}, {"text": "hi"}, None, None, None]
+        assert [one.get("schema_id") for one in shown] == [*ids, ids[0], 99_999, None]
+        assert "/id" in shown[3]["decode_error"]
+        assert shown[4]["decode_error"] == "the schema is not registered"
+        assert "decode_error" not in shown[5]
+        assert all("decoded" not in one for one in http.get(path)["messages"])

@@ -358,6 +358,16 @@ def test_the_days_until_the_certificate_expires_are_a_metric(secured: SecuredBro
     assert 390 < float(line.split()[1]) < 400
 
 
+def test_failed_logins_and_the_audit_log_are_counted(secured: SecuredBroker) -> None:
+    assert secured.call("GET", "/topics", credentials="Bearer gq_no_key")[0] == 401
+    request = urllib.request.Request(f"{secured.http}/metrics", headers={"Authorization": f"Bearer {secured.api_key}"})
+    with urllib.request.urlopen(request, timeout=20, context=secured.tls()) as answer:
+        rows = dict(line.rsplit(" ", 1) for line in answer.read().decode().splitlines() if not line.startswith("#"))
+    assert float(rows["goqueue_security_failed_logins_total"]) >= 1
+    assert float(rows["goqueue_security_audit_events_total"]) >= 1
+    assert rows["goqueue_security_audit_events_dropped_total"] == "0.0"
+
+
 def test_old_versions_of_tls_are_refused(secured: SecuredBroker) -> None:
     context = secured.tls()
     context.minimum_version = ssl.TLSVersion.MINIMUM_SUPPORTED

@@ -10,21 +10,27 @@ import struct
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import grpc
 import psutil
 import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tests.e2e.secured import PASSWORD, SecuredBroker, soon
 
 from goqueue.client.wire import WireClient
 from goqueue.codec.kafka.encode import request_encoder
 from goqueue.protos import topics_pb2, topics_pb2_grpc
-from goqueue.servers.grpc.server import service_descriptors
+from goqueue.servers.grpc.server import WATCHES_MAX, service_descriptors
 
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
-    broker = SecuredBroker(tmp_path_factory.mktemp("hostile"), GOQUEUE_SECURITY_AUTHENTICATION_MS="1000")
+    broker = SecuredBroker(
+        tmp_path_factory.mktemp("hostile"),
+        GOQUEUE_SECURITY_AUTHENTICATION_MS="1000",
+        GOQUEUE_LIMITS_CONNECTIONS_PER_ADDRESS_MAX="150",
+    )
     broker.done("POST", "/topics", {"name": "orders", "num_partitions": 1})
     try:
         yield broker
@@ -81,6 +87,19 @@ def test_whoever_says_nothing_is_closed_in_time(secured: SecuredBroker) -> None:
         assert is_closed(connection)
 
 
+def test_one_address_cannot_take_all_connections(secured: SecuredBroker) -> None:
+    request = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with ExitStack() as stack:
+        answers = []
+        for _ in range(160):
+            connection = stack.enter_context(connected(secured.plain_http.removeprefix("http://")))
+            connection.sendall(request)
+            answers.append(connection.recv(12))
+    assert answers.count(b"HTTP/1.1 200") in range(140, 151)
+    assert answers[-1] == b"HTTP/1.1 503"
+    soon(lambda: serves(secured))
+
+
 @pytest.mark.parametrize("mechanism", ["GSSAPI", "plain", "", "SCRAM-SHA-1", "OAUTHBEARER\0"])
 def test_mechanisms_that_are_not_offered(secured: SecuredBroker, mechanism: str) -> None:
     with connected(secured.plain_kafka) as connection:
@@ -123,16 +142,45 @@ def mutated(rng: random.Random) -> bytes:
     return bytes(data)
 
 
+_HTTP = (
+    b"GET /topics HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer gq_abcdef_secret\r\n\r\n",
+    b"GET /topics/orders HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic YWRtaW46d3Jvbmc=\r\n\r\n",
+    b"GET /v1/topics HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer eyJhbGciOiJub25lIn0.e30.\r\n\r\n",
+    b'POST /topics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 12\r\nX-API-Key: gq_x\r\n\r\n{"name":"xx"}',
+    b"GET /queue/connection HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
+)
+# The beginning of a TLS client's first message.
+_HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(range(32)) + b"\x20" + bytes(range(36))
+
+
+def changed(rng: random.Random, text: bytes) -> bytes:
+    data = bytearray(text)
+    for _ in range(rng.randrange(4)):
+        data[rng.randrange(len(data))] = rng.randrange(256)
+    return bytes(data)
+
+
+def salvo(secured: SecuredBroker, rng: random.Random) -> tuple[str, list[bytes]]:
+    """Where to send some mutated requests, and these: mostly Kafka's, some of HTTP, some bytes for a port with TLS."""
+    chance = rng.random()
+    if chance < 0.15:
+        requests = [changed(rng, rng.choice(_HTTP)) for _ in range(rng.randrange(1, 10))]
+        return secured.plain_http.removeprefix("http://"), requests
+    if chance < 0.2:
+        return rng.choice((secured.kafka, secured.grpc)), [changed(rng, _HELLO)]
+    return secured.plain_kafka, [mutated(rng) for _ in range(rng.randrange(1, 30))]
+
+
 def attack(secured: SecuredBroker, count: int) -> None:
     rng = random.Random(1)
     process = psutil.Process(secured.process.pid)
     before = process.memory_info().rss
     sent = 0
     while sent < count:
-        batch = [mutated(rng) for _ in range(rng.randrange(1, 30))]
+        address, batch = salvo(secured, rng)
         sent += len(batch)
         try:
-            with connected(secured.plain_kafka) as connection:
+            with connected(address) as connection:
                 connection.settimeout(0.01)
                 connection.sendall(b"".join(batch))
                 is_closed(connection)
@@ -141,6 +189,8 @@ def attack(secured: SecuredBroker, count: int) -> None:
     assert secured.process.running
     assert process.memory_info().rss - before < 64 * 1024 * 1024
     assert serves(secured)
+    # Whatever came, it was refused: nothing of it was a mistake of the broker's.
+    assert "Traceback" not in secured.process.output
 
 
 def test_mutated_requests_before_a_login_do_no_harm(secured: SecuredBroker) -> None:
@@ -148,8 +198,9 @@ def test_mutated_requests_before_a_login_do_no_harm(secured: SecuredBroker) -> N
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_a_million_mutated_requests_before_a_login_do_no_harm(secured: SecuredBroker) -> None:
-    attack(secured, 1_000_000)
+    attack(secured, int(os.environ.get("GOQUEUE_TEST_ATTACKS", "1000000")))
 
 
 def test_plain_text_on_a_port_with_tls_and_tls_on_a_plain_port(secured: SecuredBroker) -> None:
@@ -227,6 +278,28 @@ def test_every_grpc_method_asks_who_it_is(secured: SecuredBroker) -> None:
                 with pytest.raises(grpc.RpcError) as told:
                     open_channel.unary_unary(path)(b"", timeout=10) if call is None else next(call)
                 assert told.value.code() is grpc.StatusCode.UNAUTHENTICATED, path
+
+
+def test_watching_the_health_without_credentials_is_bounded(secured: SecuredBroker) -> None:
+    request = health_pb2.HealthCheckRequest()
+    with channel(secured) as open_channel:
+        stub = health_pb2_grpc.HealthStub(open_channel)
+        watches = [stub.Watch(request, timeout=30) for _ in range(WATCHES_MAX)]
+        assert {next(one).status for one in watches} == {health_pb2.HealthCheckResponse.SERVING}
+        with pytest.raises(grpc.RpcError) as told:
+            next(stub.Watch(request, timeout=30))
+        assert told.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert stub.Check(request, timeout=10).status == health_pb2.HealthCheckResponse.SERVING
+        for one in watches:
+            one.cancel()
+
+        def may_watch() -> bool:
+            try:
+                return bool(next(stub.Watch(request, timeout=5)).status == health_pb2.HealthCheckResponse.SERVING)
+            except grpc.RpcError:
+                return False
+
+        soon(may_watch)
 
 
 def test_grpc_takes_keys_and_passwords_and_checks_rights(secured: SecuredBroker) -> None:

@@ -195,8 +195,10 @@ def test_the_story_of_a_message_that_went_through_everything(start_broker: Start
         after = story(http, name, ended[name])
         assert after["events"] == before[name]["events"]
         assert (after["places"], after["trace_id"]) == (before[name]["places"], before[name]["trace_id"])
-        slot = after["places"][0].removeprefix("__delayed/").split("@")
-        assert story(http, "__delayed", int(slot[1]), int(slot[0]))["events"] == after["events"], "from its first place"
+        slots, _, slot = after["places"][0].partition("/")
+        partition, offset = slot.split("@")
+        assert slots == f"__delayed:{name}"
+        assert story(http, slots, int(offset), int(partition))["events"] == after["events"], "from its first place"
         letter = after["places"][2].rpartition("@")[2]
         assert story(http, f"{name}.dlq", int(letter))["events"] == after["events"], "from its dead letter"
 

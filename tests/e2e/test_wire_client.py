@@ -243,8 +243,8 @@ def test_an_address_that_is_none_is_refused(servers):
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"security.protocol": "QUIC"}, "security.protocol=QUIC is none of"),
-        ({"security.protocol": "SASL_SSL"}, "sasl.mechanism=GSSAPI is none of"),
+        ({"security.protocol": "QUIC"}, "security.protocol=QUIC is not one of"),
+        ({"security.protocol": "SASL_SSL"}, "sasl.mechanism=GSSAPI is not one of"),
         ({"sasl.mechanism": "PLAIN"}, "sasl.mechanism has no effect with security.protocol=PLAINTEXT"),
         ({"ssl.truststore.location": "x.pem"}, "ssl.truststore.location has no effect"),
         ({"security.protocol": "SASL_SSL", "sasl.kerberos.service.name": "k"}, "sasl.kerberos.service.name is not"),

@@ -166,6 +166,13 @@ def test_mistakes_are_one_message_and_exit_code_2(broker, tmp_path, app, options
     assert "Traceback" not in printed
 
 
+def test_an_app_that_cannot_be_imported_is_a_traceback_and_exit_code_2(broker, tmp_path):
+    (tmp_path / "jobs.py").write_text("import nothing_of_that_name\n")
+    with WorkerProcess(tmp_path, broker) as worker:
+        assert worker.process.wait(30) == 2
+    assert "No module named 'nothing_of_that_name'" in worker.log.read_text()
+
+
 def test_no_broker_is_exit_code_3(tmp_path):
     class Nowhere:
         http = "127.0.0.1:1"

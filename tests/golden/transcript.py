@@ -21,12 +21,14 @@ from uuid import UUID
 
 import msgspec
 
+from goqueue.broker.replicas.safety import Safety
 from goqueue.coordinator.records import RecordCodec
 from goqueue.coordinator.shard import Decision, Machine
 from goqueue.errors import GoQueueError
 
 START_MS = 1_000_000
 _WIDTH = 118
+_GIVEN = {Safety.WRITTEN: ", before it is replicated", Safety.REPLICATED: ", before it is synced", Safety.SYNCED: ""}
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,7 @@ class _Player:
             self._machine.apply(key, value)
             shown = "deleted" if value is None else show(self._stage.values.decode(value))
             yield from _wrapped(f"    record {show(self._stage.keys.decode(key))}: {shown}")
-        held = "" if decision.held else ", before it is synced"
+        held = _GIVEN[decision.safety]
         for ticket, reply in decision.replies:
             to = "" if ticket == self._tickets else f" to command {ticket}"
             yield from _wrapped(f"    reply{to}{held}: {show(reply)}")

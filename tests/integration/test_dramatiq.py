@@ -13,6 +13,7 @@ import dramatiq
 from dramatiq.errors import QueueJoinTimeout, QueueNotFound
 from dramatiq.middleware import AgeLimit, Callbacks, Retries, ShutdownNotifications, TimeLimit
 
+from goqueue.client.identity import default_client_id
 from goqueue.dramatiq import GoQueueBroker
 from goqueue.dramatiq.lanes import lane_of
 from goqueue.testing import EmbeddedBroker
@@ -95,6 +96,8 @@ def test_a_failing_message_is_retried_and_then_a_dead_letter(broker, node, work)
     broker.join("default", timeout=30_000)
 
     assert len(attempts) == 4
+    (letter,) = node.client().dead_letters("default").letters
+    assert letter.consumer == default_client_id(), "it says which program had the message"
 
 
 def test_a_delayed_message_is_held_by_the_broker_and_is_not_early(broker, node, work):

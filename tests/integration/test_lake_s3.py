@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import socket
-import subprocess
-import sys
-import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,10 +16,11 @@ deltalake = pytest.importorskip("deltalake", reason="needs goqueue[lake]")
 pytest.importorskip("pyiceberg", reason="needs goqueue[lake]")
 pytest.importorskip("moto", reason="needs moto[server]")
 
+from tests.s3_server import s3_server  # noqa: E402
 from tests.unit.pipeline.lake.test_lake_append import frame, numbers  # noqa: E402
 
 from goqueue.pipeline.declared.form.sinks import DeltaSink, IcebergSink  # noqa: E402
-from goqueue.pipeline.declared.running.tables import lake_writer  # noqa: E402
+from goqueue.pipeline.declared.running.tables import lake_writer, of_query  # noqa: E402
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -32,32 +28,8 @@ pytestmark = pytest.mark.timeout(180)
 @pytest.fixture(scope="module")
 def s3() -> Iterator[str]:
     """The address of a server with an empty bucket `lake`."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    server = subprocess.Popen(
-        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, "MOTO_S3_CUSTOM_ENDPOINTS": f"http://127.0.0.1:{port}"},
-    )
-    try:
-        address = f"http://127.0.0.1:{port}"
-        deadline = time.monotonic() + 60
-        while True:
-            try:
-                request = urllib.request.Request(f"{address}/lake", method="PUT")
-                urllib.request.urlopen(request, timeout=5).close()
-            except OSError:
-                assert server.poll() is None, "moto did not start"
-                assert time.monotonic() < deadline, "moto does not answer"
-                time.sleep(0.2)
-            else:
-                break
+    with s3_server("lake") as address:
         yield address
-    finally:
-        server.terminate()
-        server.wait(30)
 
 
 def options(s3: str) -> dict[str, str]:
@@ -95,7 +67,9 @@ def test_a_delta_table_in_a_store_has_each_batch_once_and_no_orphans(
     s3: str, scheme: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def writer() -> Any:
-        return lake_writer(DeltaSink(path=f"{scheme}://lake/{scheme}", options=options(s3), partition_by=["town"]))
+        return of_query(
+            lake_writer(DeltaSink(path=f"{scheme}://lake/{scheme}", options=options(s3), partition_by=["town"]))
+        )
 
     def rows(*values: int) -> Any:
         return frame("query", *values, town=pa.array(["Köln", None][: len(values)]))
@@ -127,7 +101,7 @@ def test_two_writers_at_once_lose_nothing(s3: str) -> None:
 
     def work(query: str, first: int) -> None:
         try:
-            write = lake_writer(DeltaSink(path="s3://lake/both", options=options(s3)))
+            write = of_query(lake_writer(DeltaSink(path="s3://lake/both", options=options(s3))))
             for batch in range(5):
                 write(frame(query, first + batch), batch)
         except BaseException as error:  # noqa: BLE001 - told by the test
@@ -147,7 +121,7 @@ def test_an_iceberg_table_in_a_store_has_each_batch_once(s3: str, tmp_path: Path
     from pyiceberg.catalog import load_catalog
 
     settings = catalog(s3, tmp_path)
-    write = lake_writer(IcebergSink(table="lake.events", catalog=settings))
+    write = of_query(lake_writer(IcebergSink(table="lake.events", catalog=settings)))
     for batch in (0, 0, 1):
         write(frame("query", batch), batch)
 

@@ -10,7 +10,7 @@ from random import Random
 from tests.integration.conftest import OpenStack, copy_as_after_kill
 from tests.unit.broker.stack import Stack
 
-from goqueue.broker.fetch import FetchQuery, PartitionRead
+from goqueue.broker.reading.fetch import FetchQuery, PartitionRead
 from goqueue.codec.batch_decode import decode_records
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.codec.compression import Codec

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 import time
 from datetime import timedelta
@@ -272,6 +273,8 @@ def test_a_running_worker_is_stopped_from_another_thread(goqueue_session_broker,
     working.start()
     first.send()
     assert done.wait(30)
+    (member,) = app.client().group("stopped").members
+    assert member.client_id == f"stopped@{socket.gethostname()}"
     app.stop()
     working.join(30)
 

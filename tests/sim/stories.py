@@ -1,6 +1,7 @@
 """Stories of many lives: a world works, its node dies at some step of the disk, and what it promised is looked at.
 
 One seed decides everything: `GOQUEUE_SIM_SEED=7 pytest tests/sim/test_node_crashes.py` plays seed 7 alone.
+`GOQUEUE_SIM_SEEDS=500` plays the deep tests with so many seeds, `GOQUEUE_SIM_SEEDS=100-200` with a part of them.
 """
 
 from __future__ import annotations
@@ -33,9 +34,18 @@ W = TypeVar("W", bound=World)
 Make = Callable[[int], W]
 
 
+# Tests that ask for so many seeds are those that `make sim SEEDS=...` makes deeper.
+_DEEP = 100
+
+
 def seeds(count: int) -> range | list[int]:
-    chosen = os.environ.get("GOQUEUE_SIM_SEED")
-    return [int(chosen)] if chosen else range(count)
+    chosen, wanted = os.environ.get("GOQUEUE_SIM_SEED"), os.environ.get("GOQUEUE_SIM_SEEDS")
+    if chosen:
+        return [int(chosen)]
+    if not wanted or count < _DEEP:
+        return range(count)
+    first, _, behind = wanted.rpartition("-")
+    return range(int(first or 0), int(behind))
 
 
 @contextmanager

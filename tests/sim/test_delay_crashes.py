@@ -14,7 +14,7 @@ import pytest
 
 from goqueue.broker.topics import NewTopic
 from goqueue.config import BrokerConfig, Config, DelayConfig, DurabilityConfig, LogConfig
-from goqueue.delay.schedules import NewSchedule
+from goqueue.delay.recurring.schedules import NewSchedule
 from goqueue.delay.values import Held, SlotId
 from goqueue.errors import DelayedMessageFiring, DelayedMessageNotFound, ScheduleExists
 from goqueue.records import NewRecord, Record, TopicPartition
@@ -27,7 +27,7 @@ CONFIG = Config(
     broker=BrokerConfig(default_partitions=2),
     log=LogConfig(segment_bytes=2048, index_interval_bytes=128, retention_ms=-1, retention_check_ms=100),
     durability=DurabilityConfig(flush_interval_ms=40, checkpoint_interval_ms=150, syncfs_files_min=6),
-    delay=DelayConfig(state_partitions=2, near_ms=1000, near_max=1000),
+    delay=DelayConfig(near_ms=1000, near_max=1000),
 )
 TOPICS = ("bills", "mails")
 PLACES = [TopicPartition(topic, partition) for topic in TOPICS for partition in range(2)]

@@ -6,20 +6,20 @@ import asyncio
 
 import pytest
 
-from goqueue.broker.arrival import Arrival
+from goqueue.broker.arrivals.arrival import Arrival
 from goqueue.broker.topics import NewTopic
 from goqueue.caller import ANONYMOUS
 from goqueue.codec.batch import parse_batch_header
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.config import Config, DelayConfig, DurabilityConfig
-from goqueue.delay.headers import HeaderDelay
+from goqueue.delay.holding.headers import HeaderDelay
 from goqueue.errors import GoQueueError, InvalidRecord, NotLeader, OutOfOrderSequence
 from goqueue.records import Acks, NewRecord, TopicPartition
 from goqueue.servers.services import Services
 from goqueue.testing.clock import seeded_rng
 from goqueue.testing.sim_node import SimNode
 
-CONFIG = Config(delay=DelayConfig(state_partitions=1), durability=DurabilityConfig(flush_interval_ms=40))
+CONFIG = Config(delay=DelayConfig(), durability=DurabilityConfig(flush_interval_ms=40))
 LATE = (("goqueue-delay-ms", b"500"),)
 WINDOW = {"goqueue.dedup.window.ms": "300000"}
 Headers = tuple[tuple[str, bytes | None], ...]
@@ -116,7 +116,7 @@ def test_a_batch_whose_time_has_come_when_it_is_sent_again_is_not_stored_twice()
 
     async def story(services: Services) -> None:
         await prepare(services)
-        while services.delay.shard_at_work("t") is None:  # noqa: ASYNC110 - there is nothing to wait for
+        while services.delay.stores.at_work(TopicPartition("t", 0)) is None:  # noqa: ASYNC110 - there is nothing to wait for
             await asyncio.sleep(0.01)
         late = (("goqueue-deliver-at", b"%d" % (services.clock.now_ms() + 300)),)
         assert hold_back(services, batch(services, 0, late=late), services.clock.now_ms())
@@ -134,7 +134,7 @@ def test_a_batch_that_is_sent_again_is_taken_apart_by_the_time_at_which_it_was_f
 
     async def story(services: Services) -> None:
         await prepare(services)
-        await services.delay.shard_of("t")
+        await services.delay.stores.get(TopicPartition("t", 0))
         now_ms = services.clock.now_ms()
         late = (("goqueue-deliver-at", b"%d" % now_ms),)
         assert hold_back(services, batch(services, 0, late=late), now_ms - 1)
@@ -185,11 +185,11 @@ def test_no_batch_is_called_out_of_order_because_those_before_it_came_while_the_
 
     async def after(services: Services) -> None:
         third = batch(services, 2, late=late)
-        assert services.delay.shard_at_work("t") is None
+        assert services.delay.stores.at_work(TopicPartition("t", 0)) is None
         for one in (batch(services, 0), batch(services, 1), third):
             with pytest.raises(NotLeader):
                 services.publish.append("t", 0, one, acks=Acks.ALL)
-        await services.delay.shard_of("t")
+        await services.delay.stores.get(TopicPartition("t", 0))
         for _ in range(2):
             with pytest.raises(NotLeader):
                 services.publish.append("t", 0, third, acks=Acks.ALL)
@@ -233,7 +233,7 @@ def test_a_record_for_later_with_a_deduplication_id_refuses_its_batch():
         await prepare(services, **WINDOW)
         with pytest.raises(InvalidRecord, match="deduplication id"):
             await send(services, 0, (*LATE, ("goqueue-dedup-id", b"a")))
-        assert services.delay.stats().pending == {}
+        assert not any(services.delay.stats().pending.values())
         assert await values(services) == []
         assert await send(services, 0) is False
 

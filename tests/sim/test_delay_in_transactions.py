@@ -7,19 +7,19 @@ from collections.abc import Sequence
 
 import pytest
 
-from goqueue.broker.arrival import Facts
-from goqueue.broker.publish import Pending
+from goqueue.broker.arrivals.arrival import Facts
+from goqueue.broker.arrivals.publish import Pending
 from goqueue.broker.topics import NewTopic
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.config import Config, DelayConfig, DurabilityConfig
 from goqueue.delay.values import SlotId
-from goqueue.errors import DelayedMessageNotFound, InvalidRecord
+from goqueue.errors import DelayedMessageNotFound
 from goqueue.records import Acks, NewRecord, TopicPartition
 from goqueue.servers.services import Services
 from goqueue.testing.sim_node import SimNode
 from goqueue.transactions.commands import Claim, Producer
 
-CONFIG = Config(delay=DelayConfig(state_partitions=1), durability=DurabilityConfig(flush_interval_ms=40))
+CONFIG = Config(delay=DelayConfig(), durability=DurabilityConfig(flush_interval_ms=40))
 PLACE = TopicPartition("t", 0)
 
 
@@ -33,9 +33,8 @@ async def begin(services: Services) -> Producer:
 
 
 async def join(services: Services, producer: Producer) -> None:
-    await services.staging.load("t")
+    await services.staging.load(TopicPartition("t", 0))
     await services.transactions.add_partitions("tx", producer, [PLACE])
-    await services.transactions.add_shard("tx", producer, services.staging.place_of("t"))
 
 
 async def send(
@@ -111,7 +110,7 @@ def test_what_is_staged_survives_restarts_and_ends_with_its_transaction(commit: 
 
     assert node.live(stage, is_killed=True)
     assert node.live(finish)
-    assert node.live(lambda services: services.staging.load("t"))
+    assert node.live(lambda services: services.staging.load(TopicPartition("t", 0)))
 
 
 def test_a_batch_that_is_sent_again_is_staged_once_even_when_its_time_has_come() -> None:
@@ -145,17 +144,17 @@ def test_a_batch_of_an_ended_transaction_that_comes_again_stages_nothing(commit:
     assert SimNode(4, CONFIG).live(story)
 
 
-def test_a_transaction_that_does_not_have_the_shard_is_refused() -> None:
+def test_a_transaction_that_has_the_partition_may_delay_messages_in_it() -> None:
     async def story(services: Services) -> None:
         await services.topics.create(NewTopic("t", partitions=1))
         producer = await services.transactions.init_producer("tx")
-        await services.staging.load("t")
+        await services.staging.load(TopicPartition("t", 0))
         await services.transactions.add_partitions("tx", producer, [PLACE])
-        with pytest.raises(InvalidRecord, match="no part of this transaction"):
-            await send(services, producer, 0, [b"x"], delay_ms=100)
-        await send(services, producer, 0, [b"now"], delay_ms=0)
+        await send(services, producer, 0, [b"later"], delay_ms=100)
+        await send(services, producer, 1, [b"now"], delay_ms=0)
         await end(services, producer, commit=True)
-        assert await values(services) == [b"now"]
+        await asyncio.sleep(1)
+        assert await values(services) == [b"now", b"later"]
 
     assert SimNode(5, CONFIG).live(story)
 
@@ -177,10 +176,10 @@ def test_a_successor_with_the_same_id_ends_what_was_staged() -> None:
 def test_a_participant_of_an_external_coordinator_delays_messages_too() -> None:
     async def story(services: Services) -> None:
         await services.topics.create(NewTopic("t", partitions=1))
-        await services.staging.load("t")
+        await services.staging.load(TopicPartition("t", 0))
         producer = await services.transactions.open_participant("writer", 0, "task")
         assert producer is not None
-        gate = services.transactions.admit(producer, [PLACE], shards=[services.staging.place_of("t")])
+        gate = services.transactions.admit(producer, [PLACE])
         assert gate is not None
         await gate
         await send(services, producer, 0, [b"x"], delay_ms=100)

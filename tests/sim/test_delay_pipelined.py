@@ -23,7 +23,7 @@ from goqueue.testing.sim_node import SimNode
 
 CONFIG = Config(
     log=LogConfig(segment_bytes=2048, index_interval_bytes=128, retention_ms=-1, retention_check_ms=100),
-    delay=DelayConfig(state_partitions=1),
+    delay=DelayConfig(),
     durability=DurabilityConfig(flush_interval_ms=40, checkpoint_interval_ms=150),
 )
 PARTITIONS = 2

@@ -18,7 +18,7 @@ from tests.sim.stories import crash_at, crash_at_every_step, live_in_peace, live
 from tests.sim.test_transaction_crashes import CONFIG as TRANSACTIONS_CONFIG
 from tests.sim.test_transaction_crashes import committed_values
 
-from goqueue.broker.arrival import Facts
+from goqueue.broker.arrivals.arrival import Facts
 from goqueue.broker.topics import NewTopic
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.config import DelayConfig, DeliveryConfig
@@ -33,9 +33,9 @@ from goqueue.transactions.commands import Producer
 
 CONFIG = replace(
     TRANSACTIONS_CONFIG,
-    delay=DelayConfig(state_partitions=2),
+    delay=DelayConfig(),
     # Nobody dies of too many deliveries here: only a rejection makes a dead letter.
-    delivery=DeliveryConfig(visibility_ms=1_000, retries_max=1_000, state_partitions=2),
+    delivery=DeliveryConfig(visibility_ms=1_000, retries_max=1_000),
 )
 JOBS, LETTERS = "jobs", "jobs.dlq"
 # One whose messages say by themselves when they are due, and one where the sender says it.
@@ -118,8 +118,8 @@ class World:
         receipts = [one.receipt for one in found]
         if not receipts:
             return
-        for place in services.delivery.shards_of(receipts):
-            await services.transactions.add_shard(name, producer, place, number=number)
+        places = services.delivery.places_of(receipts)
+        await services.transactions.take_part(name, producer, places, number=number)
         transaction = Transaction(producer.producer_id, producer.epoch)
         await services.delivery.promise(receipts, transaction, rejected=rejects, reason="bad")
 
@@ -144,9 +144,7 @@ class World:
             records.append(NewRecord(None, value + b" later", (("goqueue-delay-ms", b"%d" % delay_ms),)))
             dues = None
         elif piece.is_delayed:
-            await services.staging.load(place.topic)
-            shard = services.staging.place_of(place.topic)
-            await services.transactions.add_shard(name, producer, shard, number=number)
+            await services.staging.load(place)
             records.append(NewRecord(None, value + b" later"))
             dues = [None, services.clock.now_ms() + delay_ms]
         sequence = sequences[place]

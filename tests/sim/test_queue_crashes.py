@@ -22,7 +22,7 @@ from goqueue.testing.clock import seeded_rng
 from goqueue.testing.sim_node import SimNode
 
 PLACES = [TopicPartition("t", 0), TopicPartition("t", 1)]
-CONFIG = Config(delivery=DeliveryConfig(visibility_ms=2_000, retries_max=2, backoff_ms=200, state_partitions=3))
+CONFIG = Config(delivery=DeliveryConfig(visibility_ms=2_000, retries_max=2, backoff_ms=200))
 LIVES = 6
 STEPS = 25
 

@@ -344,7 +344,7 @@ def test_what_cannot_be_meant_is_refused_with_the_field() -> None:
         assert refusal.value.field == "visibility_timeout"
         await receive(services)
         with pytest.raises(InternalTopic):
-            await services.delivery.receive(Receive("g", "c", [TopicPartition("__delivery_state", 0)], 1))
+            await services.delivery.receive(Receive("g", "c", [TopicPartition("__consumer_offsets", 0)], 1))
 
     play(story)
 

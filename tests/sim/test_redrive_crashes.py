@@ -46,7 +46,7 @@ async def sent_back(services: Services) -> list[bytes]:
 
 @pytest.mark.parametrize("step", range(1, 80))
 def test_each_letter_goes_back_once_wherever_the_power_goes(step: int) -> None:
-    node = SimNode(step, Config(delivery=DeliveryConfig(state_partitions=2)))
+    node = SimNode(step, Config())
 
     async def first(services: Services) -> None:
         await redrive(services)
@@ -91,7 +91,7 @@ async def die_for_one_group(services: Services) -> None:
 def test_only_the_group_gets_its_letters_again_and_once_wherever_the_power_goes(
     step: int, request_: RedriveRequest
 ) -> None:
-    node = SimNode(step, Config(delivery=DeliveryConfig(state_partitions=2)))
+    node = SimNode(step, Config())
 
     async def first(services: Services) -> None:
         await redrive(services, request_)
@@ -116,7 +116,7 @@ def test_only_the_group_gets_its_letters_again_and_once_wherever_the_power_goes(
 
 @pytest.mark.parametrize("step", range(1, 60))
 def test_reopened_letters_survive_a_power_cut_while_their_group_works_on_them(step: int) -> None:
-    node = SimNode(step, Config(delivery=DeliveryConfig(state_partitions=2)))
+    node = SimNode(step, Config())
     acked: list[bytes] = []
 
     async def work(services: Services) -> None:

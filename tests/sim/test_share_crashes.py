@@ -17,8 +17,8 @@ from goqueue.broker.topics import NewTopic
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.config import BrokerConfig, Config, DeliveryConfig, DurabilityConfig, GroupsConfig, LogConfig
 from goqueue.records import Acks, NewRecord, TopicPartition
+from goqueue.servers.kafka.connections.peer import Peer
 from goqueue.servers.kafka.dispatch import Dispatcher
-from goqueue.servers.kafka.peer import Peer
 from goqueue.servers.services import Services
 from goqueue.testing.clock import seeded_rng
 from goqueue.testing.sim_node import SimNode

@@ -15,7 +15,7 @@ from uuid import UUID
 
 import pytest
 
-from goqueue.broker.producer_ids import ProducerIds
+from goqueue.broker.arrivals.producer_ids import ProducerIds
 from goqueue.errors import GoQueueError, GuardFailed, MetadataUnavailable
 from goqueue.metadata.events import (
     Assignment,

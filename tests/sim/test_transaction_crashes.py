@@ -9,7 +9,7 @@ from random import Random
 import pytest
 from tests.sim.stories import crash_at, crash_at_every_step, live_in_peace, live_many_lives, seeds
 
-from goqueue.broker.fetch import FetchQuery, PartitionRead
+from goqueue.broker.reading.fetch import FetchQuery, PartitionRead
 from goqueue.broker.topics import NewTopic
 from goqueue.codec.batch import parse_batch_header
 from goqueue.codec.batch_decode import decode_records

@@ -14,8 +14,9 @@ import msgspec
 
 from goqueue.errors import GoQueueError
 
-# 1 had other hashes (murmur3), which nothing here computes.
-FORMAT = 2
+# 1 had other hashes (murmur3), which nothing here computes. 2 had a file in one part, and no encryption.
+FORMAT = 3
+_READABLE = (2, 3)
 HASH = "xxh3-128"
 
 # A manifest may come from a place that others can write to: neither a path nor a hash of it may lead out of the folder.
@@ -32,7 +33,10 @@ class BackupUnreadable(GoQueueError):
 
 
 class LogFile(msgspec.Struct, frozen=True):
-    """One file of the broker: a segment, or a checkpoint."""
+    """One file of the broker, a segment or a checkpoint; or a part of a segment that has grown since the last backup.
+
+    The parts of a segment follow each other without a gap, and each begins and ends with a frame.
+    """
 
     path: _Inside
     size: int
@@ -45,6 +49,17 @@ class LogFile(msgspec.Struct, frozen=True):
     end_offset: int = -1
     first_ms: int = -1
     last_ms: int = -1
+    # Where in the segment the part begins.
+    start: int = 0
+    # Size and hash of its last frame. While a log has the same frame there, all before it is the same: logs are
+    # appended to and cut off at the end, and a frame holds its offset, its time and its checksum.
+    tail_size: int = 0
+    tail_hash: str = ""
+
+    @property
+    def end(self) -> int:
+        """Where in the segment the part ends."""
+        return self.start + self.size
 
     @property
     def partition(self) -> str:
@@ -64,6 +79,8 @@ class Manifest(msgspec.Struct, frozen=True):
     format: int = FORMAT
     # How the files' hashes were computed.
     hash: str = HASH
+    # How objects are encrypted: "age", or not.
+    encryption: Literal["age"] | None = None
 
     def ends(self) -> dict[str, int]:
         """The end of every log, by its directory."""
@@ -90,11 +107,12 @@ def decode_manifest(name: str, content: bytes) -> Manifest:
     """Read a stored manifest; raises `BackupUnreadable` for a format that is not ours."""
     try:
         form = msgspec.json.decode(content, type=_Form)
-        if form == _Form(FORMAT, HASH):
+        if form.format in _READABLE and form.hash == HASH:
             return msgspec.json.decode(content, type=Manifest)
     except msgspec.DecodeError as error:
         raise BackupUnreadable(f"the manifest of backup {name} is damaged: {error}") from None
     raise BackupUnreadable(
-        f"backup {name} has format {form.format} with hashes by {form.hash}, and this version reads format "
-        f"{FORMAT} with {HASH}: use the version that made it, or take a new one by `goqueue backup create --full`"
+        f"backup {name} has format {form.format} with hashes by {form.hash}, and this version reads formats "
+        f"{' and '.join(map(str, _READABLE))} with {HASH}: use the version that made it, or take a new one by "
+        "`goqueue backup create --full`"
     )

@@ -7,13 +7,16 @@ read, what queues have leased and what is delayed lies in logs as well, so it ne
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from goqueue.backup.files import Piece
+from goqueue.backup.files import Piece, tail_of
 from goqueue.backup.manifest import LogFile, Manifest
 
 _SEGMENT, _CHECKPOINT = ".log", "partition.ckpt"
 _ROOTS = ("metadata", "logs")
+# Of how many parts a segment may consist.
+PARTS_MAX = 16
 
 # (directory, segment) -> the bytes that were written at the instant
 Ends = Mapping[tuple[str, str], int]
@@ -53,14 +56,30 @@ def _of_log(root: Path, directory: Path, ends: Ends) -> list[Piece]:
 
 
 def unchanged(pieces: Sequence[Piece], parent: Manifest | None) -> tuple[list[LogFile], list[Piece]]:
-    """Files that an earlier backup has as they are, and those that must be read."""
-    known = {file.path: file for file in parent.files} if parent is not None else {}
-    kept, fresh = [], []
+    """What an earlier backup has as it is, and what must be read: new files, and the ends of those that have grown."""
+    known: dict[str, list[LogFile]] = {}
+    for file in sorted(parent.files, key=lambda one: one.start) if parent is not None else ():
+        known.setdefault(file.path, []).append(file)
+    kept: list[LogFile] = []
+    fresh: list[Piece] = []
     for piece in pieces:
-        file = known.get(piece.path)
-        is_same = file is not None and (file.size, file.modified_ns) == (piece.limit, piece.modified_ns)
-        if is_same and file is not None and not piece.is_newest:
-            kept.append(file)
-        else:
+        parts = known.get(piece.path, [])
+        if not parts or not _continues(piece, parts):
             fresh.append(piece)
+        elif parts[-1].end == piece.limit:
+            kept += parts
+        elif len(parts) >= PARTS_MAX:
+            # Read once as a whole: a restore opens every part.
+            fresh.append(piece)
+        else:
+            kept += parts
+            fresh.append(replace(piece, start=parts[-1].end))
     return kept, fresh
+
+
+def _continues(piece: Piece, parts: Sequence[LogFile]) -> bool:
+    """Whether a segment is what the earlier backup has of it, and perhaps more behind that."""
+    last = parts[-1]
+    if last.end == piece.limit and last.modified_ns == piece.modified_ns and not piece.is_newest:
+        return True
+    return last.end <= piece.limit and last.tail_size > 0 and tail_of(piece, last) == last.tail_hash

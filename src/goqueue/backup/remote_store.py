@@ -11,11 +11,10 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
+from goqueue.backup.addresses import open_files
 from goqueue.backup.store import Store
 from goqueue.backup.whole import EndedEarly
-from goqueue.errors import ConfigError, InvalidRequest
 
 _COPY_BYTES = 4 * 1024 * 1024
 
@@ -25,7 +24,7 @@ class RemoteStore(Store):
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self._files, self._root = _opened(url)
+        self._files, self._root = open_files(url)
 
     def __str__(self) -> str:
         return self.url
@@ -46,22 +45,23 @@ class RemoteStore(Store):
         self._files.makedirs(f"{self._root}/backups", exist_ok=True)
         self._files.pipe_file(self._manifest(name), content)
 
-    def has_object(self, hash_: str, size: int) -> bool:
-        """Whether an object is there with all of its bytes."""
+    def size_of(self, hash_: str) -> int | None:
+        """The size of an object as it is stored; None if it is not there."""
         try:
-            return bool(self._files.info(self._object(hash_))["size"] == size)
+            return int(self._files.info(self._object(hash_))["size"])
         except FileNotFoundError:
-            return False
+            return None
 
-    def put_object(self, hash_: str, source: Path, size: int) -> None:
-        """Send the first bytes of a file."""
+    def put_object(self, hash_: str, source: Path, size: int, start: int = 0) -> None:
+        """Send `size` bytes of a file, from `start` on; in several parts if there are many."""
         self._make_folder(hash_)
         with source.open("rb") as reader, self._files.open(self._object(hash_), "wb") as writer:
+            reader.seek(start)
             left = size
             while left:
                 content = reader.read(min(left, _COPY_BYTES))
                 if not content:
-                    raise EndedEarly(f"{source} ended at byte {size - left} instead of {size}")
+                    raise EndedEarly(f"{source} ended at byte {start + size - left} instead of {start + size}")
                 writer.write(content)
                 left -= len(content)
 
@@ -96,22 +96,3 @@ class RemoteStore(Store):
 
     def _make_folder(self, hash_: str) -> None:
         self._files.makedirs(f"{self._root}/objects/{hash_[:2]}", exist_ok=True)
-
-
-def _opened(url: str) -> tuple[Any, str]:
-    """The file system and the path in it."""
-    scheme = url.partition("://")[0]
-    try:
-        import fsspec
-    except ModuleNotFoundError:
-        raise ConfigError([f"{url}: backups at a URL need the package fsspec: pip install 'goqueue[remote]'"]) from None
-    try:
-        files, root = fsspec.core.url_to_fs(url)
-    except ImportError as error:
-        raise ConfigError([f"{url}: {error}"]) from None
-    except ValueError:
-        known = ", ".join(sorted({"az", "gs", "s3", "sftp"} & set(fsspec.available_protocols())))
-        raise InvalidRequest(
-            f"{url}: there is no scheme {scheme!r}: name a folder, or a URL such as {known}", field="target"
-        ) from None
-    return files, str(root).rstrip("/")

@@ -1,12 +1,14 @@
-"""Where backups lie: a folder of this machine, or a URL that fsspec knows (see `remote_store.py`)."""
+"""Where backups lie: a folder of this machine, or an address of a store (see `addresses.py`)."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
+from goqueue.backup.addresses import as_written, file_path, is_store
 from goqueue.backup.manifest import BackupNotFound, Manifest, decode_manifest, encode_manifest
 from goqueue.backup.whole import copy_durably, make_private_folder, only_one, sweep_fresh, write_durably
 
@@ -43,13 +45,22 @@ class Store(ABC):
     def write_manifest(self, name: str, content: bytes) -> None:
         """Store a manifest, whole or not at all."""
 
-    @abstractmethod
     def has_object(self, hash_: str, size: int) -> bool:
         """Whether an object is there with all of its bytes."""
+        return self.size_of(hash_) == size
+
+    @property
+    def encryption(self) -> str | None:
+        """How objects are encrypted, as manifests name it; None if they are not."""
+        return None
 
     @abstractmethod
-    def put_object(self, hash_: str, source: Path, size: int) -> None:
-        """Store the first bytes of a file."""
+    def size_of(self, hash_: str) -> int | None:
+        """The size of an object as it is stored; None if it is not there."""
+
+    @abstractmethod
+    def put_object(self, hash_: str, source: Path, size: int, start: int = 0) -> None:
+        """Store `size` bytes of a file, from `start` on."""
 
     @abstractmethod
     def put_bytes(self, hash_: str, content: bytes) -> None:
@@ -94,15 +105,17 @@ class BackupStore(Store):
         make_private_folder(self._manifest_path(name).parent)
         write_durably(self._manifest_path(name), content)
 
-    def has_object(self, hash_: str, size: int) -> bool:
-        """Whether an object is there with all of its bytes."""
-        path = self.object_path(hash_)
-        return path.exists() and path.stat().st_size == size
+    def size_of(self, hash_: str) -> int | None:
+        """The size of an object as it is stored; None if it is not there."""
+        try:
+            return self.object_path(hash_).stat().st_size
+        except FileNotFoundError:
+            return None
 
-    def put_object(self, hash_: str, source: Path, size: int) -> None:
-        """Copy the first bytes of a file."""
+    def put_object(self, hash_: str, source: Path, size: int, start: int = 0) -> None:
+        """Copy `size` bytes of a file, from `start` on."""
         make_private_folder(self.object_path(hash_).parent)
-        copy_durably(source, self.object_path(hash_), size)
+        copy_durably(source, self.object_path(hash_), size, start)
 
     def put_bytes(self, hash_: str, content: bytes) -> None:
         """Store a small object."""
@@ -125,10 +138,31 @@ class BackupStore(Store):
         return self.target / "backups" / f"{name}.json"
 
 
-def open_store(target: str | Path) -> Store:
-    """The store at a folder's path or a URL; raises `InvalidRequest` for a URL that nothing here can open."""
-    if "://" not in str(target):
-        return BackupStore(Path(target))
+@dataclass(frozen=True, slots=True)
+class Vault:
+    """Where backups lie, and the keys of those that are encrypted: all that a task needs to open the store."""
+
+    target: str
+    # Public keys of age that objects are encrypted for.
+    encrypt_to: tuple[str, ...] = ()
+    # The file with the private key, on the machine that reads.
+    identity: str | None = None
+
+
+def open_store(target: str | Path | Vault) -> Store:
+    """The store at a folder's path or an address; raises for an address that nothing here can open."""
+    vault = target if isinstance(target, Vault) else Vault(as_written(target))
+    store = _plain_store(vault.target)
+    if not vault.encrypt_to and vault.identity is None:
+        return store
+    from goqueue.backup.encryption import EncryptedStore
+
+    return EncryptedStore(store, vault.encrypt_to, vault.identity)
+
+
+def _plain_store(target: str) -> Store:
+    if not is_store(target):
+        return BackupStore(file_path(target))
     from goqueue.backup.remote_store import RemoteStore
 
-    return RemoteStore(str(target))
+    return RemoteStore(target)

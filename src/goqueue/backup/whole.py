@@ -11,7 +11,7 @@ import fcntl
 import os
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -75,16 +75,24 @@ def write_durably(path: Path, content: bytes) -> None:
     sync_folder(path.parent)
 
 
-def copy_durably(source: Path, target: Path, size: int) -> None:
-    """Copy the first bytes of a file inside the kernel, to a name that is taken only when all is there."""
+def copy_durably(source: Path, target: Path, size: int, start: int = 0) -> None:
+    """Copy `size` bytes of a file inside the kernel, to a name that is taken only when all is there."""
+    join_durably([(source, size)], target, start)
+
+
+def join_durably(sources: Iterable[tuple[Path, int]], target: Path, start: int = 0) -> None:
+    """Copy bytes of files, each from `start` on, behind each other into one file that appears when all is there."""
     fresh = fresh_name(target)
-    with source.open("rb") as reader, open_private(fresh) as writer:
-        copied = 0
-        while copied < size:
-            step = _copy_some(reader.fileno(), writer.fileno(), size - copied)
-            if not step:
-                raise EndedEarly(f"{source} ended at byte {copied} instead of {size}")
-            copied += step
+    with open_private(fresh) as writer:
+        for source, size in sources:
+            with source.open("rb", buffering=0) as reader:
+                reader.seek(start)
+                copied = 0
+                while copied < size:
+                    step = _copy_some(reader.fileno(), writer.fileno(), size - copied)
+                    if not step:
+                        raise EndedEarly(f"{source} ended at byte {start + copied} instead of {start + size}")
+                    copied += step
         os.fsync(writer.fileno())
     fresh.replace(target)
     sync_folder(target.parent)

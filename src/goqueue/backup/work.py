@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from goqueue.backup import plan
-from goqueue.backup.files import Damaged, copy_file, hash_of, read_ahead, restore_file, verify_file
+from goqueue.backup.addresses import as_written
+from goqueue.backup.files import Damaged, Piece, copy_file, hash_of, read_ahead, restore_file, verify_file
 from goqueue.backup.manifest import LogFile, Manifest
 from goqueue.backup.plan import Ends
-from goqueue.backup.store import Store, open_store
+from goqueue.backup.store import Store, Vault, open_store
 from goqueue.backup.whole import appearing, refuse_filled
 from goqueue.errors import GoQueueError, InvalidRequest
 
@@ -55,7 +56,7 @@ class Outcome:
 def backup(
     run: RunTasks | None,
     data_dir: Path,
-    target: str | Path,
+    target: str | Path | Vault,
     *,
     ask_instant: Callable[[], Ends | None],
     incremental: bool = True,
@@ -67,6 +68,9 @@ def backup(
     begun = time.monotonic()
     store = open_store(target)
     parent = store.read() if incremental and store.names() else None
+    if parent is not None and parent.encryption != store.encryption:
+        # Its objects cannot serve this backup.
+        parent = None
     checkpoints = plan.checkpoints(data_dir)
     ends = ask_instant()
     taken = dt.datetime.now(dt.UTC)
@@ -78,32 +82,37 @@ def backup(
             "parent": parent.name if parent else None,
             "files_to_read": len(fresh),
             "files_unchanged": len(kept),
-            "bytes_to_read": sum(piece.limit for piece in fresh),
+            "bytes_to_read": sum(map(_bytes_to_read, fresh)),
         }
     )
     if run is None:
         return outcome
     with store.writing():
-        copy = partial(copy_file, target=str(target))
-        copied = _checked(partial(run, "backup", copy, fresh, size=lambda one: one.limit))
+        copy = partial(copy_file, target=_named(target))
+        copied = _checked(partial(run, "backup", copy, fresh, size=_bytes_to_read))
         stored = [_store_small(store, path, content) for path, content in checkpoints.items()]
         manifest = Manifest(
             name=outcome.facts["backup"],
             taken_ms=int(taken.timestamp() * 1000),
-            files=sorted([*kept, *copied, *stored], key=lambda file: file.path),
+            # A segment whose last write was cut off has nothing new behind the part that is known.
+            files=sorted(
+                [*kept, *(file for file in copied if file.size or not file.start), *stored],
+                key=lambda file: (file.path, file.start),
+            ),
             broker=outcome.facts["broker"],
             parent=parent.name if parent else None,
+            encryption="age" if store.encryption else None,
         )
         at_step("backup-copied")
         store.write(manifest)
     return _finished(outcome, manifest, time.monotonic() - begun)
 
 
-def verify(run: RunTasks, target: str | Path, name: str | None) -> Outcome:
+def verify(run: RunTasks, target: str | Path | Vault, name: str | None) -> Outcome:
     """Compute every checksum and hash of a backup again."""
     begun = time.monotonic()
-    manifest = open_store(target).read(name)
-    look, announce = partial(verify_file, target=str(target)), partial(read_ahead, target=str(target))
+    manifest, place = _found(target, name)
+    look, announce = partial(verify_file, target=place), partial(read_ahead, target=place)
     found = run("verify", look, manifest.files, size=_bytes_of, announce=announce)
     outcome = Outcome({"backup": manifest.name}, problems=[problem for problem in found if problem is not None])
     return _finished(outcome, manifest, time.monotonic() - begun)
@@ -111,7 +120,7 @@ def verify(run: RunTasks, target: str | Path, name: str | None) -> Outcome:
 
 def restore(
     run: RunTasks | None,
-    target: str | Path,
+    target: str | Path | Vault,
     name: str | None,
     data_dir: Path,
     *,
@@ -124,22 +133,25 @@ def restore(
     """
     begun = time.monotonic()
     refuse_filled(data_dir, "data_dir", "a restore never writes over data")
-    manifest = open_store(target).read(name)
+    manifest, place = _found(target, name)
     outcome = Outcome({"backup": manifest.name, "until_ms": until_ms})
     if run is None:
         return _finished(outcome, manifest, 0)
     with appearing(data_dir, "restoring") as fresh:
-        lay = partial(restore_file, target=str(target), root=str(fresh), until_ms=until_ms)
-        announce = partial(read_ahead, target=str(target))
-        found = _checked(partial(run, "restore", lay, manifest.files, size=_bytes_of, announce=announce))
-        restored = Manifest(manifest.name, manifest.taken_ms, [file for file in found if file], manifest.broker)
+        lay = partial(restore_file, target=place, root=str(fresh), until_ms=until_ms)
+        wanted = _by_path(manifest.files)
+        found = _checked(
+            partial(run, "restore", lay, wanted, size=_bytes_of_parts, announce=partial(_read_ahead_first, place))
+        )
+        laid = [file for files in found for file in files]
+        restored = Manifest(manifest.name, manifest.taken_ms, laid, manifest.broker)
         if until_ms is None and restored.ends() != manifest.ends():
             raise BackupFailed("the restored logs end elsewhere than the backup's")
         at_step("restore-laid")
     return _finished(outcome, restored, time.monotonic() - begun)
 
 
-def listed(target: str | Path) -> list[dict[str, Any]]:
+def listed(target: str | Path | Vault) -> list[dict[str, Any]]:
     """Every backup of a store, oldest first."""
     store = open_store(target)
     rows = []
@@ -158,6 +170,46 @@ def listed(target: str | Path) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def _named(target: str | Path | Vault) -> str | Vault:
+    """As tasks take it."""
+    return target if isinstance(target, Vault) else as_written(target)
+
+
+def _found(target: str | Path | Vault, name: str | None) -> tuple[Manifest, str | Vault]:
+    """A backup, and how to open its objects: with the key if they are encrypted."""
+    place = _named(target)
+    manifest = open_store(place).read(name)
+    if manifest.encryption is None:
+        return manifest, place.target if isinstance(place, Vault) else place
+    if not isinstance(place, Vault) or place.identity is None:
+        raise InvalidRequest(
+            f"backup {manifest.name} is encrypted: name the file of its private key",
+            field="identity",
+            hint="--identity FILE",
+        )
+    return manifest, place
+
+
+def _by_path(files: Sequence[LogFile]) -> list[list[LogFile]]:
+    """The parts of each file, in their order."""
+    parts: dict[str, list[LogFile]] = {}
+    for file in sorted(files, key=lambda one: one.start):
+        parts.setdefault(file.path, []).append(file)
+    return list(parts.values())
+
+
+def _read_ahead_first(place: str | Vault, parts: Sequence[LogFile]) -> None:
+    read_ahead(parts[0], place)
+
+
+def _bytes_to_read(piece: Piece) -> int:
+    return piece.limit - piece.start
+
+
+def _bytes_of_parts(parts: Sequence[LogFile]) -> int:
+    return sum(map(_bytes_of, parts))
 
 
 def _bytes_of(file: LogFile) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from goqueue.errors import GuardFailed, TooBusy
 from goqueue.metadata.broker_defaults import checked
 from goqueue.metadata.events import BrokerDefaultsChanged, Event, FeatureFinalised
-from goqueue.metadata.features import BROKER_DEFAULTS_LEVEL, METADATA_VERSION
+from goqueue.metadata.features import BROKER_DEFAULTS_LEVEL, METADATA_VERSION, is_agreed
 from goqueue.metadata.keys import BROKER_DEFAULTS, feature_key
 from goqueue.metadata.store import Guard, MetadataStore
 
@@ -41,8 +41,9 @@ class BrokerDefaults:
             if defaults == image.broker_defaults:
                 return
             events: list[Event] = [BrokerDefaultsChanged(defaults)]
-            if image.feature_levels().get(METADATA_VERSION, 0) < BROKER_DEFAULTS_LEVEL:
-                # A broker on its own is every node that there is, so it may finalise the level itself.
+            is_final = image.feature_levels().get(METADATA_VERSION, 0) >= BROKER_DEFAULTS_LEVEL
+            if not is_final and is_agreed(METADATA_VERSION, BROKER_DEFAULTS_LEVEL, image.nodes().values()):
+                # A broker on its own has no controller that would do it. Where a node does not agree, this is refused.
                 events.insert(0, FeatureFinalised(METADATA_VERSION, BROKER_DEFAULTS_LEVEL))
             guards = [Guard(key, image.revision_of(key)) for key in (BROKER_DEFAULTS, feature_key(METADATA_VERSION))]
             try:

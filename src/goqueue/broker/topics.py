@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from goqueue.broker.partitions import Partitions
+from goqueue.broker.assigning import Assigning, OneNode
+from goqueue.broker.replicas.partitions import Partitions
 from goqueue.caller import ANONYMOUS, INTERNAL, Caller
 from goqueue.clock import Clock, Rng
 from goqueue.config import BrokerConfig, DeliveryConfig, LogConfig
@@ -17,7 +18,6 @@ from goqueue.errors import (
     InternalTopic,
     InvalidPartitions,
     InvalidReplicaAssignment,
-    InvalidReplicationFactor,
     InvalidRequest,
     InvalidTopicName,
     TooBusy,
@@ -107,11 +107,14 @@ class TopicService:
         clock: Clock,
         rng: Rng,
         on_change: Sequence[OnTopicChange] = (),
+        assigning: Assigning | None = None,
     ) -> None:
+        """`assigning` puts partitions on the nodes of a cluster; None: this node is on its own."""
         self._on_change = tuple(on_change)
         self._metadata = metadata
         self._partitions = partitions
         self._broker = broker
+        self._assigning = assigning or OneNode(broker.node_id, broker.default_replication_factor)
         self._log = log
         self._delivery = delivery
         self._clock = clock
@@ -128,6 +131,10 @@ class TopicService:
     def find(self, name: str) -> Topic | None:
         """The topic of that name, if there is one."""
         return self._metadata.image.topic(name)
+
+    def find_by_id(self, topic_id: UUID) -> Topic | None:
+        """The topic of that id, if there is one."""
+        return self._metadata.image.topic_by_id(topic_id)
 
     def by_id(self, topic_id: UUID) -> Topic:
         """The topic of that id, or TopicIdNotFound."""
@@ -158,9 +165,9 @@ class TopicService:
         self, new: NewTopic, *, validate_only: bool = False, internal: bool = False, caller: Caller = ANONYMOUS
     ) -> Topic:
         """Make a topic, durably. With `validate_only`, only say what would become of it."""
-        topic = self._planned(new, internal=internal)
+        topic, assignments = self._planned(new, internal=internal)
         if not validate_only:
-            created = TopicCreated(topic, self._assignments(topic.partition_count))
+            created = TopicCreated(topic, assignments)
             await self._metadata.commit([created])
             self._tell(caller, created)
             _tell_warnings(topic.name, topic.config)
@@ -196,8 +203,10 @@ class TopicService:
                         f"{total - first} partitions are added, but {len(assignments)} are assigned",
                         field="assignments",
                     )
-                self._check_assignments(dict(enumerate(assignments)))
-            added = PartitionsAdded(name, topic.topic_id, first, self._assignments(total - first))
+                placed = self._given(dict(enumerate(assignments)))
+            else:
+                placed = self._assigning.place(total - first, len(self.assignments(topic)[0].replicas))
+            added = PartitionsAdded(name, topic.topic_id, first, placed)
             return _Change(topic, added, topic_key(name))
 
         return await self._changed(plan, caller, validate_only=validate_only)
@@ -291,61 +300,47 @@ class TopicService:
         for tell in self._on_change:
             tell(caller, event)
 
-    def _planned(self, new: NewTopic, *, internal: bool) -> Topic:
+    def _planned(self, new: NewTopic, *, internal: bool) -> tuple[Topic, tuple[Assignment, ...]]:
         name = parse_topic_name(new.name) if internal else parse_new_topic_name(new.name)
         if self.find(name) is not None:
             raise TopicExists(name)
-        count = self._partition_count(new)
+        assignments, copies = self._placed(new)
         config = canonical_config(new.config)
         parse_topic_config(config, self._log)
-        return Topic(
+        topic = Topic(
             name=name,
             topic_id=UUID(int=self._rng.getrandbits(128), version=4),
-            partition_count=count,
-            replication_factor=1,
-            config=config,
+            partition_count=len(assignments),
+            replication_factor=copies,
+            config={**self._assigning.settings(copies), **config},
             internal=internal,
             created_ms=self._clock.now_ms(),
         )
+        return topic, assignments
 
-    def _partition_count(self, new: NewTopic) -> int:
+    def _placed(self, new: NewTopic) -> tuple[tuple[Assignment, ...], int]:
+        """The assignments of a new topic, and its replication factor."""
         count = None if new.partitions == BROKER_DEFAULT else new.partitions
         copies = None if new.replication_factor == BROKER_DEFAULT else new.replication_factor
         if new.assignments is not None:
             if count is not None or copies is not None:
                 raise InvalidRequest("give either assignments or numbers, not both", field="assignments")
-            self._check_assignments(new.assignments)
-            return len(new.assignments)
-        copies = self._broker.default_replication_factor if copies is None else copies
-        if copies != 1:
-            raise InvalidReplicationFactor(
-                f"replication factor {copies} cannot be had from 1 node",
-                field="replication_factor",
-                hint="use 1, or -1 for the default",
-            )
+            assignments = self._given(new.assignments)
+            return assignments, len(assignments[0].replicas)
+        copies = self._assigning.copies(copies)
         count = self._broker.default_partitions if count is None else count
         if not 1 <= count <= PARTITIONS_MAX:
             raise InvalidPartitions(
                 f"a topic cannot have {count} partitions", field="partitions", hint=f"use 1 to {PARTITIONS_MAX}"
             )
-        return count
+        return self._assigning.place(count, copies), copies
 
-    def _check_assignments(self, assignments: Mapping[int, Sequence[int]]) -> None:
+    def _given(self, assignments: Mapping[int, Sequence[int]]) -> tuple[Assignment, ...]:
         if not 1 <= len(assignments) <= PARTITIONS_MAX:
             raise InvalidReplicaAssignment(f"{len(assignments)} partitions are assigned", field="assignments")
         if sorted(assignments) != list(range(len(assignments))):
             raise InvalidReplicaAssignment("partitions are not numbered from 0 without gaps", field="assignments")
-        node = self._broker.node_id
-        for partition, replicas in assignments.items():
-            if list(replicas) != [node]:
-                raise InvalidReplicaAssignment(
-                    f"partition {partition} is assigned to {list(replicas)}, but the only node is {node}",
-                    field="assignments",
-                )
-
-    def _assignments(self, count: int) -> tuple[Assignment, ...]:
-        node = self._broker.node_id
-        return (Assignment(leader=node, leader_epoch=0, replicas=(node,), isr=(node,)),) * count
+        return self._assigning.given(assignments)
 
     def _changeable(self, name: str) -> Topic:
         topic = self.get(name)

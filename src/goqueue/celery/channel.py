@@ -16,6 +16,7 @@ from kombu.utils.json import loads
 from goqueue.celery.bindings import Binding
 from goqueue.celery.names import topic_of
 from goqueue.celery.outgoing import publish_body
+from goqueue.client.identity import default_client_id
 from goqueue.prefork.http import BrokerError, quoted
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class QoS(virtual.QoS):
         """It is done."""
         if delivery_tag in self._delivered:
             self.channel.connection.leases.ack(delivery_tag)
-        super().ack(delivery_tag)
+        self._settled(delivery_tag)
 
     def reject(self, delivery_tag: str, requeue: bool = False) -> None:  # noqa: FBT001, FBT002 - Kombu's
         """Back to the queue, or to the dead letters."""
@@ -43,7 +44,14 @@ class QoS(virtual.QoS):
             leases.requeue(delivery_tag)
         else:
             leases.reject(delivery_tag)
+        self._settled(delivery_tag)
+
+    def _settled(self, delivery_tag: str) -> None:
+        was_full = not self.can_consume()
         self._quick_ack(delivery_tag)
+        if was_full:
+            # Without this a worker would run no more tasks per polling interval than it may prefetch.
+            self.channel.connection.poll_soon()
 
     def restore_unacked(self) -> list[Any]:
         """Give back all that is unacknowledged."""
@@ -197,18 +205,32 @@ class Channel(virtual.Channel):
             if limit == 0 and queue not in self._no_ack:
                 time.sleep(min(_FULL_S, wait_s))
                 continue
-            for message in self._receive(queue, min(limit or _PREFETCH_MAX, _PREFETCH_MAX), 0 if count else wait_s):
-                payload = self._payload(queue, message)
-                if queue in self._no_ack:
-                    self.connection.leases.ack(message["receipt_handle"])
-                deliver(payload, queue)
-                count += 1
+            messages = self._receive(queue, min(limit or _PREFETCH_MAX, _PREFETCH_MAX), 0 if count else wait_s)
+            if messages and queue not in self._no_ack:
+                # A revocation that was sent before a task must be known before the task runs.
+                self.connection.deliver_broadcasts()
+            for message in messages:
+                self._deliver(queue, message, deliver)
+            count += len(messages)
         if count == 0:
             raise Empty
+
+    def deliver_broadcasts(self) -> None:
+        """Deliver what has come to the queues that are read without acknowledgement, such as a worker's mailbox."""
+        for queue in [one for one in self._active_queues if one in self._no_ack]:
+            for message in self._receive(queue, _PREFETCH_MAX, 0):
+                self._deliver(queue, message, self.connection._deliver)  # noqa: SLF001 - as the base class does
+
+    def _deliver(self, queue: str, message: dict[str, Any], deliver: Callable[..., None]) -> None:
+        payload = self._payload(queue, message)
+        if queue in self._no_ack:
+            self.connection.leases.ack(message["receipt_handle"])
+        deliver(payload, queue)
 
     def _receive(self, queue: str, limit: int, wait_s: float) -> list[dict[str, Any]]:
         body = {
             "group": self.connection.group,
+            "client_id": default_client_id(),
             "limit": limit,
             "wait": f"{int(wait_s * 1000)}ms",
             "visibility": f"{int(self.connection.leases.visibility_s * 1000)}ms",

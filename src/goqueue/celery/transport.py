@@ -2,13 +2,14 @@
 
 Options (`broker_transport_options`): `visibility_timeout` (60 seconds: how long after the death of a worker its
 messages are redelivered), `group` ("celery"), `partitions` of new queues, `api_key`, `worker_polling_interval` (0.1
-seconds: how often a worker looks for messages).
+seconds: how often an idle worker looks for messages; one that has just received or finished some looks again at once).
+TLS is Celery's own setting, `broker_use_ssl`.
 """
 
 from __future__ import annotations
 
 import http.client
-from contextlib import suppress
+import logging
 from queue import Empty
 from typing import Any
 
@@ -16,10 +17,14 @@ from kombu.transport import base, virtual
 
 from goqueue.celery.bindings import Bindings
 from goqueue.celery.channel import Channel
+from goqueue.client.credentials import Credentials
 from goqueue.prefork.http import BrokerError, Http, quoted
 from goqueue.prefork.leases import Leases
 
+_log = logging.getLogger("goqueue.celery")
 _ALONE_S, _ROUND_S = 1.0, 0.1
+# How API keys begin.
+KEY_PREFIX = "gq_"
 
 
 class Transport(virtual.Transport):
@@ -42,12 +47,18 @@ class Transport(virtual.Transport):
         options = client.transport_options
         self.group: str = options.get("group", "celery")
         self._partitions: int | None = options.get("partitions")
-        api_key = options.get("api_key") or client.password
-        self.http = Http(client.hostname or "127.0.0.1", int(client.port or self.default_port), api_key)
+        self.http = Http(
+            client.hostname or "127.0.0.1",
+            int(client.port or self.default_port),
+            _credentials(client, options.get("api_key")),
+            is_tls=bool(client.ssl),
+        )
         self.leases = Leases(self.http, float(options.get("visibility_timeout", 60)))
         self.bindings = Bindings(self.http)
         self._poll_every_s = float(options.get("worker_polling_interval", 0.1))
+        self._loop: Any = None
         self._polling: Any = None
+        self._will_poll = False
 
     def driver_version(self) -> str:
         """Our version."""
@@ -62,17 +73,38 @@ class Transport(virtual.Transport):
 
     def register_with_event_loop(self, connection: Any, loop: Any) -> None:  # noqa: ARG002 - Kombu's
         """Have a worker's event loop look for messages; a worker that waited here would not hear its pool."""
+        self._loop = loop
         self._polling = loop.call_repeatedly(self._poll_every_s, self._poll)
 
+    def poll_soon(self) -> None:
+        """Look for messages in the next round of the worker's event loop, if there is one."""
+        if self._loop is not None and not self._will_poll:
+            self._will_poll = True
+            self._loop.call_soon(self._poll)
+
     def _poll(self) -> None:
+        self._will_poll = False
         for channel in list(self.channels):
-            with suppress(Empty):
+            try:
                 channel.drain_events(timeout=0)
+            except Empty:
+                continue
+            except BrokerError as refused:
+                # Kombu's loop would end on it; the next round asks again.
+                _log.warning("no messages could be received: %s", refused)
+                continue
+            self.poll_soon()
+
+    def deliver_broadcasts(self) -> None:
+        """Deliver what was sent to all workers, in every channel."""
+        for channel in list(self.channels):
+            channel.deliver_broadcasts()
 
     def close_connection(self, connection: Any) -> None:
         """Give back what is unacknowledged, and close."""
         if self._polling is not None:
             self._polling.cancel()
+            self._loop = None
         super().close_connection(connection)
         self.leases.close()
         self.http.close()
@@ -102,3 +134,18 @@ class Transport(virtual.Transport):
             except BrokerError as refused:
                 if refused.status != 404:
                     raise
+
+
+def _credentials(client: Any, api_key: str | None) -> Credentials:
+    """A key from the options or the address, or user and password of the address; certificates by `broker_use_ssl`."""
+    files = client.ssl if isinstance(client.ssl, dict) else {}
+    is_key = not client.userid or str(client.password).startswith(KEY_PREFIX)
+    key = api_key or (client.password if is_key else None)
+    return Credentials(
+        api_key=key or None,
+        user=None if key else client.userid or None,
+        password=None if key else client.password or None,
+        ca=files.get("ca_certs"),
+        certificate=files.get("certfile"),
+        key=files.get("keyfile"),
+    )

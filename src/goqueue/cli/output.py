@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 
 
@@ -63,11 +64,23 @@ def _rows(rows: list[dict[str, Any]], columns: Sequence[str] | None, title: str 
     for column, name in zip(table.columns, names, strict=True):
         # A name that is cut off cannot be used.
         column.overflow = "fold"
-        if all(isinstance(row.get(name), int | float) for row in rows):
+        if all(type(row.get(name)) in {int, float} for row in rows):
             column.justify = "right"
     for row in rows:
         table.add_row(*[_cell(row.get(name)) for name in names])
-    console().print(table)
+    screen = console()
+    if _width(screen, table) <= screen.width:
+        screen.print(table)
+        return
+    # Too wide for this terminal. Squeezed columns would break every word, so each row is a block of its own.
+    for number, row in enumerate(rows):
+        if number or title:
+            print()
+        _pairs({name: row.get(name) for name in names})
+
+
+def _width(screen: Console, table: Table) -> int:
+    return Measurement.get(screen, screen.options.update(max_width=_PIPE_COLUMNS), table).maximum
 
 
 def _pairs(data: dict[str, Any]) -> None:
@@ -82,6 +95,8 @@ def _pairs(data: dict[str, Any]) -> None:
 def _cell(value: Any) -> str:
     if value is None:
         return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, list):
         return ", ".join(_cell(one) for one in value) or "-"
     if isinstance(value, dict):

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import sys
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -81,6 +83,9 @@ def with_client(work: Callable[[Client], Awaitable[T]], server: str | None, cont
         # The reader of our output has seen enough, as `head` does.
         sys.stderr.close()
         raise typer.Exit(0) from None
+    except UnicodeEncodeError as problem:
+        # An argument of bytes that are not UTF-8, where the broker takes text only: a name, an id, a reason.
+        raise fail(f"{os.fsencode(problem.object)!r} is not valid UTF-8", USAGE) from None
     except GoQueueError as error:
         raise refuse(error) from None
 
@@ -101,6 +106,20 @@ def fail(error: GoQueueError | str, code: int) -> typer.Exit:
     if hint and hint not in str(error):
         typer.echo(f"hint: {hint}", err=True)
     return typer.Exit(code)
+
+
+def agreed(question: str) -> bool:
+    """Ask at the terminal while the event loop runs; Ctrl-C ends the program.
+
+    asyncio's own handler would only cancel the task, which never resumes while the terminal is being read.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return typer.confirm(question, err=True)
+    except typer.Abort:
+        raise typer.Exit(INTERRUPTED) from None
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def confirmed(question: str, *, force: bool) -> None:

@@ -37,3 +37,13 @@ def duration(param: typer.CallbackParam, value: str | None) -> str | None:
         return text_of(value, option)
     except InvalidArgument as error:
         raise fail(f"{option} {value!r} is not a duration: {error.hint}", USAGE) from None
+
+
+def time_text(time_ms: int | None) -> str | None:
+    """A time that people and programs both read; None for "no timestamp"."""
+    if time_ms is None or time_ms < 0:
+        return None
+    try:
+        return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    except (ValueError, OverflowError, OSError):
+        return f"{time_ms} ms"

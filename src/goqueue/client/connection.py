@@ -170,7 +170,14 @@ class Client(Reads, TopicAdmin, GroupAdmin, QueueAdmin, DeadLetterAdmin, Transac
         return queue
 
     async def close(self) -> None:
-        """Close producers, consumers and connections; raises `SendFailed` as a producer's `close` does."""
+        """Close producers, consumers and connections; raises `SendFailed` as a producer's `close` does.
+
+        client = connect("http://127.0.0.1:8080")
+        try:
+            print(await client.topics())
+        finally:
+            await client.close()
+        """
         failed: SendFailed | None = None
         for producer in list(self._producers):
             try:

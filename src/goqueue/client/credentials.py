@@ -24,6 +24,8 @@ class Credentials:
     # Files: PEM of the authority that signed the broker's certificate; PEM of one's own certificate and key.
     ca: str | None = None
     certificate: str | None = None
+    # The key of that certificate, if it is in a file of its own.
+    key: str | None = None
 
     def __repr__(self) -> str:
         return f"Credentials(user={self.user!r}, ca={self.ca!r})"
@@ -41,11 +43,12 @@ class Credentials:
             self.password if says_who else other.password,
             self.ca or other.ca,
             self.certificate or other.certificate,
+            self.key if self.certificate else other.key,
         )
 
     def fields(self) -> dict[str, Any]:
         """As keywords of `connect`."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return {name: getattr(self, name) for name in ("api_key", "user", "password", "ca", "certificate")}
 
     def headers(self) -> dict[str, str]:
         """What goes with every request."""
@@ -64,7 +67,7 @@ class Credentials:
             context = ssl.create_default_context(cafile=self.ca)
             context.minimum_version = ssl.TLSVersion.TLSv1_2
             if self.certificate:
-                context.load_cert_chain(self.certificate)
+                context.load_cert_chain(self.certificate, self.key)
         except (OSError, ssl.SSLError) as problem:
             named = self.certificate if self.ca is None else f"{self.ca}, {self.certificate or ''}".rstrip(", ")
             raise InvalidArgument(f"certificates cannot be read from {named}: {problem}", "give PEM files") from problem

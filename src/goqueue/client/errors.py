@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from goqueue.client.types import SettleProblem
 from goqueue.errors import GoQueueError
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class ConsumerClosed(Closed):
 
 
 class RequestRefused(ClientError):
-    """The broker answered, and the answer is no. Fields are those of its error reply."""
+    """The broker refused the request. Fields are those of its error reply."""
 
     def __init__(self, status: int, code: str, message: str, field: str | None = None, hint: str | None = None) -> None:
         super().__init__(message)
@@ -65,7 +66,7 @@ class RequestRefused(ClientError):
 
 
 class NotFound(RequestRefused):
-    """The thing asked for does not exist."""
+    """What the request names does not exist, such as a partition or a schedule."""
 
 
 class TopicNotFound(NotFound):
@@ -85,15 +86,15 @@ class GroupNotEmpty(RequestRefused):
 
 
 class RecordRefused(RequestRefused):
-    """The broker did not store a record, because of what it is: its size, its partition, its priority."""
+    """The broker refused a record because of its content: its size, its timestamp, its schema."""
 
 
 class Unauthorized(RequestRefused):
-    """The broker asks for a key, or the key does not allow this."""
+    """The broker requires authentication, or the principal is not allowed to do this."""
 
 
 class BrokerBusy(RequestRefused):
-    """The broker has too much to do at the moment; the client had already retried."""
+    """The broker is overloaded; the client had already retried."""
 
 
 class BrokerUnavailable(RequestRefused):
@@ -121,11 +122,11 @@ class SendFailed(ClientError):
 
 
 class TransactionAborted(ClientError):
-    """The transaction could not be committed; nothing of it will be seen. It may be tried again."""
+    """The transaction was aborted: none of its records becomes visible. It may be retried."""
 
 
 class TransactionUnknown(ClientError):
-    """A commit was sent and no answer came back: the transaction is seen as a whole, or not at all."""
+    """A commit was sent and no answer came back: the transaction was committed or aborted as a whole."""
 
 
 class ProducerFenced(ClientError):
@@ -133,26 +134,26 @@ class ProducerFenced(ClientError):
 
 
 class TimeLimitExceeded(ClientError):
-    """A handler worked on a message for longer than its time limit."""
+    """A handler ran for longer than its time limit."""
 
 
 class WorkerProcessDied(ClientError):
-    """The process that worked on a message ended without an answer."""
+    """The process that handled a message ended without a result."""
 
 
 class SettleFailed(RequestRefused):
-    """Some receipts were no longer good, or never were. `results` has the outcome of each, in order."""
+    """Some receipts had expired or were never valid. `results` has the outcome of each, in order."""
 
     def __init__(self, results: Sequence[Settled]) -> None:
         failed = [one for one in results if not one.success]
-        first = (failed[0].error if failed else None) or {}
+        first = (failed[0].error if failed else None) or SettleProblem()
         count = "" if len(results) == 1 else f"{len(failed)} of {len(results)} were not settled, the first because "
         super().__init__(
             failed[0].status if failed else 500,
-            str(first.get("code", "internal")),
-            f"{count}{first.get('message', 'no reason was given')}",
-            first.get("field"),
-            first.get("hint"),
+            first.code,
+            f"{count}{first.message}",
+            first.field,
+            first.hint,
         )
         self.results = tuple(results)
 

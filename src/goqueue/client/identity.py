@@ -20,9 +20,19 @@ def default_client_id() -> str:
     """The program's name and its host, or what GOQUEUE_CLIENT_ID says."""
     if given := os.environ.get("GOQUEUE_CLIENT_ID"):
         return given
-    program = Path(sys.argv[0] if sys.argv else "").stem
-    name = program if program and program not in {"-c", "__main__"} else "python"
+    return named_client_id(_program(Path(sys.argv[0] if sys.argv else "")))
+
+
+def named_client_id(name: str) -> str:
+    """A client id for something on this host that has a name of its own, such as the app of a worker."""
     return _UNUSUAL.sub("-", f"{name}@{host()}")[:_CHARS_MAX]
+
+
+def _program(path: Path) -> str:
+    if path.stem == "__main__":
+        # `python -m package` is known by the package.
+        return path.parent.name or "python"
+    return path.stem if path.stem not in {"", "-", "-c", "-m"} else "python"
 
 
 @cache

@@ -25,11 +25,14 @@ RebalanceCallback = Callable[[frozenset[TopicPartition]], Awaitable[None] | None
 class ProducerOptions:
     """When batches go, and what must be true before they count as delivered."""
 
-    acks: AcksName = "leader"
+    # None: "all" in a cluster, "leader" on a node on its own.
+    acks: AcksName | None = None
     batch_records_max: int = 100
     batch_bytes_max: int = 64 * 1024
     linger: Duration = 0.005
     buffer_records_max: int = 10_000
+    # For how long a record is sent again to a broker that stopped answering; 0: only as often as the client's retries.
+    delivery_timeout: Duration = 30
     # With an id, records are sent in transactions only, and acks is "all".
     transactional_id: str | None = None
     transaction_timeout: Duration = 60
@@ -41,18 +44,20 @@ class ProducerOptions:
     schema_subject: str | None = None
 
     def __post_init__(self) -> None:
-        _check_choice("acks", self.acks, ("none", "leader", "all"))
+        if self.acks is not None:
+            _check_choice("acks", self.acks, ("none", "leader", "all"))
         _check_positive(self, "batch_records_max", "batch_bytes_max", "buffer_records_max")
 
 
 class ProducerFields(TypedDict, total=False):
     """Keywords of `client.producer`."""
 
-    acks: AcksName
+    acks: AcksName | None
     batch_records_max: int
     batch_bytes_max: int
     linger: Duration
     buffer_records_max: int
+    delivery_timeout: Duration
     transactional_id: str | None
     transaction_timeout: Duration
     schema: Any

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import TypeVar
 
 from goqueue.client.errors import BrokerBusy, BrokerUnavailable, BrokerUnreachable, ClientError
@@ -25,12 +26,23 @@ _DELAY_S_MAX = 5.0
 _log = logging.getLogger("goqueue.client")
 
 
-class Reconnect:
-    """Keeps one consumer going. `what` names it in the log."""
+@dataclass(slots=True)
+class Outage:
+    """Since when one consumer has had no broker, as its log says."""
 
-    def __init__(self, what: str, limit_s: float | None = None) -> None:
+    since_s: float | None = None
+
+
+class Reconnect:
+    """Keeps one consumer going. `what` names it in the log.
+
+    A consumer receives and settles at the same time: with one `outage` for both, it is logged once.
+    """
+
+    def __init__(self, what: str, limit_s: float | None = None, outage: Outage | None = None) -> None:
         self._what = what
         self._limit_s = limit_s
+        self.outage = outage or Outage()
         self._since: float | None = None
         self._attempts = 0
 
@@ -52,8 +64,7 @@ class Reconnect:
         now = asyncio.get_running_loop().time()
         if self._since is None:
             self._since, self._attempts = now, 0
-            limit = "until it answers" if self._limit_s is None else f"for up to {self._limit_s:g} s"
-            _log.warning("%s lost the connection to the broker and retries %s: %s", self._what, limit, problem)
+            self._log_loss(now, problem)
         if self._limit_s is not None and now - self._since >= self._limit_s:
             _log.error(
                 "%s gives up after %.1f s without a connection to the broker: %s",
@@ -67,9 +78,18 @@ class Reconnect:
         # Jitter needs no secrecy: it only keeps many clients from knocking at once.
         await asyncio.sleep(delay_s * (0.5 + random.random() / 2))  # noqa: S311
 
+    def _log_loss(self, now_s: float, problem: ClientError) -> None:
+        if self.outage.since_s is None:
+            self.outage.since_s = now_s
+            limit = "until it answers" if self._limit_s is None else f"for up to {self._limit_s:g} s"
+            _log.warning("%s lost the connection to the broker and retries %s: %s", self._what, limit, problem)
+
     def works(self) -> None:
         """The broker has answered."""
-        if self._since is not None:
-            away_s = asyncio.get_running_loop().time() - self._since
-            self._since = None
+        if self._since is None:
+            return
+        self._since = None
+        if self.outage.since_s is not None:
+            away_s = asyncio.get_running_loop().time() - self.outage.since_s
+            self.outage.since_s = None
             _log.warning("%s reconnected to the broker after %.1f s", self._what, away_s)

@@ -12,8 +12,8 @@ from typing import Unpack
 from weakref import WeakSet
 
 from goqueue.client import connection
-from goqueue.client.admin.replies import Redrive as AsyncRedrive
-from goqueue.client.admin.replies import RedriveState
+from goqueue.client.admin.dead_letter_replies import Redrive as AsyncRedrive
+from goqueue.client.admin.dead_letter_replies import RedriveState
 from goqueue.client.admin.requests import RedriveFields
 from goqueue.client.blocking.calls import blocking, iterating
 from goqueue.client.blocking.consumers import Consumer, QueueConsumer
@@ -90,21 +90,39 @@ class Client(Closable):
         self.schedules = Schedules(self._loop, self._inner.schedules)
 
     def producer(self, **options: Unpack[ProducerFields]) -> Producer:
-        """A producer; options are those of `ProducerOptions`."""
+        """A producer; options are those of `ProducerOptions`.
+
+        with client.producer(acks="all", linger="20ms") as producer:
+            producer.send("orders", "hello")
+        """
         producer = self._loop.run(self._open_producer(options))
         self._producers.add(producer)
         return producer
 
     def consumer(self, group: str, topics: Iterable[str], **options: Unpack[ConsumerFields]) -> Consumer:
-        """A member of `group`; options are those of `ConsumerOptions`."""
+        """A member of `group`; options are those of `ConsumerOptions`.
+
+        with client.consumer("billing", ["orders"]) as consumer:
+            for message in consumer:
+                print(message.text)
+        """
         return self._loop.run(self._open_consumer(group, topics, options))
 
     def queue(self, topic: str, *, group: str = "default", **options: Unpack[QueueFields]) -> QueueConsumer:
-        """A queue over one topic, without joining anything; options are those of `QueueOptions`."""
+        """A queue over one topic, without joining anything; options are those of `QueueOptions`.
+
+        with client.queue("orders", group="workers", visibility="1m") as queue:
+            for message in queue:
+                queue.ack(message)
+        """
         return self._loop.run(self._open_queue(lambda: self._inner.queue(topic, group=group, **options)))
 
     def queue_consumer(self, group: str, topics: Iterable[str], **options: Unpack[QueueFields]) -> QueueConsumer:
-        """A member of the queue group `group`; options are those of `QueueOptions`."""
+        """A member of the queue group `group`; options are those of `QueueOptions`.
+
+        with client.queue_consumer("workers", ["orders", "refunds"], sharing="shared") as queue:
+            queue.run(handle, concurrency=8)
+        """
         return self._loop.run(self._open_queue(lambda: self._inner.queue_consumer(group, topics, **options)))
 
     # --- reads ---------------------------------------------------------------------------
@@ -158,6 +176,12 @@ class Client(Closable):
         """Close producers, consumers, connections and the background thread; raises as a producer's `close` does.
 
         A second close does no harm.
+
+        client = connect("http://127.0.0.1:8080")
+        try:
+            print(client.topics())
+        finally:
+            client.close()
         """
         if self._loop.closed:
             return

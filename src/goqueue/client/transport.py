@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import os
 import random
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -19,6 +20,7 @@ from yarl import URL
 from goqueue.client.credentials import Credentials
 from goqueue.client.durations import Duration, seconds_of
 from goqueue.client.errors import BrokerUnreachable, ClientClosed, InvalidArgument, RequestRefused, refused
+from goqueue.client.identity import client_version, default_client_id
 from goqueue.client.retry import MAY_PASS, RetryPolicy
 
 T = TypeVar("T")
@@ -55,7 +57,9 @@ class Transport:
         self.timeout_s = seconds_of(timeout, "timeout")
         self.retry = retry or RetryPolicy()
         self._credentials = credentials or Credentials()
-        self._headers = self._credentials.headers()
+        # Stories, logs and quotas of the broker name a program by what it calls itself.
+        names = {"User-Agent": f"goqueue-python/{client_version()}", "X-Client-Id": default_client_id()}
+        self._headers = {**names, **self._credentials.headers()}
         self._connections_max = connections_max
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
@@ -102,7 +106,7 @@ class Transport:
                 if not never_sent and on_lost is not None:
                     on_lost()
                 if not self.retry.may_retry(attempt, repeatable=repeatable or never_sent, status=None):
-                    raise BrokerUnreachable(tried, str(problem) or type(problem).__name__) from problem
+                    raise BrokerUnreachable(tried, reason_of(problem)) from problem
             else:
                 if status < 300:
                     return msgspec.json.decode(content, type=reply)
@@ -124,7 +128,7 @@ class Transport:
                     if line.strip():
                         yield line
         except aiohttp.ClientError as problem:
-            raise BrokerUnreachable(self.server, str(problem)) from problem
+            raise BrokerUnreachable(self.server, reason_of(problem)) from problem
 
     async def open_socket(self, path: str, protocol: str) -> OpenedSocket:
         """A WebSocket to the address in use, none where it is refused. ConnectionError where nothing answers."""
@@ -135,7 +139,7 @@ class Transport:
         except aiohttp.WSServerHandshakeError as refused:
             return OpenedSocket(None, is_unknown=refused.status in _NO_SUCH_ROUTE)
         except (aiohttp.ClientError, TimeoutError) as problem:
-            raise ConnectionError(str(problem) or type(problem).__name__) from problem
+            raise ConnectionError(reason_of(problem)) from problem
         return OpenedSocket(socket)
 
     async def close(self) -> None:
@@ -179,6 +183,14 @@ class Transport:
 def quoted(name: str) -> str:
     """A name as one step of a path. A group may be called `a/b?c`, and a request for it must reach no other."""
     return quote(name, safe="") if name.strip(".") else name.replace(".", _DOT)
+
+
+def reason_of(problem: Exception) -> str:
+    """Why a request had no answer, without what the caller knows already: the address and how it was written."""
+    if isinstance(problem, aiohttp.ClientConnectorError) and not isinstance(problem, aiohttp.ClientSSLError):
+        number = problem.os_error.errno
+        return os.strerror(number).lower() if number and number > 0 else str(problem.os_error.strerror)
+    return str(problem) or type(problem).__name__
 
 
 def addresses(server: str | Sequence[str]) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ __all__ = [
     "Message",
     "QueueMessage",
     "SendFailure",
+    "SettleProblem",
     "Settled",
     "TopicPartition",
     "decode_message",
@@ -82,6 +83,15 @@ class QueueMessage(Message, frozen=True, kw_only=True):
         return self.delivery_count > 1
 
 
+class SettleProblem(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Why a receipt was not settled: the broker's code, such as `receipt_expired`, and its message."""
+
+    code: str = "internal"
+    message: str = "no reason was given"
+    field: str | None = None
+    hint: str | None = None
+
+
 class Settled(msgspec.Struct, frozen=True, rename={"receipt": "receipt_handle", "dead_letter_topic": "dlq_topic"}):
     """What became of one receipt. `action` is acked, requeued, dlq, rejected, extended or released."""
 
@@ -95,7 +105,7 @@ class Settled(msgspec.Struct, frozen=True, rename={"receipt": "receipt_handle", 
     next_visible_at: int | None = None
     new_deadline: int | None = None
     dead_letter_topic: str | None = None
-    error: dict[str, Any] | None = None
+    error: SettleProblem | None = None
     status: int = 200
 
 

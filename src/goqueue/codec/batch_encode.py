@@ -62,6 +62,49 @@ def encode_batch(
     return b"".join(parts)
 
 
+def encode_with_gaps(
+    records: Sequence[NewRecord | None],
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    now_ms: int,
+) -> bytes:
+    """A batch that takes one sequence and offset for each position; where there is None, the place is empty."""
+    found = [
+        Record(at, now_ms if one.timestamp_ms is None else one.timestamp_ms, one.key, one.value, tuple(one.headers))
+        for at, one in enumerate(records)
+        if one is not None
+    ]
+    header = _empty_header(len(records), now_ms)._replace(
+        producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=base_sequence, count=len(found)
+    )
+    return encode_sparse_batch(header, found)
+
+
+def empty_batch(offsets: int, *, now_ms: int) -> bytes:
+    """A batch of no producer and without a record, that takes so many offsets."""
+    return emptied_batch(_empty_header(offsets, now_ms))
+
+
+def _empty_header(offsets: int, now_ms: int) -> BatchHeader:
+    return BatchHeader(
+        base_offset=0,
+        length=0,
+        leader_epoch=-1,
+        magic=MAGIC,
+        crc=0,
+        attributes=Codec.NONE,
+        last_offset_delta=offsets - 1,
+        base_timestamp_ms=now_ms,
+        max_timestamp_ms=now_ms,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        count=0,
+    )
+
+
 def encode_section_parts(
     section: Buffer,
     count: int,

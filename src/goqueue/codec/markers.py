@@ -39,10 +39,10 @@ def marker_is_commit(batch: Buffer) -> bool:
     records = decode_records(batch)
     key = records[0].key if len(records) == 1 else None
     if not parse_batch_header(batch).is_control or key is None or len(key) < _KEY.size:
-        raise CorruptBatch("this is no transaction marker")
+        raise CorruptBatch("the control record is not a transaction marker")
     _, kind = _KEY.unpack_from(key)
     if kind not in {0, 1}:
-        raise CorruptBatch(f"control record of type {kind} is no transaction marker")
+        raise CorruptBatch(f"control record of type {kind} is not a transaction marker")
     return bool(kind)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterator, Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 from uuid import UUID
 
 from goqueue.codec.batch import parse_batch_header
@@ -16,6 +16,7 @@ from goqueue.ports import Buffer
 from goqueue.records import Acks, Appended, NewRecord
 
 _READ_BYTES = 1024 * 1024
+_ShardId_contra = TypeVar("_ShardId_contra", contravariant=True)
 
 
 class BatchesRead(Protocol):
@@ -75,9 +76,17 @@ class ShardWriter(Protocol):
         """Wait until all below `end_offset` is safe; None if it is now."""
         ...
 
+    def replicated(self, end_offset: int, /) -> Awaitable[None] | None:
+        """Wait until every in-sync replica has all below `end_offset`; None if they do now."""
+        ...
+
+    def readable(self, end_offset: int, /) -> Awaitable[None] | None:
+        """Wait until all below `end_offset` is committed, however few replicas are in sync; None if it is now."""
+        ...
+
 
 class ShardPartition(Protocol):
-    """One partition of an internal topic."""
+    """One log: a partition of an internal topic, or one of the family of a partition."""
 
     @property
     def log(self) -> ReadableLog:
@@ -90,10 +99,10 @@ class ShardPartition(Protocol):
         ...
 
 
-class OpenPartition(Protocol):
-    """Opens a partition of the coordinator's topic; the first call creates the topic."""
+class OpenPartition(Protocol[_ShardId_contra]):
+    """Opens the log of a shard; the first call creates it."""
 
-    def __call__(self, partition: int, /) -> Awaitable[ShardPartition]:
+    def __call__(self, shard: _ShardId_contra, /) -> Awaitable[ShardPartition]:
         """Open, and stay open."""
         ...
 

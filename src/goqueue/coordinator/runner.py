@@ -1,17 +1,18 @@
 """ShardRunner: the life of one shard, from its replay to its drop or close.
 
 LOADING -> RUNNING -> STOPPED. Commands that come while it loads wait and then run in the order
-in which they came. A command costs no task: its caller gets a future, and one wait for the disk
-serves all whose replies are held. Whatever goes wrong stops the runner; its successor replays.
+in which they came. A command costs no task: its caller gets a future, and one wait for the disk, and
+one for the replicas, serve all whose replies are held. Whatever goes wrong stops the runner; its successor replays.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Generic
 
-from goqueue.coordinator.loading import Foundation, load_shard
+from goqueue.coordinator.loading import Foundation, ShardId, load_shard
+from goqueue.coordinator.log_wait import LogWait
 from goqueue.coordinator.shard import Reply, Shard, Transaction
 from goqueue.coordinator.snapshots import Snapshot
 from goqueue.coordinator.timers import Alarm
@@ -19,7 +20,6 @@ from goqueue.errors import (
     CoordinatorUnavailable,
     GoQueueError,
     InvalidRequest,
-    NotCoordinator,
     NotLeader,
     ShuttingDown,
     TooBusy,
@@ -30,13 +30,16 @@ from goqueue.records import Acks
 Work = Callable[[Shard, int], Sequence[Reply]]
 
 
-class ShardRunner:
+class ShardRunner(Generic[ShardId]):
     """One shard at work. `on_stop` is told once, with the reason, unless it was closed."""
 
     def __init__(
-        self, partition: int, foundation: Foundation, on_stop: Callable[[ShardRunner, BaseException], None]
+        self,
+        shard_id: ShardId,
+        foundation: Foundation[ShardId],
+        on_stop: Callable[[ShardRunner[ShardId], BaseException], None],
     ) -> None:
-        self.partition = partition
+        self.shard_id = shard_id
         self.is_loaded = False
         self._foundation = foundation
         self._on_stop = on_stop
@@ -45,7 +48,6 @@ class ShardRunner:
         self._next_ticket = 0
         self._waiting: list[tuple[int, Work]] = []
         self._stopped = False
-        self._durability: asyncio.Future[None] | None = None
         self._snapshot_offset = 0
         self._taken: Snapshot | None = None
         self._saving: asyncio.Task[None] | None = None
@@ -53,7 +55,7 @@ class ShardRunner:
         self._loading = asyncio.get_running_loop().create_task(self._load())
 
     def submit(self, command: Any) -> asyncio.Future[Any]:
-        """Run a command; the future has its reply once all that it rests on is durable."""
+        """Run a command; the future has its reply once all that it rests on is as safe as the machine asks."""
         ticket, future = self._open_ticket()
         clock = self._foundation.clock
         self._run(ticket, lambda shard, ticket: shard.submit(ticket, command, clock.now_ms()))
@@ -88,15 +90,21 @@ class ShardRunner:
             if ticket == culprit and (isinstance(reason, InvalidRequest) or not isinstance(reason, GoQueueError)):
                 future.set_exception(reason)
                 continue
-            kind = NotCoordinator if isinstance(reason, NotLeader) else CoordinatorUnavailable
-            error = kind(f"shard {self.partition} of {self._foundation.topic} was dropped: {reason}")
+            message = f"shard {self.shard_id} of {self._foundation.name} was dropped: {reason}"
+            error = (
+                self._foundation.not_here(message, leader=reason.leader)
+                if isinstance(reason, NotLeader)
+                else CoordinatorUnavailable(message)
+            )
             error.__cause__ = reason
             future.set_exception(error)
 
     async def close(self) -> None:
         """Let held replies out, leave a snapshot, refuse the rest. A second close does no harm."""
-        while (durability := self._durability) is not None:
-            await asyncio.wait([durability])
+        if self.is_loaded:
+            for wait in (self._replication, self._sync):
+                while wait.under_way is not None:
+                    await asyncio.wait([wait.under_way])
         if self._saving is not None:
             await asyncio.wait([self._saving])
         if not self._loading.done():
@@ -114,9 +122,11 @@ class ShardRunner:
 
     async def _load(self) -> None:
         try:
-            partition = await self._foundation.open_partition(self.partition)
+            partition = await self._foundation.open_partition(self.shard_id)
             self._log, self._writer = partition.log, partition.writer
-            shard, self._snapshot_offset = await load_shard(self._foundation, self.partition, partition)
+            self._replication = LogWait(self._writer.replicated, self._replicated, self.stop)
+            self._sync = LogWait(lambda end: partition.writer.reached(end, Acks.ALL), self._synced, self.stop)
+            shard, self._snapshot_offset = await load_shard(self._foundation, self.shard_id, partition)
         except Exception as error:  # noqa: BLE001 - every failure to load has the same consequence
             self.stop(error)
             return
@@ -125,7 +135,7 @@ class ShardRunner:
         self._shard = shard
         self.is_loaded = True
         if self._foundation.on_loaded is not None:
-            self._foundation.on_loaded(self.partition, shard.machine)
+            self._foundation.on_loaded(self.shard_id, shard.machine)
         waiting, self._waiting = self._waiting, []
         self._set_alarm(shard)
         for ticket, work in waiting:
@@ -136,7 +146,7 @@ class ShardRunner:
 
     def _open_ticket(self) -> tuple[int, asyncio.Future[Any]]:
         if len(self._tickets) >= self._foundation.tickets_max:
-            raise TooBusy(f"shard {self.partition} of {self._foundation.topic} has too many requests outstanding")
+            raise TooBusy(f"shard {self.shard_id} of {self._foundation.name} has too many requests outstanding")
         ticket = self._next_ticket
         self._next_ticket += 1
         future = self._tickets[ticket] = asyncio.get_running_loop().create_future()
@@ -170,8 +180,10 @@ class ShardRunner:
         self._set_alarm(shard)
         if shard.written_end - self._snapshot_offset >= self._foundation.snapshot_offsets:
             self._take_snapshot(shard)
-        if (shard.holds_replies or self._taken is not None) and self._durability is None:
-            self._await_durability(shard)
+        if shard.holds_for_replicas:
+            self._replication.begin(shard.written_end)
+        if shard.holds_replies or self._taken is not None:
+            self._sync.begin(shard.written_end)
 
     def _set_alarm(self, shard: Shard) -> None:
         self._alarm.set(shard.machine.wake_at_ms())
@@ -187,38 +199,26 @@ class ShardRunner:
             else:
                 future.set_result(reply)
 
-    # --- durability -------------------------------------------------------------------------
+    # --- safety -----------------------------------------------------------------------------
 
-    def _await_durability(self, shard: Shard) -> None:
-        end_offset = shard.written_end
-        try:
-            unsafe = self._writer.reached(end_offset, Acks.ALL)
-        except Exception as error:  # noqa: BLE001 - no promise can be kept any more
-            self.stop(error)
+    def _synced(self, end_offset: int) -> None:
+        shard = self._shard
+        if shard is None or self._stopped:
             return
-        if unsafe is None:
-            self._advance(shard, end_offset)
-            return
-        self._durability = asyncio.ensure_future(unsafe)
-        self._durability.add_done_callback(lambda done: self._on_durable(shard, end_offset, done))
-
-    def _on_durable(self, shard: Shard, end_offset: int, done: asyncio.Future[None]) -> None:
-        self._durability = None
-        error = CoordinatorUnavailable("the wait for the disk was cancelled") if done.cancelled() else done.exception()
-        if self._stopped:
-            return
-        if error is not None:
-            self.stop(error)
-            return
-        self._advance(shard, end_offset)
-        if shard.holds_replies:
-            self._await_durability(shard)
-
-    def _advance(self, shard: Shard, end_offset: int) -> None:
         self._deliver(shard.durable_to(end_offset))
         if self._taken is not None and self._taken.offset <= end_offset:
             self._saving = asyncio.get_running_loop().create_task(self._save(self._taken))
             self._taken = None
+        if shard.holds_replies:
+            self._sync.begin(shard.written_end)
+
+    def _replicated(self, end_offset: int) -> None:
+        shard = self._shard
+        if shard is None or self._stopped:
+            return
+        self._deliver(shard.replicated_to(end_offset))
+        if shard.holds_for_replicas:
+            self._replication.begin(shard.written_end)
 
     # --- snapshots and the end --------------------------------------------------------------
 
@@ -234,7 +234,7 @@ class ShardRunner:
 
     async def _save_last_snapshot(self) -> None:
         shard = self._shard
-        if shard is None or shard.written_end == self._snapshot_offset:
+        if shard is None or shard.written_end - self._snapshot_offset < self._foundation.closing_offsets:
             return
         try:
             unsafe = self._writer.reached(shard.written_end, Acks.ALL)
@@ -248,7 +248,7 @@ class ShardRunner:
 
     async def _save(self, snapshot: Snapshot) -> None:
         try:
-            await self._foundation.offload(lambda: self._foundation.snapshots.save(self.partition, snapshot))
+            await self._foundation.offload(lambda: self._foundation.snapshots.save(self.shard_id, snapshot))
         except OSError:
             # Without it the next replay is longer, nothing else.
             pass

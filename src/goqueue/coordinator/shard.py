@@ -1,8 +1,9 @@
-"""One shard: a state machine, the log it lives in, and the replies that wait for the disk.
+"""One shard: a state machine, the log it lives in, and the replies that wait for that log.
 
 decide -> append -> apply at once -> hold the reply. A reply is held until everything that was
-written before it was given is durable: it may rest on any of that. Nothing here waits; whoever
-owns the shard says how far the log is durable and gets the replies that this sets free.
+written before it was given is as safe as its decision asks: it may rest on any of that. Nothing here
+waits; whoever owns the shard says how far the log is replicated and synced, and gets the replies that
+this sets free.
 An exception out of `submit`, `tick` or `end_transaction` means that memory and log may no longer
 agree: the shard must be dropped and replayed.
 """
@@ -15,12 +16,15 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
+from goqueue.broker.replicas.safety import Safety
 from goqueue.errors import GoQueueError
 
 # A null value deletes what the key stands for.
 Record = tuple[bytes, bytes | None]
 # What a ticket's owner gets: a value, or an error to raise.
 Reply = tuple[int, object]
+# Replies, and the end of the log that they wait for.
+_Waiting = tuple[int, Sequence[Reply]]
 
 
 class Transaction(msgspec.Struct, frozen=True):
@@ -33,14 +37,14 @@ class Transaction(msgspec.Struct, frozen=True):
 class Decision(msgspec.Struct, frozen=True):
     """What a command leads to: records to store as one batch, and replies to tickets, old or new.
 
-    Records of a `transaction` are applied when its commit marker comes, if it comes. Replies that
-    are not `held` are given once the records are written: a power cut may take back what they say.
+    Records of a `transaction` are applied when its commit marker comes, if it comes. Replies are given
+    once the records are as safe as `safety` says.
     """
 
     records: Sequence[Record] = ()
     replies: Sequence[Reply] = ()
     transaction: Transaction | None = None
-    held: bool = True
+    safety: Safety = Safety.SYNCED
 
 
 class Machine(Protocol):
@@ -109,14 +113,15 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Shard:
-    """A machine and its place in the log: written up to here, durable up to there."""
+    """A machine and its place in the log: written up to here, replicated and durable up to there."""
 
     def __init__(self, machine: Machine, journal: Journal, *, end_offset: int) -> None:
         self.machine = machine
         self.written_end = end_offset
         self.durable_end = end_offset
         self._journal = journal
-        self._held: deque[tuple[int, Sequence[Reply]]] = deque()
+        self._held: deque[_Waiting] = deque()
+        self._held_for_replicas: deque[_Waiting] = deque()
         # Records of open transactions, per producer, in the order of the log.
         self._open: dict[int, list[Record]] = {}
         self._pending = machine if isinstance(machine, HoldsPending) else None
@@ -125,6 +130,11 @@ class Shard:
     def holds_replies(self) -> bool:
         """Whether anybody waits for the disk."""
         return bool(self._held)
+
+    @property
+    def holds_for_replicas(self) -> bool:
+        """Whether anybody waits for the in-sync replicas."""
+        return bool(self._held_for_replicas)
 
     def submit(self, ticket: int, command: Any, now_ms: int) -> Sequence[Reply]:
         """Run a command; returns the replies that need not wait."""
@@ -151,10 +161,12 @@ class Shard:
     def durable_to(self, end_offset: int) -> list[Reply]:
         """The log is durable up to here; returns the replies that waited for that."""
         self.durable_end = max(self.durable_end, end_offset)
-        free: list[Reply] = []
-        while self._held and self._held[0][0] <= self.durable_end:
-            free += self._held.popleft()[1]
-        return free
+        # What every in-sync replica has synced, it has written.
+        return self.replicated_to(end_offset) + _set_free(self._held, self.durable_end)
+
+    def replicated_to(self, end_offset: int) -> list[Reply]:
+        """The in-sync replicas have the log up to here; returns the replies that waited for that."""
+        return _set_free(self._held_for_replicas, end_offset)
 
     def take(self, entry: Entry) -> None:
         """Take in a batch that lies in the log: the only way to the machine's `apply`."""
@@ -183,15 +195,23 @@ class Shard:
             transaction = decision.transaction
             end = self._journal.append(decision.records, transaction, now_ms)
             self.take(Entry(end, decision.records, transaction.producer_id if transaction else None))
-        return self._hold(decision.replies) if decision.held else decision.replies
+        return self._hold(decision.replies, decision.safety)
 
-    def _hold(self, replies: Sequence[Reply]) -> Sequence[Reply]:
-        if not replies or self.written_end <= self.durable_end:
+    def _hold(self, replies: Sequence[Reply], safety: Safety = Safety.SYNCED) -> Sequence[Reply]:
+        if not replies or safety is Safety.WRITTEN or self.written_end <= self.durable_end:
             return replies
-        self._held.append((self.written_end, replies))
+        held = self._held if safety is Safety.SYNCED else self._held_for_replicas
+        held.append((self.written_end, replies))
         return ()
 
     def _apply(self, records: Sequence[Record]) -> None:
         apply = self.machine.apply
         for key, value in records:
             apply(key, value)
+
+
+def _set_free(held: deque[_Waiting], end_offset: int) -> list[Reply]:
+    free: list[Reply] = []
+    while held and held[0][0] <= end_offset:
+        free += held.popleft()[1]
+    return free

@@ -9,7 +9,9 @@ It must be saved only once its offset is durable: a state that the log may yet f
 from __future__ import annotations
 
 import struct
+from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 from uuid import UUID
 
 from goqueue.codec.crc32c import crc32c
@@ -20,6 +22,7 @@ _MAGIC = b"GQS1"
 # magic, CRC of all that follows, topic id, leader epoch, offset
 _HEADER = struct.Struct(">4sI16siq")
 _CRC_END = 8
+_ShardId = TypeVar("_ShardId", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,37 +35,37 @@ class Snapshot:
     data: bytes
 
 
-class Snapshots:
-    """The snapshot files of one coordinator's topic. Every call may block."""
+class Snapshots(Generic[_ShardId]):
+    """The snapshot files of one kind of shards. Every call may block."""
 
-    def __init__(self, files: Files, topic: str) -> None:
+    def __init__(self, files: Files, name: str) -> None:
         self._files = files
-        self._directory = f"snapshots/{topic}"
+        self._directory = f"snapshots/{name}"
 
-    def save(self, partition: int, snapshot: Snapshot) -> None:
+    def save(self, shard: _ShardId, snapshot: Snapshot) -> None:
         """Replace the shard's snapshot."""
         self._files.make_dirs(self._directory)
-        self._files.replace(self._path(partition), _encode(snapshot))
+        self._files.replace(self._path(shard), _encode(snapshot))
 
-    def load(self, partition: int, log: ReadableLog) -> Snapshot | None:
+    def load(self, shard: _ShardId, log: ReadableLog) -> Snapshot | None:
         """The shard's snapshot if the log agrees with it; else it is removed."""
-        path = self._path(partition)
+        path = self._path(shard)
         if not self._files.exists(path):
             return None
         snapshot = _decode(self._files.read(path))
         if snapshot is not None and _agrees(snapshot, log):
             return snapshot
-        self.discard(partition)
+        self.discard(shard)
         return None
 
-    def discard(self, partition: int) -> None:
+    def discard(self, shard: _ShardId) -> None:
         """Remove the shard's snapshot for good."""
-        self._files.remove(self._path(partition))
+        self._files.remove(self._path(shard))
         if self._files.is_dir(self._directory):
             self._files.sync_dir(self._directory)
 
-    def _path(self, partition: int) -> str:
-        return f"{self._directory}/{partition}.snapshot"
+    def _path(self, shard: _ShardId) -> str:
+        return f"{self._directory}/{shard}.snapshot"
 
 
 def _agrees(snapshot: Snapshot, log: ReadableLog) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from goqueue.broker.partitions import Partition, Partitions
-from goqueue.broker.roles import Leading, Role, not_leader
+from goqueue.broker.replicas.partitions import Partition, Partitions
+from goqueue.broker.replicas.roles import Leading, Role, not_leader
 from goqueue.broker.topics import TopicService
 from goqueue.errors import GoQueueError, NotCoordinator
 from goqueue.records import TopicPartition

@@ -3,36 +3,32 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from goqueue.broker.partitions import Partition, Partitions
-from goqueue.broker.producer_ids import ProducerIds
-from goqueue.broker.publish import PublishService
+import mmh3
+
+from goqueue.broker.arrivals.producer_ids import ProducerIds
+from goqueue.broker.arrivals.publish import PublishService
+from goqueue.broker.replicas.partitions import Partitions
 from goqueue.broker.topics import TopicService
 from goqueue.clock import Clock
 from goqueue.config import DelayConfig
-from goqueue.coordinator.topic import CoordinatorTopic
-from goqueue.delay.driver import Driver
-from goqueue.delay.index import DueIndex
-from goqueue.delay.indexing import OnTrouble, OpenIndex
+from goqueue.delay.due.following import FollowerFeed
+from goqueue.delay.due.index import FILES, DueIndex
+from goqueue.delay.due.indexing import Indexing, OnTrouble, OpenIndex
+from goqueue.delay.due.near import Near
+from goqueue.delay.firing.driver import Driver
+from goqueue.delay.holding.store import Store
+from goqueue.delay.holding.stores import Stores
 from goqueue.delay.observer import DelayObserver
 from goqueue.delay.service import DelayService, OnHold
-from goqueue.delay.shards import DELAYED, DelayShard, DelayShards
-from goqueue.delay.store import Store
-from goqueue.errors import NotLeader
+from goqueue.metadata.events import Delta, TopicDeleted
 from goqueue.ports import Files, Offload
+from goqueue.records import LogKind, TopicPartition
 
 _INDEX_DIRECTORY = "delay"
-# A batch here holds messages of any size that any topic takes, and is never sent by a client.
-_TOPIC_CONFIG: Mapping[str, str] = MappingProxyType(
-    {
-        "cleanup.policy": "compact",
-        "segment.bytes": str(16 * 1024 * 1024),
-        "max.message.bytes": str(2**31 - 1),
-        "message.timestamp.type": "CreateTime",
-    }
-)
+_NEAR_MIN = 100
 
 
 def feature(
@@ -42,6 +38,7 @@ def feature(
     partitions: Partitions,
     publish: PublishService,
     producer_ids: ProducerIds,
+    subscribe: Callable[[Callable[[Delta], None]], object],
     files: Files,
     index_root: str | None,
     offload: Offload,
@@ -50,66 +47,76 @@ def feature(
     observer: DelayObserver | None = None,
     on_hold: Sequence[OnHold] = (),
 ) -> DelayService:
-    """The delay service over `__delayed`; what is due from before fires as soon as its shard is loaded.
+    """The delay service over the delay logs; what is due from before fires as soon as its partition is loaded.
 
-    `index_root` is the directory of the operating system in which the due indexes may lie; None
-    keeps them in memory.
+    `index_root` is the directory of the operating system in which the due index may lie; None
+    keeps it in memory.
     """
-    topic = CoordinatorTopic(topics, partitions, DELAYED, partition_count=config.state_partitions, config=_TOPIC_CONFIG)
-
-    async def open_shard(number: int) -> DelayShard:
-        partition = await topic(number)
-        store = Store(
-            partition,
-            _opener(files, index_root, on_trouble),
-            config=config,
-            clock=clock,
+    near_config = replace(config, near_max=max(config.near_max // FILES, _NEAR_MIN))
+    index_files = [
+        Indexing(
+            _opener(number, files, index_root, on_trouble),
+            Near(near_config, clock),
             offload=offload,
-            on_trouble=on_trouble,
-        )
-        await store.load()
-        if partition.writer.is_over:
-            # Nothing may be delivered on the word of a log that another node leads by now.
-            await store.close()
-            raise NotLeader(f"shard {number} of {DELAYED} was dropped while it was loaded")
-        driver = Driver(
-            store,
-            publish=publish,
-            partitions=partitions,
-            producer_ids=producer_ids,
-            config=config,
             clock=clock,
             on_trouble=on_trouble,
-            observer=observer,
         )
-        driver.start()
-        return DelayShard(store, driver)
+        for number in range(FILES)
+    ]
+    driver = Driver(
+        index_files,
+        publish=publish,
+        producer_ids=producer_ids,
+        config=config,
+        offload=offload,
+        clock=clock,
+        on_trouble=on_trouble,
+        observer=observer,
+    )
 
-    shards = DelayShards(open_shard, topic.refusal, clock, on_trouble)
+    def file_of(topic_id: bytes, partition: int) -> Indexing:
+        return index_files[mmh3.hash(topic_id + b"%d" % partition, signed=False) % FILES]
+
+    async def open_store(place: TopicPartition) -> Store:
+        member = await partitions.open_member(place, LogKind.DELAY)
+        partition = partitions.leader(*place)
+        file = file_of(partition.topic_id.bytes, partition.id)
+        store = Store(partition, member, file, clock=clock, offload=offload)
+        await store.load()
+        return store
+
+    feed = FollowerFeed(partitions, file_of, on_trouble)
+    stores = Stores(partitions, topics.by_id, open_store, index_files, driver, feed, clock, on_trouble)
+
+    def on_delta(delta: Delta) -> None:
+        for event in delta.events:
+            if isinstance(event, TopicDeleted):
+                stores.drop_topic(event.name)
+
     service = DelayService(
         topics,
-        partition_count=lambda: topic.partition_count,
-        shards=shards,
-        config=config,
+        partitions,
+        stores=stores,
+        files=index_files,
+        driver=driver,
         clock=clock,
         observer=observer,
         on_hold=on_hold,
     )
-    topic.follow_roles(shards)
-    service.start(topic.led())
+    subscribe(on_delta)
+    stores.start()
     return service
 
 
-def _opener(files: Files, root: str | None, on_trouble: OnTrouble) -> OpenIndex:
-    def open_index(partition: Partition, damage: sqlite3.DatabaseError | None) -> DueIndex:
+def _opener(number: int, files: Files, root: str | None, on_trouble: OnTrouble) -> OpenIndex:
+    def open_index(damage: sqlite3.DatabaseError | None) -> DueIndex:
         path = None
         if root is not None:
             files.make_dirs(_INDEX_DIRECTORY)
-            path = f"{root}/{_INDEX_DIRECTORY}/{partition.id}.due"
+            path = f"{root}/{_INDEX_DIRECTORY}/due-{number}.index"
         return DueIndex(
             path,
-            partition.log.topic_id,
-            end_offset_max=partition.log.end_offset,
+            number,
             remove=lambda one: files.remove(one.removeprefix(f"{root}/")),
             on_rebuild=on_trouble,
             damage=damage,

@@ -6,26 +6,24 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from goqueue.delay.values import SlotId
+    from goqueue.records import TopicPartition
 
 
 class DelayObserver(Protocol):
     """Called after the fact, on the event loop. A method must not raise and must not take long."""
 
-    def rescheduled(self, at: SlotId, topic: str, due_ms: int, /) -> None:
+    def rescheduled(self, place: TopicPartition, slot: int, due_ms: int, /) -> None:
         """A message is due at another time."""
         ...
 
-    def cancelled(self, at: SlotId, topic: str, /) -> None:
+    def cancelled(self, place: TopicPartition, slot: int, /) -> None:
         """A message is never delivered."""
         ...
 
-    def fired(
-        self, shard: int, slots: Sequence[int], topic: str, partition: int, first: int | None, now_ms: int, /
-    ) -> None:
-        """Messages were due and lie in their topic, one behind the other; None: an earlier life put them there."""
+    def fired(self, place: TopicPartition, slots: Sequence[int], first: int | None, now_ms: int, /) -> None:
+        """Messages were due and lie in their partition, one behind the other; None: an earlier term put them there."""
         ...
 
-    def expired(self, shard: int, slots: Sequence[int], topic: str, reason: str, /) -> None:
+    def expired(self, place: TopicPartition, slots: Sequence[int], reason: str, /) -> None:
         """Messages were due, and their topic does not take them."""
         ...

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from goqueue.delay.records import Origin, Slot, SlotState
-from goqueue.delay.wheel import WheelStats
+from goqueue.delay.due.wheel import WheelStats
+from goqueue.delay.holding.records import Origin, Slot, SlotState
 from goqueue.records import NewRecord
 
 # The end of the year 9999: what RFC 3339 can say.
@@ -14,7 +14,7 @@ DUE_MS_MAX = 253_402_300_799_999
 
 
 class SlotId(NamedTuple):
-    """The name of a delayed message: a partition of `__delayed`, and an offset in it."""
+    """The name of a delayed message within its topic: its partition, and an offset in the delay log of that."""
 
     partition: int
     offset: int
@@ -25,7 +25,7 @@ class SlotId(NamedTuple):
 
 
 class Held(NamedTuple):
-    """A message to hold back. `partition` None leaves the choice to its key, or to the turn."""
+    """A message to hold back. `partition` None: its key, or the turn, decides now, and it keeps that partition."""
 
     record: NewRecord
     due_ms: int

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from goqueue.delivery.commands import CutQueue
 
 if TYPE_CHECKING:
-    from goqueue.broker.partitions import Partition
-    from goqueue.coordinator.runtime import Coordinator
-    from goqueue.delivery.records import QueueId
+    from goqueue.broker.replicas.partitions import Partition
+    from goqueue.coordinator.runtime import Shards
+    from goqueue.delivery.records import QueueId, QueuePlace
     from goqueue.delivery.table import NodeQueues
 
 logger = logging.getLogger(__name__)
@@ -26,8 +26,8 @@ logger = logging.getLogger(__name__)
 class Agreement:
     """Between queues and the logs that they stand in. Whoever reads messages for a queue asks for it first."""
 
-    def __init__(self, coordinator: Coordinator, queues: NodeQueues) -> None:
-        self._coordinator = coordinator
+    def __init__(self, shards: Shards[QueuePlace], queues: NodeQueues) -> None:
+        self._shards = shards
         self._queues = queues
 
     async def reach(self, queue_id: QueueId, partition: Partition) -> None:
@@ -38,7 +38,7 @@ class Agreement:
             if known < epoch:
                 end = _end_of(partition, known)
                 # While its shard is being loaded the queue may learn of a newer epoch; then it is asked for again.
-                if not await self._coordinator.submit(queue_id.text, CutQueue(queue_id, known, end, epoch)):
+                if not await self._shards.submit_to(queue_id.place, CutQueue(queue_id, known, end, epoch)):
                     continue
                 if cursor > end:
                     logger.warning(

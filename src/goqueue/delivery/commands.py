@@ -13,12 +13,17 @@ from goqueue.delivery.values import Action, RangeSettlement
 
 
 class OpenQueue(msgspec.Struct, frozen=True):
-    """Answered by None once the queue is in memory. A queue that is new begins at `start`, durably if `stays`."""
+    """Answered once the queue is in memory. A queue that is new begins at `start`, durably if `stays`.
+
+    A queue of another incarnation belonged to a group of the same name that was deleted. It is forgotten, and the
+    answer is True: ask again.
+    """
 
     queue: QueueId
     start: int
     stays: bool = False
     epoch: int = -1
+    incarnation: int = 0
 
 
 class FreshShare(NamedTuple):
@@ -100,13 +105,22 @@ class Promise(msgspec.Struct, frozen=True):
 
     producer_id: int
     shares: Sequence[SettleShare]
+    producer_epoch: int
+    # The epoch of the coordinator that says that the transaction is open.
+    coordinator_epoch: int
 
 
 class EndPromises(msgspec.Struct, frozen=True):
-    """The producer's transaction has ended: keep its promises, or forget them. Answered by the queues concerned."""
+    """The producer's transaction has ended: keep its promises, or forget them. Answered by the queues concerned.
+
+    Refused if it comes from a coordinator, or concerns a producer, that has been replaced since the promises were made.
+    """
 
     producer_id: int
     commit: bool
+    producer_epoch: int
+    # -1: on an operator's word.
+    coordinator_epoch: int
 
 
 class Reopen(msgspec.Struct, frozen=True):
@@ -118,6 +132,8 @@ class Reopen(msgspec.Struct, frozen=True):
     producer_id: int
     queue: QueueId
     shares: Sequence[FreshShare]
+    producer_epoch: int
+    coordinator_epoch: int
 
 
 class ShareSettled(NamedTuple):
@@ -165,6 +181,8 @@ class BeginMove(msgspec.Struct, frozen=True):
 
     queue: QueueId
     producer_id: int = -1
+    # The dead-letter partition does not take the sequence of the queue's producer: `producer_id` is to replace it.
+    renews: bool = False
     # Of those that were chosen before and not appended yet, only so many: together they are too large. 0: all of them.
     limit: int = 0
 

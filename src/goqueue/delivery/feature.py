@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Sequence
 
-from goqueue.broker.partitions import Partitions
-from goqueue.broker.producer_ids import ProducerIds
-from goqueue.broker.publish import PublishService
+from goqueue.broker.arrivals.append_anywhere import AppendAnywhere
+from goqueue.broker.arrivals.producer_ids import ProducerIds
+from goqueue.broker.replicas.partitions import Partitions
 from goqueue.broker.topics import TopicService
 from goqueue.clock import Clock, Rng
 from goqueue.config import DeliveryConfig
-from goqueue.coordinator.runtime import Coordinator, OnFailure
-from goqueue.coordinator.topic import CoordinatorTopic
+from goqueue.coordinator.runtime import OnFailure, Shards
 from goqueue.delivery.agreement import Agreement
 from goqueue.delivery.dead_letters.dead_letter_moves import DeadLetters, OnMoved
 from goqueue.delivery.dead_letters.dead_letter_moves import OnFailure as OnDeadLetterFailure
@@ -23,21 +21,21 @@ from goqueue.delivery.machine import DeliveryMachine, QueueObserver
 from goqueue.delivery.observer import DeliveryObserver
 from goqueue.delivery.parts import DeliveryParts
 from goqueue.delivery.positions import QueuePositions
-from goqueue.delivery.reading.acquired_batches import Stretches
+from goqueue.delivery.reading.acquired_batches import AcquiredReads
 from goqueue.delivery.receiving import Receiver
+from goqueue.delivery.records import QueuePlace
 from goqueue.delivery.service import DeliveryService
-from goqueue.delivery.settlement.promises import CheckTransaction, Promises
+from goqueue.delivery.settlement.promises import CheckTransaction, Promises, VerifyTransaction
 from goqueue.delivery.settlement.settler import Settler
-from goqueue.delivery.shards import DELIVERY_STATE, QueueShards
+from goqueue.delivery.shards import DELIVERY_LOGS, DeliveryLogs, QueueShards
 from goqueue.delivery.table import NodeQueues
 from goqueue.delivery.values import GroupSettingsOf
+from goqueue.errors import NotFound, NotLeader
 from goqueue.metadata.events import Delta, TopicDeleted
 from goqueue.ports import Files, Offload
 
-# Small segments: only sealed ones are compacted, and replay reads what is not.
-_TOPIC_CONFIG: Mapping[str, str] = MappingProxyType(
-    {"cleanup.policy": "compact", "segment.bytes": str(16 * 1024 * 1024)}
-)
+# A stop leaves a snapshot only where it saves a replay of so many batches: there are many delivery logs.
+_CLOSING_OFFSETS = 1000
 
 
 def feature(
@@ -45,26 +43,27 @@ def feature(
     config: DeliveryConfig,
     topics: TopicService,
     partitions: Partitions,
-    publish: PublishService,
+    append_anywhere: AppendAnywhere,
     producer_ids: ProducerIds,
     group_settings: GroupSettingsOf,
+    check_transaction: CheckTransaction,
+    verify_transaction: VerifyTransaction,
     subscribe: Callable[[Callable[[Delta], None]], object],
     files: Files,
     offload: Offload,
     clock: Clock,
     rng: Rng,
-    on_failure: OnFailure | None = None,
-    check_transaction: CheckTransaction | None = None,
+    on_failure: OnFailure[QueuePlace] | None = None,
     on_dead_letter_failure: OnDeadLetterFailure | None = None,
     on_moved: OnMoved | None = None,
     queue_observer: QueueObserver | None = None,
     observers: Sequence[DeliveryObserver] = (),
 ) -> DeliveryService:
-    """The delivery service over `__delivery_state`; what its log says is loaded in the background."""
+    """The delivery service over the delivery logs of partitions; what they say is loaded in the background."""
     dead_letters = DeadLetters(
         topics=topics,
         partitions=partitions,
-        publish=publish,
+        append_anywhere=append_anywhere,
         producer_ids=producer_ids,
         offload=offload,
         clock=clock,
@@ -72,27 +71,26 @@ def feature(
         on_moved=on_moved,
     )
     queues = NodeQueues(dead_letters.notice)
-    topic = CoordinatorTopic(
-        topics, partitions, DELIVERY_STATE, partition_count=config.state_partitions, config=_TOPIC_CONFIG
-    )
+    logs = DeliveryLogs(topics, partitions)
 
-    def shard_dropped(shard: int, reason: BaseException) -> None:
-        queues.drop_shard(lambda queue_id: coordinator.partition_for(queue_id.text) == shard)
-        if on_failure is not None:
-            on_failure(shard, reason)
+    def shard_dropped(place: QueuePlace, reason: BaseException) -> None:
+        queues.drop_all_at(place)
+        if on_failure is not None and not isinstance(reason, NotFound):
+            on_failure(place, reason)
 
-    coordinator = Coordinator(
-        DELIVERY_STATE,
-        topic.partition_count,
+    coordinator: Shards[QueuePlace] = Shards(
+        DELIVERY_LOGS,
         lambda: DeliveryMachine(queues, queue_observer),
-        open_partition=topic,
+        open_partition=logs,
         files=files,
         offload=offload,
         clock=clock,
+        closing_offsets=_CLOSING_OFFSETS,
         on_failure=shard_dropped,
-        refusal=topic.refusal,
+        refusal=logs.refusal,
+        not_here=NotLeader,
     )
-    topic.follow_roles(coordinator)
+    logs.follow_roles(coordinator)
     agreement = Agreement(coordinator, queues)
     dead_letters.serve(coordinator, agreement)
     settler = Settler(
@@ -105,16 +103,16 @@ def feature(
         receipts_max=config.receive_max,
     )
     taker = Taker(coordinator, queues, offload=offload, clock=clock, rng=rng)
-    shards = QueueShards(coordinator, queues, topics=topics, partitions=partitions)
+    shards = QueueShards(coordinator, logs, queues, topics=topics, partitions=partitions, offload=offload)
     positions = QueuePositions(shards, queues, taker, settler, agreement, topics=topics, partitions=partitions)
     parts = DeliveryParts(
         shards,
         queues,
         taker,
         settler,
-        Promises(coordinator, settler, check_transaction),
+        Promises(coordinator, logs, settler, check_transaction, verify_transaction),
         positions,
-        Stretches(partitions, offload),
+        AcquiredReads(partitions, offload),
         agreement,
         dead_letters,
         Originals(shards, agreement, topics=topics, partitions=partitions, offload=offload, clock=clock),
@@ -138,8 +136,8 @@ def feature(
     def on_delta(delta: Delta) -> None:
         for event in delta.events:
             if isinstance(event, TopicDeleted):
-                positions.topic_deleted(event.topic_id)
+                shards.topic_deleted(event.topic_id)
 
     subscribe(on_delta)
-    shards.start(topic.led())
+    shards.start(logs.led())
     return service

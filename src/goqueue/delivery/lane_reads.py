@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
-from goqueue.broker.answer_budget import AnswerBudget
-from goqueue.broker.partitions import Partition, Partitions
-from goqueue.broker.record_reads import RecordReader, RecordsRead, size_of
-from goqueue.broker.unreadable import Unreadable
+from goqueue.broker.reading.answer_budget import AnswerBudget
+from goqueue.broker.reading.record_reads import RecordReader, RecordsRead, size_of
+from goqueue.broker.reading.unreadable import Unreadable
+from goqueue.broker.replicas.partitions import Partition, Partitions
 from goqueue.delivery.lane_order import LaneOrder, ReadTurns
 from goqueue.delivery.lanes.lane_scheduler import LANES
 from goqueue.delivery.lanes.lane_window import LOOK_RUNS_MAX

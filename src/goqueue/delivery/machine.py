@@ -1,4 +1,4 @@
-"""The delivery machine: the queues of one shard of `__delivery_state`.
+"""The delivery machine: the queues of all groups on one partition.
 
 LEASED -> settled | WAITING | DYING, by receipts; LEASED -> available again by time, which writes
 nothing. A message that used up its deliveries, or was rejected, is DYING until the dead-letter
@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Protocol
 
 import msgspec
 
+from goqueue.broker.replicas.safety import NEEDED, Operation, Safety
 from goqueue.coordinator.shard import Decision, Record
 from goqueue.delivery.commands import (
     BeginMove,
@@ -52,6 +53,7 @@ from goqueue.delivery.records import (
     Delta,
     DeltaKey,
     Governed,
+    Incarnated,
     Moved,
     Moving,
     Quarantined,
@@ -68,6 +70,8 @@ from goqueue.delivery.snapshots import snapshot_of
 from goqueue.errors import GroupInFlight, StorageError
 
 MOVE_MESSAGES_MAX = 100
+# Ends of transactions that are remembered until they are surely durable.
+_ENDED_MAX = 10_000
 
 _snapshot_decoder = msgspec.msgpack.Decoder(list[tuple[bytes, bytes]])
 Changes = dict[Queue, list[Change]]
@@ -117,6 +121,8 @@ class DeliveryMachine:
         self._leases: dict[int, list[Any]] = {}
         # When the machine was first asked anything: what its log says happened before is not counted again.
         self._since_ms = -1
+        # Producers whose promises have ended since the machine was loaded, the last of them last.
+        self._ended: dict[int, None] = {}
         # Queues with messages whose last delivery ran out, for `tick`.
         self._exhausted: dict[Queue, None] = {}
 
@@ -126,13 +132,14 @@ class DeliveryMachine:
         """Answer a command, always at once."""
         self.advance(now_ms)
         changes: Changes = {}
-        reply, held = self._HANDLERS[type(command)](self, command, now_ms, changes)
+        reply, operation = self._HANDLERS[type(command)](self, command, now_ms, changes)
         if self._observer is not None:
             for queue, found in changes.items():
                 self._observer.changed(queue, found, command, now_ms)
-        if isinstance(command, ForgetQueue):
+        if isinstance(command, ForgetQueue) or (reply is True and isinstance(command, OpenQueue)):
             return Decision(self._tombstones(command.queue), ((ticket, reply),))
-        return Decision(self._records(changes), ((ticket, reply),), held=held)
+        safety = Safety.WRITTEN if operation is None else NEEDED[operation]
+        return Decision(self._records(changes), ((ticket, reply),), safety=safety)
 
     def tick(self, now_ms: int) -> Decision:
         """Let visibility end, and let those die whose last delivery it was."""
@@ -142,7 +149,9 @@ class DeliveryMachine:
         if self._observer is not None:
             for queue, found in changes.items():
                 self._observer.changed(queue, found, None, now_ms)
-        return Decision(self._records({queue: found for queue, found in changes.items() if found}), held=False)
+        return Decision(
+            self._records({queue: found for queue, found in changes.items() if found}), safety=Safety.WRITTEN
+        )
 
     def advance(self, now_ms: int) -> None:
         """What has changed by time alone. Writes nothing."""
@@ -186,7 +195,7 @@ class DeliveryMachine:
 
     def snapshot(self) -> bytes:
         """Every queue."""
-        return msgspec.msgpack.encode([_snapshot_record(queue) for queue in self._queues.values()])
+        return msgspec.msgpack.encode([snapshot_record(queue) for queue in self._queues.values()])
 
     def restore(self, data: bytes) -> None:
         """Become what `snapshot` described."""
@@ -199,22 +208,26 @@ class DeliveryMachine:
 
     # --- commands ------------------------------------------------------------------------
 
-    def _open(self, command: OpenQueue, now_ms: int, changes: Changes) -> tuple[None, bool]:  # noqa: ARG002
+    def _open(self, command: OpenQueue, now_ms: int, changes: Changes) -> tuple[bool | None, Operation | None]:  # noqa: ARG002
         queue = self._queues.get(command.queue)
         if queue is None:
             queue = self._put(command.queue)
+        if command.incarnation and queue.incarnation not in {0, command.incarnation}:
+            return True, Operation.RESET
+        # Written with whatever is the next to happen to the queue.
+        queue.incarnation = command.incarnation or queue.incarnation
         if queue.sequence == 0 and not queue.is_incomplete:
             if command.stays:
                 changes[queue] = [Cursors([command.start] * LANES, command.epoch)]
-                return None, True
+                return None, Operation.BEGIN_AT
             queue.cursors = [max(command.start, cursor) for cursor in queue.cursors]
         self._sound(command.queue)
-        return None, False
+        return None, None
 
-    def _lease(self, command: Lease, now_ms: int, changes: Changes) -> tuple[list[Granted] | None, bool]:
+    def _lease(self, command: Lease, now_ms: int, changes: Changes) -> tuple[list[Granted] | None, Operation | None]:
         queue = self._queues.get(command.queue)
         if queue is None or queue.is_incomplete or queue.cursors != command.base:
-            return None, False
+            return None, Operation.LEASE
         found: list[Change] = []
         if queue.policy != command.policy:
             found.append(Governed(command.policy))
@@ -236,32 +249,45 @@ class DeliveryMachine:
             found.append(Cursors(command.cursors, command.epoch))
         if found:
             changes[queue] = found
-        return grants.granted, False
+        return grants.granted, Operation.LEASE
 
-    def _settle(self, command: Settle, now_ms: int, changes: Changes) -> tuple[object, bool]:
-        return outcomes.settle(command, now_ms, self._leases, changes), command.durable
+    def _settle(self, command: Settle, now_ms: int, changes: Changes) -> tuple[object, Operation]:
+        operation = Operation.SETTLE_DURABLY if command.durable else Operation.SETTLE
+        return outcomes.settle(command, now_ms, self._leases, changes), operation
 
-    def _promise(self, command: Promise, now_ms: int, changes: Changes) -> tuple[object, bool]:  # noqa: ARG002
+    def _promise(self, command: Promise, now_ms: int, changes: Changes) -> tuple[object, Operation | None]:  # noqa: ARG002
         # Held: the transaction may be committed as soon as this is answered.
-        return outcomes.promise(command, self._leases, changes), True
+        return outcomes.promise(command, self._leases, changes), Operation.PROMISE
 
-    def _reopen(self, command: Reopen, now_ms: int, changes: Changes) -> tuple[None, bool]:  # noqa: ARG002
+    def _reopen(self, command: Reopen, now_ms: int, changes: Changes) -> tuple[None, Operation | None]:  # noqa: ARG002
         queue = self._sound(command.queue)
-        changes[queue] = [Reopening(command.producer_id, *share) for share in command.shares]
-        return None, True
+        epochs = command.producer_epoch, command.coordinator_epoch
+        changes[queue] = [Reopening(command.producer_id, *share, *epochs) for share in command.shares]
+        return None, Operation.PROMISE
 
-    def _end_promises(self, command: EndPromises, now_ms: int, changes: Changes) -> tuple[object, bool]:
-        for queue in self._queues.values():
-            if command.producer_id in queue.promises or command.producer_id in queue.reopenings:
-                found = reopened(queue, command.producer_id, now_ms) if command.commit else []
-                changes[queue] = [*found, *outcomes.end_promises(queue, command, now_ms)]
-        return tuple(queue.id for queue in changes), True
+    def _end_promises(self, command: EndPromises, now_ms: int, changes: Changes) -> tuple[object, Operation | None]:
+        producer_id = command.producer_id
+        concerned = [
+            queue for queue in self._queues.values() if producer_id in queue.promises or producer_id in queue.reopenings
+        ]
+        for queue in concerned:
+            outcomes.check_end(queue, command)
+        for queue in concerned:
+            found = reopened(queue, producer_id, now_ms) if command.commit else []
+            changes[queue] = [*found, *outcomes.end_promises(queue, command, now_ms)]
+        # Held also if it is told again: what was written at the first time may not be durable yet.
+        is_repeat = producer_id in self._ended
+        if concerned:
+            self._ended[producer_id] = None
+            if len(self._ended) > _ENDED_MAX:
+                del self._ended[next(iter(self._ended))]
+        return tuple(queue.id for queue in changes), Operation.END if concerned or is_repeat else None
 
-    def _settle_held(self, command: SettleHeld, now_ms: int, changes: Changes) -> tuple[object, bool]:
+    def _settle_held(self, command: SettleHeld, now_ms: int, changes: Changes) -> tuple[object, Operation | None]:
         queue = self._sound(command.queue)
-        return outcomes.settle_held(queue, command, now_ms, changes), False
+        return outcomes.settle_held(queue, command, now_ms, changes), Operation.SETTLE
 
-    def _set_aside_held(self, command: SetAsideHeld, now_ms: int, changes: Changes) -> tuple[None, bool]:
+    def _set_aside_held(self, command: SetAsideHeld, now_ms: int, changes: Changes) -> tuple[None, Operation | None]:
         queue = self._sound(command.queue)
         found: list[Change] = []
         for one in command.stretches:
@@ -271,64 +297,64 @@ class DeliveryMachine:
                 found.append(_quarantined(stretch, now_ms, dies=queue.policy.dead_letters, with_leased=True))
         if found:
             changes[queue] = found
-        return None, False
+        return None, Operation.SETTLE
 
-    def _release(self, command: ReleaseConsumer, now_ms: int, changes: Changes) -> tuple[int, bool]:
+    def _release(self, command: ReleaseConsumer, now_ms: int, changes: Changes) -> tuple[int, Operation | None]:
         queue = self._queues.get(command.queue)
         if queue is None or queue.is_incomplete:
-            return 0, False
-        return outcomes.release_consumer(queue, command.consumer, now_ms, changes), False
+            return 0, Operation.RELEASE
+        return outcomes.release_consumer(queue, command.consumer, now_ms, changes), Operation.RELEASE
 
-    def _begin_move(self, command: BeginMove, now_ms: int, changes: Changes) -> tuple[object, bool]:  # noqa: ARG002
+    def _begin_move(self, command: BeginMove, now_ms: int, changes: Changes) -> tuple[object, Operation | None]:  # noqa: ARG002
         queue = self._sound(command.queue)
         if not queue.dying and not queue.moving:
-            return None, False
+            return None, None
         offsets = queue.moving or sorted(queue.dying)[:MOVE_MESSAGES_MAX]
         producer_id, sequence = queue.producer_id, queue.next_sequence
-        if producer_id < 0:
-            if command.producer_id < 0:
-                return ProducerIdNeeded(), False
+        if producer_id < 0 and command.producer_id < 0:
+            return ProducerIdNeeded(), None
+        if producer_id < 0 or command.renews:
             producer_id, sequence = command.producer_id, 0
         is_fewer = 0 < command.limit < len(offsets)
         if is_fewer:
             offsets = offsets[: command.limit]
-        if is_fewer or not queue.moving:
+        if is_fewer or command.renews or not queue.moving:
             changes[queue] = [Moving(producer_id, sequence, offsets)]
         # Held: the batch may be appended only once this cannot be forgotten, or another would get its sequence.
-        return Move(producer_id, sequence, tuple(_dead(queue, offset) for offset in offsets)), True
+        return Move(producer_id, sequence, tuple(_dead(queue, offset) for offset in offsets)), Operation.BEGIN_MOVE
 
-    def _end_move(self, command: EndMove, now_ms: int, changes: Changes) -> tuple[None, bool]:  # noqa: ARG002
+    def _end_move(self, command: EndMove, now_ms: int, changes: Changes) -> tuple[None, Operation | None]:  # noqa: ARG002
         queue = self._sound(command.queue)
         if queue.moving:
             changes[queue] = [Moved(command.next_sequence)]
-        return None, False
+        return None, Operation.END_MOVE
 
-    def _reset(self, command: ResetQueue, now_ms: int, changes: Changes) -> tuple[None, bool]:  # noqa: ARG002
+    def _reset(self, command: ResetQueue, now_ms: int, changes: Changes) -> tuple[None, Operation | None]:  # noqa: ARG002
         queue = self._idle(command.queue)
         changes[queue] = [Reset([command.offset] * LANES, command.epoch)]
-        return None, True
+        return None, Operation.RESET
 
-    def _govern(self, command: Govern, now_ms: int, changes: Changes) -> tuple[None, bool]:  # noqa: ARG002
+    def _govern(self, command: Govern, now_ms: int, changes: Changes) -> tuple[None, Operation | None]:  # noqa: ARG002
         queue = self._queues.get(command.queue)
         if queue is not None and not queue.is_incomplete and queue.policy != command.policy:
             changes[queue] = [Governed(command.policy)]
-        return None, False
+        return None, Operation.LEASE
 
-    def _cut(self, command: CutQueue, now_ms: int, changes: Changes) -> tuple[bool, bool]:  # noqa: ARG002
+    def _cut(self, command: CutQueue, now_ms: int, changes: Changes) -> tuple[bool, Operation | None]:  # noqa: ARG002
         queue = self._sound(command.queue)
         if queue.epoch != command.known_epoch:
-            return False, False
+            return False, Operation.CUT
         # What is outstanding lies before a cursor.
         if max(queue.cursors) > command.end:
             changes[queue] = [Cut(command.end, command.epoch)]
-        return True, False
+        return True, Operation.CUT
 
-    def _forget(self, command: ForgetQueue, now_ms: int, changes: Changes) -> tuple[None, bool]:  # noqa: ARG002
+    def _forget(self, command: ForgetQueue, now_ms: int, changes: Changes) -> tuple[None, Operation | None]:  # noqa: ARG002
         if command.idle_only:
             self._idle(command.queue)
-        return None, True
+        return None, Operation.RESET
 
-    _HANDLERS: ClassVar[dict[type, Callable[..., tuple[object, bool]]]] = {
+    _HANDLERS: ClassVar[dict[type, Callable[..., tuple[object, Operation | None]]]] = {
         OpenQueue: _open,
         Lease: _lease,
         Settle: _settle,
@@ -352,7 +378,9 @@ class DeliveryMachine:
         records: list[Record] = []
         for queue, found in changes.items():
             if queue.deltas >= SNAPSHOT_DELTAS:
-                records.append(_snapshot_record(queue))
+                records.append(snapshot_record(queue))
+            if queue.incarnation != queue.stored_incarnation:
+                found.append(Incarnated(queue.incarnation))
             sequence = queue.sequence + 1
             group, topic_id, partition = queue.id
             key = KEYS.encode(DeltaKey(group, topic_id, partition, sequence % SLOTS))
@@ -385,7 +413,7 @@ class DeliveryMachine:
     def _sound(self, queue_id: QueueId) -> Queue:
         queue = self._queues.get(queue_id) or self._put(queue_id)
         if queue.is_incomplete:
-            raise StorageError(f"__delivery_state lacks records of group {queue_id.group!r}")
+            raise StorageError(f"the delivery log lacks records of group {queue_id.group!r}")
         return queue
 
     def _idle(self, queue_id: QueueId) -> Queue:
@@ -406,6 +434,7 @@ def _dead(queue: Queue, offset: int) -> Dead:
     return Dead(offset, hold.lane, hold.count, hold.consumer, hold.first_ms, hold.last_ms, hold.reason, hold.error)
 
 
-def _snapshot_record(queue: Queue) -> tuple[bytes, bytes]:
+def snapshot_record(queue: Queue) -> tuple[bytes, bytes]:
+    """A queue as one record, which stands for all that were written of it before."""
     group, topic_id, partition = queue.id
     return KEYS.encode(SnapshotKey(group, topic_id, partition)), VALUES.encode(snapshot_of(queue))

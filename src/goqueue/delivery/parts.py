@@ -10,7 +10,7 @@ from goqueue.delivery.dead_letters.originals import Originals
 from goqueue.delivery.dead_letters.redriven_topics import RedrivenTopics
 from goqueue.delivery.leases.taker import Taker
 from goqueue.delivery.positions import QueuePositions
-from goqueue.delivery.reading.acquired_batches import Stretches
+from goqueue.delivery.reading.acquired_batches import AcquiredReads
 from goqueue.delivery.settlement.promises import Promises
 from goqueue.delivery.settlement.settler import Settler
 from goqueue.delivery.shards import QueueShards
@@ -26,7 +26,7 @@ class DeliveryParts(NamedTuple):
     settler: Settler
     promises: Promises
     positions: QueuePositions
-    stretches: Stretches
+    acquired_reads: AcquiredReads
     agreement: Agreement
     dead_letters: DeadLetters
     originals: Originals

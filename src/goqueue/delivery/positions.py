@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from goqueue.broker.partitions import Partitions
+from goqueue.broker.replicas.partitions import Partitions
 from goqueue.broker.topics import TopicService
 from goqueue.delivery.agreement import Agreement
 from goqueue.delivery.commands import ForgetQueue, ResetQueue
@@ -96,9 +96,3 @@ class QueuePositions:
         for queue in known:
             await self._shards.submit(queue.id, ForgetQueue(queue.id, idle_only=True))
         return bool(known)
-
-    def topic_deleted(self, topic_id: object) -> None:
-        """The topic is gone: what its groups knew goes in the background."""
-        for queue in self._queues:
-            if queue.id.topic_id == topic_id:
-                self._shards.later(self._shards.submit(queue.id, ForgetQueue(queue.id)))

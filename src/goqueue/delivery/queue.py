@@ -28,6 +28,7 @@ from goqueue.delivery.records import (
     Dying,
     Extended,
     Governed,
+    Incarnated,
     Leased,
     Moved,
     Moving,
@@ -92,6 +93,9 @@ class Queue:
         # By producer, what its open transaction will do to them.
         self.promises: dict[int, list[Promised]] = {}
         self.reopenings = Reopenings()
+        # Which group of this name it is; and as far as that is stored. 0: not known.
+        self.incarnation = 0
+        self.stored_incarnation = 0
         self.counts: Counter[str] = Counter()
         self.served = LaneRates()
         self._lows = LowestOffsets()
@@ -188,6 +192,7 @@ class Queue:
         for promise in state.promises:
             self._promised(promise)
         self.reopenings = Reopenings(state.reopenings)
+        self.incarnation = self.stored_incarnation = state.incarnation
         for lane, offset in self.chains.sort(lambda offset: self.outstanding[offset].state is State.PARKED):
             heapq.heappush(self.ready[lane], offset)
 
@@ -306,6 +311,9 @@ class Queue:
             self._put(hold, fresh=True)
         self.counts["unreadable"] += 1
 
+    def _incarnated(self, change: Incarnated) -> None:
+        self.incarnation = self.stored_incarnation = change.incarnation
+
     _CHANGES: ClassVar[dict[type, Callable[..., None]]] = {
         Cursors: _cursors,
         Leased: _leased,
@@ -324,6 +332,7 @@ class Queue:
         Reopening: lambda queue, change: queue.reopenings.add(change),
         Reopened: _reopened,
         Quarantined: _quarantined,
+        Incarnated: _incarnated,
     }
 
     # --- holds ---------------------------------------------------------------------------

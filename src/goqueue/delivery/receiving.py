@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from goqueue.broker.partitions import Partition, Partitions
+from goqueue.broker.reading.waiters import Waiter
+from goqueue.broker.replicas.partitions import Partition, Partitions
 from goqueue.broker.topics import TopicService
-from goqueue.broker.waiters import Waiter
 from goqueue.clock import Clock
 from goqueue.config import DeliveryConfig
 from goqueue.delivery.commands import OpenQueue
@@ -52,7 +52,7 @@ class Receiver:
         self._taker = parts.taker
         self._settler = parts.settler
         self._agreement = parts.agreement
-        self._stretches = parts.stretches
+        self._acquired_reads = parts.acquired_reads
         self._redriven = parts.redriven
         self._config = config
         self._topics = topics
@@ -66,9 +66,10 @@ class Receiver:
     async def receive(self, request: Receive) -> list[Delivery]:
         """Up to `limit` messages, waiting for the first if asked. Cancelled while it waits, it has leased nothing."""
         self._check_receive(request)
-        settings = await self._group_settings(request.group)
         deadline = asyncio.get_running_loop().time() + request.wait_ms / 1000
         while True:
+            # Each time: the group may be deleted while somebody waits, and made again.
+            settings = await self._group_settings(request.group)
             wanted = [await self._wanted(request, place, settings) for place in request.places]
             found = await self._take_from(request, wanted)
             seconds_left = deadline - asyncio.get_running_loop().time()
@@ -104,7 +105,7 @@ class Receiver:
         addressed = await self._redriven.reaches(at.topic)
         wanted = wanted._replace(limit=room, may_be_addressed=addressed, quotas=quotas)
         if whole_batches and quotas is None:
-            batch_end = partial(self._stretches.batch_end, wanted.queue_id, wanted.partition)
+            batch_end = partial(self._acquired_reads.batch_end, wanted.queue_id, wanted.partition)
             wanted = wanted._replace(batch_end=batch_end, limit_max=min(free, self._config.receive_max))
         granted = await self._taker.acquire(wanted)
         ranges = [
@@ -151,17 +152,22 @@ class Receiver:
             raise InternalTopic(place.topic)
         policy = self.policy(place.topic, settings)
         queue_id = QueueId(request.group, partition.topic_id, place.partition)
-        if self._queues.find(queue_id) is None:
-            await self._open(queue_id, partition, settings)
+        queue = self._queues.find(queue_id)
+        if queue is None or queue.incarnation != settings.incarnation:
+            await self._open(queue_id, partition)
         await self._agreement.reach(queue_id, partition)
         visibility_ms = policy.visibility_ms if request.visibility_ms is None else request.visibility_ms
         return Wanted(queue_id, partition, request.consumer, 0, request.max_bytes, visibility_ms, policy)
 
-    async def _open(self, queue_id: QueueId, partition: Partition, settings: GroupSettings) -> None:
+    async def _open(self, queue_id: QueueId, partition: Partition) -> None:
+        # Asked again: nothing is forgotten on the word of settings that are out of date.
+        settings = await self._group_settings(queue_id.group)
         log = partition.log
         stays = settings.start is Start.LATEST
         start = log.last_stable_offset if stays else log.start_offset
-        await self._shards.submit(queue_id, OpenQueue(queue_id, start, stays, partition.leader_epoch))
+        command = OpenQueue(queue_id, start, stays, partition.leader_epoch, settings.incarnation)
+        if await self._shards.submit(queue_id, command):
+            await self._shards.submit(queue_id, command)
 
     async def _take_from(self, request: Receive, wanted: Sequence[Wanted]) -> list[Delivery]:
         """In turn from the places, each its share first, then whoever has more."""

@@ -1,4 +1,4 @@
-"""What `__delivery_state` holds: deltas and snapshots of queues.
+"""What a partition's delivery log holds: deltas and snapshots of the queues that groups have on it.
 
 A queue is one group on one partition of one topic. Every command leaves one delta, with ranges
 instead of offsets; its key is the queue and a slot, so compaction keeps the last `SLOTS` of them.
@@ -21,6 +21,16 @@ SLOTS = 512
 SNAPSHOT_DELTAS = SLOTS // 2
 
 
+class QueuePlace(NamedTuple):
+    """Which delivery log: that of a partition of a topic. A topic that is created again has others."""
+
+    topic_id: UUID
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic_id}-{self.partition}"
+
+
 class QueueId(NamedTuple):
     """Which queue."""
 
@@ -29,9 +39,9 @@ class QueueId(NamedTuple):
     partition: int
 
     @property
-    def text(self) -> str:
-        """What decides the shard: the same on every node and in every version."""
-        return f"{self.group}\x00{self.topic_id}\x00{self.partition}"
+    def place(self) -> QueuePlace:
+        """Where its state lies: with that of all groups on the partition."""
+        return QueuePlace(self.topic_id, self.partition)
 
 
 class SnapshotKey(msgspec.Struct, array_like=True, frozen=True):
@@ -150,6 +160,9 @@ class Promised(msgspec.Struct, array_like=True, tag=11):
     rejected: bool
     reason: str
     ranges: list[int]
+    # Whose word it is that the transaction is open: an end that an earlier one decided is not this one's.
+    producer_epoch: int = -1
+    coordinator_epoch: int = -1
 
 
 class Withdrawn(msgspec.Struct, array_like=True, tag=12):
@@ -173,6 +186,9 @@ class Reopening(msgspec.Struct, array_like=True, tag=14):
     ranges: list[int]
     # As in `Leased`.
     keys: list[int] = []
+    # As in `Promised`.
+    producer_epoch: int = -1
+    coordinator_epoch: int = -1
 
 
 class Reopened(msgspec.Struct, array_like=True, tag=15):
@@ -199,6 +215,12 @@ class Quarantined(msgspec.Struct, array_like=True, tag=16):
     with_leased: bool
 
 
+class Incarnated(msgspec.Struct, array_like=True, tag=17):
+    """Which group it is that has the queue: one of the same name that was deleted had another number."""
+
+    incarnation: int
+
+
 Change = (
     Cursors
     | Leased
@@ -217,6 +239,7 @@ Change = (
     | Reopening
     | Reopened
     | Quarantined
+    | Incarnated
 )
 
 
@@ -257,6 +280,7 @@ class QueueState(msgspec.Struct, array_like=True):
     promises: list[Promised] = []
     epoch: int = -1
     reopenings: list[Reopening] = []
+    incarnation: int = 0
 
 
 KEYS: RecordCodec[SnapshotKey | DeltaKey] = RecordCodec({0: SnapshotKey, 1: DeltaKey})

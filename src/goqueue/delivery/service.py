@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from goqueue.broker.partitions import Partitions
+from goqueue.broker.reading.unreadable import Unreadable
+from goqueue.broker.replicas.partitions import Partitions
 from goqueue.broker.topics import TopicService
-from goqueue.broker.unreadable import Unreadable
 from goqueue.caller import ANONYMOUS, Caller
 from goqueue.clock import Clock, Rng
 from goqueue.config import DeliveryConfig
@@ -26,9 +26,8 @@ from goqueue.delivery.parts import DeliveryParts
 from goqueue.delivery.policy import DeliveryPolicy
 from goqueue.delivery.queue import Queue
 from goqueue.delivery.receiving import Receiver
-from goqueue.delivery.records import QueueId
+from goqueue.delivery.records import QueueId, QueuePlace
 from goqueue.delivery.settlement.settler import LeasedOffsets, LeaseSettled, one_by_one
-from goqueue.delivery.shards import DELIVERY_STATE
 from goqueue.delivery.stats import LaneReport, PriorityStats, ReliabilityStats, priority_stats, reliability_stats
 from goqueue.delivery.values import (
     AcquiredRange,
@@ -75,7 +74,7 @@ class DeliveryService:
         self._promises = parts.promises
         self._dead_letters = parts.dead_letters
         self.positions = parts.positions
-        self.stretches = parts.stretches
+        self.acquired_reads = parts.acquired_reads
         self.originals = parts.originals
         self.redriven = parts.redriven
         self._config = config
@@ -160,9 +159,9 @@ class DeliveryService:
 
     # --- receipts in a transaction -------------------------------------------------------
 
-    def shards_of(self, receipts: Sequence[str]) -> list[TopicPartition]:
-        """The partitions of `__delivery_state` that must be part of a transaction that settles these."""
-        return [TopicPartition(DELIVERY_STATE, shard) for shard in self._promises.shards_of(receipts)]
+    def places_of(self, receipts: Sequence[str]) -> list[TopicPartition]:
+        """The partitions that must be part of a transaction that settles these."""
+        return self._promises.places_of(receipts)
 
     async def promise(
         self,
@@ -178,17 +177,17 @@ class DeliveryService:
         for observer in self._observers:
             observer.promised(caller, receipts, transaction)
 
-    def shard_of(self, queue_id: QueueId) -> TopicPartition:
-        """The partition of `__delivery_state` that must be part of a transaction that reopens messages of a queue."""
-        return TopicPartition(DELIVERY_STATE, self._promises.shard_of(queue_id))
-
     async def reopen(self, queue_id: QueueId, shares: Sequence[FreshShare], transaction: Transaction) -> None:
         """Let the transaction make settled messages of one group available again."""
         await self._promises.reopen(queue_id, shares, transaction)
 
-    async def end_transaction(self, shard: int, transaction: Transaction, /, *, commit: bool) -> None:
+    async def end_promises(
+        self, place: TopicPartition, transaction: Transaction, /, *, commit: bool, coordinator_epoch: int
+    ) -> None:
         """Keep or forget what the transaction promised; done once that is durable, and again if asked again."""
-        for queue_id in await self._promises.end(shard, transaction, commit=commit):
+        at = QueuePlace(self._topics.get(place.topic).topic_id, place.partition)
+        ended = await self._promises.end(at, transaction, commit=commit, coordinator_epoch=coordinator_epoch)
+        for queue_id in ended:
             self._queues.wake(queue_id)
 
     async def settle_ranges(
@@ -262,9 +261,13 @@ class DeliveryService:
 
     async def govern(self, group: str) -> None:
         """The group's settings were changed: they hold for its queues from now on, not only from the next delivery."""
-        settings = await self._group_settings(group)
         await self._shards.load_all()
-        for queue in self._queues.of_group(group):
+        queues = self._queues.of_group(group)
+        if not queues:
+            # To ask for its settings would make a group of a name that has only settings yet.
+            return
+        settings = await self._group_settings(group)
+        for queue in queues:
             topic = self._shards.topic_of(queue)
             if topic is not None and queue.sequence:
                 await self._shards.submit(queue.id, Govern(queue.id, self._receiver.policy(topic, settings)))

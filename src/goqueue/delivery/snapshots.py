@@ -38,6 +38,7 @@ def snapshot_of(queue: Queue) -> QueueState:
         [promise for promises in queue.promises.values() for promise in promises],
         queue.epoch,
         list(queue.reopenings),
+        queue.incarnation,
     )
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from goqueue.broker.waiters import Waiters
+from goqueue.broker.reading.waiters import Waiters
 from goqueue.delivery.lanes.lane_window import LaneWindow
 from goqueue.delivery.queue import Queue
-from goqueue.delivery.records import QueueId
+from goqueue.delivery.records import QueueId, QueuePlace
 
 
 class Desk:
@@ -26,6 +26,7 @@ class NodeQueues:
     def __init__(self, on_dying: Callable[[QueueId], None]) -> None:
         self._queues: dict[QueueId, Queue] = {}
         self._by_group: dict[str, dict[QueueId, Queue]] = {}
+        self._by_place: dict[QueuePlace, dict[QueueId, Queue]] = {}
         self._desks: dict[QueueId, Desk] = {}
         # Groups in which somebody was given less than there is, because too much is outstanding.
         self._crowded: set[str] = set()
@@ -79,9 +80,13 @@ class NodeQueues:
             # The next message of a key may go when the one before it is settled.
             self.wake(queue_id)
 
-    def drop_shard(self, is_of_shard: Callable[[QueueId], bool]) -> None:
-        """A shard was dropped from memory: what it knew is no longer true."""
-        for queue in [one for one in self._queues.values() if is_of_shard(one.id)]:
+    def at(self, place: QueuePlace) -> list[Queue]:
+        """The queues of one partition."""
+        return list(self._by_place.get(place, {}).values())
+
+    def drop_all_at(self, place: QueuePlace) -> None:
+        """A partition's delivery log was dropped from memory: what it knew is no longer true."""
+        for queue in self.at(place):
             self.drop(queue)
 
     # --- what the machines say -----------------------------------------------------------
@@ -90,6 +95,7 @@ class NodeQueues:
         """The queue is in memory from now on, in place of another of its id."""
         self._queues[queue.id] = queue
         self._by_group.setdefault(queue.id.group, {})[queue.id] = queue
+        self._by_place.setdefault(queue.id.place, {})[queue.id] = queue
 
     def drop(self, queue: Queue) -> None:
         """The queue is gone."""
@@ -97,6 +103,11 @@ class NodeQueues:
         desk = self._desks.pop(queue.id, None)
         if desk is not None:
             desk.waiters.wake_all()
+        at_place = self._by_place.get(queue.id.place)
+        if at_place is not None:
+            at_place.pop(queue.id, None)
+            if not at_place:
+                del self._by_place[queue.id.place]
         of_group = self._by_group.get(queue.id.group)
         if of_group is not None:
             of_group.pop(queue.id, None)

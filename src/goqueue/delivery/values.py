@@ -38,6 +38,8 @@ class GroupSettings(msgspec.Struct, frozen=True):
     # Fields of DeliveryPolicy that the group wants otherwise.
     wishes: Mapping[str, Any] = msgspec.field(default_factory=dict)
     start: Start = Start.EARLIEST
+    # Tells the group from one of its name that was deleted; 0: made by an earlier version.
+    incarnation: int = 0
 
 
 # Asked before every receive: marks the group a queue group on first use, or raises GroupModeMismatch.

@@ -16,6 +16,8 @@ from urllib.parse import urlsplit
 import dramatiq
 from dramatiq.errors import ConnectionClosed, QueueJoinTimeout, QueueNotFound
 
+from goqueue.client.credentials import Credentials
+from goqueue.client.identity import default_client_id
 from goqueue.dramatiq.lanes import lane_of
 from goqueue.prefork.http import BrokerError, Http, quoted
 from goqueue.prefork.leases import Leases
@@ -30,7 +32,9 @@ class GoQueueBroker(dramatiq.Broker):
 
         dramatiq.set_broker(GoQueueBroker("http://127.0.0.1:8080"))
 
-    `visibility_timeout` is how many seconds after the death of a worker its messages are redelivered.
+    `visibility_timeout` is how many seconds after the death of a worker its messages are redelivered. A broker with
+    security takes `api_key`, or `user` and `password`; with an address `https://`, `ca` is the file with the authority
+    of its certificate. What is left out is taken from GOQUEUE_API_KEY, GOQUEUE_CA and the others.
     """
 
     def __init__(
@@ -41,13 +45,22 @@ class GoQueueBroker(dramatiq.Broker):
         visibility_timeout: float = 60,
         partitions: int | None = None,
         api_key: str | None = None,
+        user: str | None = None,
+        password: str | None = None,
+        ca: str | None = None,
+        certificate: str | None = None,
         middleware: list[Any] | None = None,
     ) -> None:
         super().__init__(middleware=middleware)
         parts = urlsplit(url)
         self.group = group
         self.visibility_s = visibility_timeout
-        self.http = Http(parts.hostname or "127.0.0.1", parts.port or 8080, api_key)
+        self.http = Http(
+            parts.hostname or "127.0.0.1",
+            parts.port or 8080,
+            Credentials(api_key, user, password, ca, certificate),
+            is_tls=parts.scheme == "https",
+        )
         self.queues: dict[str, None] = {}
         self._partitions = partitions
 
@@ -120,6 +133,7 @@ class GoQueueBroker(dramatiq.Broker):
         """Messages that are ours until their visibility ends."""
         body = {
             "group": self.group,
+            "client_id": default_client_id(),
             "limit": limit,
             "wait": f"{wait_ms}ms",
             "visibility": f"{int(self.visibility_s * 1000)}ms",

@@ -84,7 +84,8 @@ class GroupModeMismatch(GroupError, Conflict):
     """The group is read the other way: as a queue, or as a stream. `mode` is what it is."""
 
     def __init__(self, group: str, mode: str, message: str | None = None) -> None:
-        super().__init__(message or f"group {group!r} is a {mode} group and cannot be used as the other kind")
+        other = "stream" if mode == "queue" else "queue"
+        super().__init__(message or f"group {group!r} is a {mode} group and cannot read as a {other}")
         self.mode = mode
         self.field = "group_id"
         self.hint = "use another group, or delete this one first"

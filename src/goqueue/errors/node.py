@@ -114,7 +114,52 @@ class UnknownLeaderEpoch(GoQueueError):
 
 
 class NotEnoughReplicas(GoQueueError):
-    """Fewer in-sync replicas than `min.insync.replicas`."""
+    """Fewer in-sync replicas than `min.insync.replicas`. Nothing was written."""
+
+
+class NotEnoughReplicasAfterAppend(GoQueueError):
+    """Written, but the in-sync replicas fell below `min.insync.replicas` before all of them had it."""
+
+
+class OffsetNotAvailable(GoQueueError):
+    """A new leader does not know yet up to where its log is committed; ask again."""
+
+
+class ElectionNotNeeded(GoQueueError):
+    """The partition has the leader that was asked for."""
+
+
+class LeaderNotElectable(GoQueueError):
+    """No replica that was asked for as leader is alive and in sync."""
+
+
+class NoReassignment(GoQueueError):
+    """The partition's replicas are not being changed."""
+
+
+class PeerUnreachable(GoQueueError):
+    """Another node of the cluster cannot be reached, or its connection broke."""
+
+    def __init__(self, node_id: int, reason: str) -> None:
+        super().__init__(f"node {node_id} cannot be reached: {reason}")
+        self.node_id = node_id
+        self.reason = reason
+
+
+class PeerRefused(PeerUnreachable):
+    """Another node was reached, but one of the two does not accept the other."""
+
+
+class PeerLost(PeerUnreachable):
+    """The connection broke after a call was sent: it may have been done there, or not."""
+
+
+class UnknownPeerCall(GoQueueError):
+    """A call between nodes that this version does not know."""
+
+    def __init__(self, method: str) -> None:
+        super().__init__(f"this node does not know the call {method[:80]!r} of another node")
+        self.hint = "a node of another version asks: finish the upgrade of the cluster"
 
 
 class RequestTimedOut(GoQueueError):

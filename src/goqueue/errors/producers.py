@@ -29,6 +29,10 @@ class InvalidTransactionState(ProducerError):
     """A marker or write that the transaction's state does not allow."""
 
 
+class CoordinatorFenced(ProducerError):
+    """A transaction coordinator that has been replaced says how a transaction ended."""
+
+
 class TransactionFenced(ProducerFenced):
     """Another process has taken over the transactional id, or its transaction took too long."""
 

@@ -66,6 +66,7 @@ _TABLE: Mapping[type[tree.GoQueueError], Wire] = MappingProxyType(
         # Clients give up at once on this code, and retry for ever on those that would say more.
         tree.TransactionsUnsupported: Wire("transactions_unsupported", 501, 53, "UNIMPLEMENTED"),
         tree.InvalidTransactionState: Wire("invalid_transaction_state", 409, 48, "FAILED_PRECONDITION"),
+        tree.CoordinatorFenced: Wire("coordinator_fenced", 409, 52, "FAILED_PRECONDITION"),
         tree.TransactionFenced: Wire("transaction_fenced", 409, 90, "FAILED_PRECONDITION"),
         tree.InvalidProducerIdMapping: Wire("invalid_producer_id_mapping", 409, 49, "FAILED_PRECONDITION"),
         tree.ConcurrentTransactions: Wire("concurrent_transactions", 409, 51, "ABORTED", retriable=True),
@@ -143,6 +144,17 @@ _TABLE: Mapping[type[tree.GoQueueError], Wire] = MappingProxyType(
         tree.FencedLeaderEpoch: Wire("fenced_leader_epoch", 409, 74, "FAILED_PRECONDITION", retriable=True),
         tree.UnknownLeaderEpoch: Wire("unknown_leader_epoch", 409, 75, "FAILED_PRECONDITION", retriable=True),
         tree.NotEnoughReplicas: Wire("not_enough_replicas", 503, 19, "UNAVAILABLE", retriable=True),
+        tree.NotEnoughReplicasAfterAppend: Wire(
+            "not_enough_replicas_after_append", 503, 20, "UNAVAILABLE", retriable=True
+        ),
+        tree.OffsetNotAvailable: Wire("offset_not_available", 503, 78, "UNAVAILABLE", retriable=True),
+        tree.ElectionNotNeeded: Wire("election_not_needed", 409, 84, "FAILED_PRECONDITION"),
+        tree.LeaderNotElectable: Wire("leader_not_electable", 409, 80, "FAILED_PRECONDITION"),
+        tree.NoReassignment: Wire("no_reassignment", 409, 85, "FAILED_PRECONDITION"),
+        tree.PeerUnreachable: Wire("peer_unreachable", 503, 13, "UNAVAILABLE", retriable=True),
+        # Perhaps it was done: a client that has sequences sends it again under the same ones.
+        tree.PeerLost: Wire("peer_lost", 503, 7, "UNAVAILABLE", retriable=True),
+        tree.UnknownPeerCall: Wire("unknown_peer_call", 503, 35, "UNIMPLEMENTED"),
         tree.RequestTimedOut: Wire("timeout", 504, 7, "DEADLINE_EXCEEDED", retriable=True),
         tree.TooBusy: Wire("too_busy", 429, 89, "RESOURCE_EXHAUSTED", retriable=True),
         tree.ShuttingDown: Wire("shutting_down", 503, 15, "UNAVAILABLE", retriable=True),

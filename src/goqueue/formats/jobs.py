@@ -46,7 +46,16 @@ class DecodeValue(msgspec.Struct, frozen=True, array_like=True, tag="decode"):
     indexes: tuple[int, ...] = (0,)
 
 
-Job = Union[CheckSchema, CompareSchemas, CheckValues, DecodeValue]  # noqa: UP007 - msgspec's decoder wants the object
+class DecodeValues(msgspec.Struct, frozen=True, array_like=True, tag="decode_many"):
+    """The same of many values. Answered with a pair for each: its JSON, or else what is wrong with it."""
+
+    key: str
+    source: Source
+    values: tuple[bytes, ...]
+    indexes: tuple[tuple[int, ...], ...] = ()
+
+
+Job = Union[CheckSchema, CompareSchemas, CheckValues, DecodeValue, DecodeValues]  # noqa: UP007 - msgspec's decoder wants the object
 
 
 class Outcome(msgspec.Struct, array_like=True):

@@ -15,6 +15,7 @@ from goqueue.formats.compatibility.compare import compare
 from goqueue.formats.compatibility.levels import Level
 from goqueue.formats.json_schema import JsonSchema
 from goqueue.formats.protobuf import ProtobufSchema
+from goqueue.formats.readable import readable_json
 from goqueue.formats.source import Checked, Problem, SchemaType, Source
 
 Compiled = JsonSchema | AvroSchema | ProtobufSchema
@@ -56,6 +57,20 @@ def check_values(schema: Compiled, values: Sequence[bytes], indexes: Sequence[tu
             found.append(str(problem))
         else:
             found.append("")
+    return found
+
+
+def decode_values(
+    schema: Compiled, values: Sequence[bytes], indexes: Sequence[tuple[int, ...]] = ()
+) -> list[tuple[str, str]]:
+    """The JSON of each value, and for those that cannot be decoded an empty text and the reason."""
+    found: list[tuple[str, str]] = []
+    for position, value in enumerate(values):
+        try:
+            decoded = decode_value(schema, value, indexes[position] if indexes else (0,))
+            found.append((readable_json(decoded), ""))
+        except InvalidValue as problem:
+            found.append(("", str(problem)))
     return found
 
 

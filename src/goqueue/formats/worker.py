@@ -15,10 +15,18 @@ from typing import Any, BinaryIO
 import msgspec
 
 from goqueue.errors import GoQueueError, InvalidSchema, SchemasNotInstalled
-from goqueue.formats.jobs import CheckSchema, CompareSchemas, DecodeValue, Job, Outcome
+from goqueue.formats.jobs import CheckSchema, CompareSchemas, DecodeValue, DecodeValues, Job, Outcome
 from goqueue.formats.readable import readable_json
 from goqueue.formats.source import Source
-from goqueue.formats.work import Compiled, check_schema, check_values, compare_schemas, compiled, decode_value
+from goqueue.formats.work import (
+    Compiled,
+    check_schema,
+    check_values,
+    compare_schemas,
+    compiled,
+    decode_value,
+    decode_values,
+)
 from goqueue.libc import LIBC
 
 _PR_SET_PDEATHSIG = 1
@@ -51,6 +59,9 @@ class Worker:
             return _result(compare_schemas(job.level, job.new, job.old))
         if isinstance(job, DecodeValue):
             return _result(readable_json(decode_value(compiled(job.source), job.value, job.indexes)))
+        if isinstance(job, DecodeValues):
+            schema = self._find(job.key, job.source)
+            return _result(decode_values(schema or compiled(job.source), job.values, job.indexes))
         schema = self._find(job.key, job.source)
         if schema is None:
             return Outcome(unknown=True)

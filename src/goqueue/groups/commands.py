@@ -209,7 +209,7 @@ class CommitInTransaction(msgspec.Struct, frozen=True):
 
 # Raises unless this shard is part of the producer's open transaction. Asked right before the offsets are
 # written: behind the transaction's marker they would wait for ever.
-CheckTransaction = Callable[[Transaction, int], None]
+CheckTransaction = Callable[[Transaction, int], object]
 
 
 class CommittedOffset(msgspec.Struct, frozen=True):
@@ -304,7 +304,17 @@ class AlterSettings(msgspec.Struct, frozen=True):
 
 
 class AskSettings(msgspec.Struct, frozen=True):
-    """Answered by the `SettingsRecord` of the group; of one that nothing was set for, by an empty one."""
+    """Answered by the `GroupSettings` that the group's log has; empty when it has none, or no longer."""
+
+    group: str
+
+
+class ListSettings(msgspec.Struct, frozen=True):
+    """Answered by name and `GroupSettings` of every group whose log has any."""
+
+
+class DropSettings(msgspec.Struct, frozen=True):
+    """The metadata has what was set for the group. Answered by whether the log still had it."""
 
     group: str
 

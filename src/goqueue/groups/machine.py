@@ -30,6 +30,7 @@ from goqueue.groups.commands import (
     DeleteGroup,
     DeleteOffsets,
     DescribeGroup,
+    DropSettings,
     FetchOffsets,
     FinishDeletion,
     Heartbeat,
@@ -37,6 +38,7 @@ from goqueue.groups.commands import (
     JoinGroup,
     LeaveGroup,
     ListGroups,
+    ListSettings,
     OffsetToCommit,
     Outcomes,
     SyncGroup,
@@ -46,20 +48,22 @@ from goqueue.groups.consumer.protocol import ConsumerProtocol
 from goqueue.groups.consumer.targets import Targets
 from goqueue.groups.deadlines import Deadlines
 from goqueue.groups.descriptions import GroupState
+from goqueue.groups.group_entry import GroupEntry
+from goqueue.groups.group_table import GroupTable
 from goqueue.groups.members import Members
 from goqueue.groups.offsets.pending_offsets import PendingOffsets
 from goqueue.groups.offsets.requests import OFFSETS_CHECK_MS, Offsets
 from goqueue.groups.outbox import Alarm, AlarmKey, Alarms, Departed, Outbox, ignore_departure
-from goqueue.groups.own_settings import NO_SETTINGS, Timing, altered_settings
 from goqueue.groups.queue.requests import QueueRequests
 from goqueue.groups.queue.settings import Mode
 from goqueue.groups.queue.share_protocol import ShareProtocol
 from goqueue.groups.records import KEYS, VALUES, OffsetKey, SettingsKey
-from goqueue.groups.slot import Slot
-from goqueue.groups.slots import Slots
+from goqueue.groups.settings.own_settings import NO_SETTINGS, Timing, altered_settings
+from goqueue.groups.settings.stored_settings import NOTHING_SET
 from goqueue.groups.statistics import Reason, Rebalances
 from goqueue.groups.subscription.subscriptions import Subscriptions
 from goqueue.groups.subscription.topic_partitions import TopicCatalog
+from goqueue.metadata.events import GroupSettings
 from goqueue.records import TopicPartition
 
 # Alarms that ring later than this were not heard because the node was not running, or because its
@@ -92,6 +96,8 @@ class GroupMachine:
         check_transaction: CheckTransaction = refuse_transactions,
         departed: Departed = ignore_departure,
         on_moved: OnMoved | None = None,
+        new_incarnation: Callable[[], int] = lambda: 0,
+        stored_settings: Callable[[str], GroupSettings | None] = lambda _group: None,
     ) -> None:
         self._on_moved = on_moved
         # By producer, the offsets that its open transaction moves if it is committed.
@@ -100,16 +106,16 @@ class GroupMachine:
         self._departed = departed
         self._check_transaction = check_transaction
         self._pending = PendingOffsets()
-        self._queues = QueueRequests(self._pending)
+        self._queues = QueueRequests(self._pending, new_incarnation)
         self._rebalances = rebalances
-        self._slots = Slots()
+        self._table = GroupTable()
         self._alarms: Alarms = Deadlines()
         self._subscriptions = subscriptions = Subscriptions(catalog)
         classic = ClassicProtocol(config, self._alarms, Generations(config, self._alarms, rebalances), catalog)
-        timing = Timing(config, self._slots)
+        timing = Timing(config, self._table, stored_settings)
         consumer = ConsumerProtocol(config, timing, self._alarms, rebalances, Targets(subscriptions, rebalances))
         share = ShareProtocol(config, self._alarms, subscriptions)
-        self._members = members = Members(config, self._slots, self._queues, self._alarms, classic, consumer, share)
+        self._members = members = Members(config, self._table, self._queues, self._alarms, classic, consumer, share)
         self._offsets = Offsets(config, catalog, subscriptions, classic, consumer)
         self._is_loaded = False
         self._last_ms = 0
@@ -130,6 +136,8 @@ class GroupMachine:
             AlterQueue: self._alter_queue,
             AlterSettings: self._alter_settings,
             AskSettings: self._settings,
+            ListSettings: self._list_settings,
+            DropSettings: self._drop_settings,
             AskMode: self._mode,
             FinishDeletion: self._finish_deletion,
         }
@@ -144,9 +152,9 @@ class GroupMachine:
         try:
             self._handlers[type(command)](ticket, command, now_ms, out)
         finally:
-            self._slots.tidy(group_id)
+            self._table.tidy(group_id)
         if out.records:
-            # What they bring is in no slot yet.
+            # What they bring is in no entry yet.
             self._arm_offsets(now_ms)
         self._report_departed(out)
         return out.decision()
@@ -159,17 +167,17 @@ class GroupMachine:
         # this: whatever is due for it must be one step.
         ended: defaultdict[str, dict[str, Reason]] = defaultdict(dict)
         while (key := self._alarms.pop_due(now_ms)) is not None:
-            slot = self._slots.get(key.group)
+            entry = self._table.get(key.group)
             if key == _OFFSETS:
-                self._offsets.expire(self._slots.values(), now_ms, out)
-            elif slot is not None and (slot.consumer is not None or slot.share is not None):
+                self._offsets.expire(self._table.values(), now_ms, out)
+            elif entry is not None and (entry.consumer is not None or entry.share is not None):
                 ended[key.group][key.member_id] = _REASONS[key.alarm]
-            elif slot is not None and slot.classic is not None:
-                self._members.ring(slot.classic, key, now_ms, out)
-                self._slots.tidy(key.group)
+            elif entry is not None and entry.classic is not None:
+                self._members.ring(entry.classic, key, now_ms, out)
+                self._table.tidy(key.group)
         for group_id, members in ended.items():
             self._members.sessions_ended(group_id, members, now_ms, out)
-        if self._slots:
+        if self._table:
             self._arm_offsets(now_ms)
         self._report_departed(out)
         return out.decision()
@@ -177,10 +185,10 @@ class GroupMachine:
     def apply(self, key: bytes, value: bytes | None) -> None:
         """Take in one record."""
         decoded = KEYS.decode(key)
-        slot = self._slots.of(decoded.group)
-        slot.apply(decoded, None if value is None else VALUES.decode(value))
-        if slot.is_blank:
-            del self._slots[decoded.group]
+        entry = self._table.of(decoded.group)
+        entry.apply(decoded, None if value is None else VALUES.decode(value))
+        if entry.is_blank:
+            del self._table[decoded.group]
 
     def hold(self, producer_id: int, records: Sequence[Record]) -> None:
         """Offsets of an open transaction are stored; they are applied when it is committed."""
@@ -197,19 +205,19 @@ class GroupMachine:
             # It was committed if the offset is the one that it brought.
             if (
                 self._on_moved is not None
-                and self._slots.of(group).offsets.offset_of(offset) == offset.offset != before
+                and self._table.of(group).offsets.offset_of(offset) == offset.offset != before
             ):
                 self._on_moved(*move)
 
     def wake_at_ms(self) -> int | None:
         """When `tick` must be called: at once if sessions of members from the log have not begun."""
-        return self._alarms.next_ms() if self._is_loaded or not self._slots else 0
+        return self._alarms.next_ms() if self._is_loaded or not self._table else 0
 
     def snapshot(self) -> bytes:
         """Every record that this state is made of, in the order of the keys."""
         out = Outbox()
-        for slot in self._slots.values():
-            slot.write_all(out)
+        for entry in self._table.values():
+            entry.write_all(out)
         return msgspec.msgpack.encode(sorted(out.records))
 
     def restore(self, data: bytes) -> None:
@@ -220,90 +228,104 @@ class GroupMachine:
     # --- offsets ----------------------------------------------------------------------
 
     def _commit(self, ticket: int, command: CommitOffsets, now_ms: int, out: Outbox) -> None:
-        slot = self._slots.of(command.group)
-        if slot.queue is not None:
-            out.reply(ticket, self._queues.commit(slot, command))
+        entry = self._table.of(command.group)
+        if entry.queue is not None:
+            out.reply(ticket, self._queues.commit(entry, command))
         else:
-            outcomes = self._offsets.commit(slot, command, now_ms, out)
+            outcomes = self._offsets.commit(entry, command, now_ms, out)
             if self._on_moved is not None:
-                for move in _moves(slot, command, outcomes):
+                for move in _moves(entry, command, outcomes):
                     self._on_moved(*move)
             out.reply(ticket, outcomes)
 
     def _commit_in_transaction(self, ticket: int, command: CommitInTransaction, now_ms: int, out: Outbox) -> None:
         self._check_transaction(command.transaction, command.shard)
-        slot, commit = self._slots.of(command.group), command.commit
-        self._queues.check_stream(slot)
+        entry, commit = self._table.of(command.group), command.commit
+        self._queues.check_stream(entry)
         # Producers of older clients do not say on which member's behalf they commit.
         claims_membership = commit.generation >= 0 or commit.member_id or commit.instance_id is not None
-        outcomes = self._offsets.commit(slot, commit, now_ms, out, checked=not claims_membership)
+        outcomes = self._offsets.commit(entry, commit, now_ms, out, checked=not claims_membership)
         if self._on_moved is not None:
-            self._moves.setdefault(command.transaction.producer_id, []).extend(_moves(slot, commit, outcomes))
+            self._moves.setdefault(command.transaction.producer_id, []).extend(_moves(entry, commit, outcomes))
         out.transaction = command.transaction
         out.reply(ticket, outcomes)
 
     def _fetch(self, ticket: int, command: FetchOffsets, _now_ms: int, out: Outbox) -> None:
         if command.require_stable and (pending := self._pending.of_group(command.group, command.partitions)):
             raise UnstableOffset(command.group, pending)
-        slot = self._slots.of(command.group)
-        is_queue = self._queues.mode(slot) is Mode.QUEUE
-        out.reply(ticket, IsQueue.IT_IS if is_queue else self._offsets.fetch(slot, command))
+        entry = self._table.of(command.group)
+        is_queue = self._queues.mode(entry) is Mode.QUEUE
+        out.reply(ticket, IsQueue.IT_IS if is_queue else self._offsets.fetch(entry, command))
 
     def _delete_offsets(self, ticket: int, command: DeleteOffsets, _now_ms: int, out: Outbox) -> None:
-        slot = self._slots.existing(command.group)
-        self._queues.check_stream(slot)
-        out.reply(ticket, self._offsets.delete(slot, command, out))
+        entry = self._table.existing(command.group)
+        self._queues.check_stream(entry)
+        out.reply(ticket, self._offsets.delete(entry, command, out))
 
     # --- administration ---------------------------------------------------------------
 
     def _list(self, ticket: int, _command: ListGroups, _now_ms: int, out: Outbox) -> None:
-        out.reply(ticket, tuple(slot.listed() for slot in self._slots.values() if _is_listed(slot)))
+        out.reply(ticket, tuple(entry.listed() for entry in self._table.values() if _is_listed(entry)))
 
     def _describe(self, ticket: int, command: DescribeGroup, _now_ms: int, out: Outbox) -> None:
-        out.reply(ticket, self._slots.existing(command.group).description(self._subscriptions))
+        out.reply(ticket, self._table.existing(command.group).description(self._subscriptions))
 
     def _delete(self, ticket: int, command: DeleteGroup, _now_ms: int, out: Outbox) -> None:
-        slot = self._slots.get(command.group)
-        if slot is None or slot.is_bare:
+        entry = self._table.get(command.group)
+        if entry is None or entry.is_bare:
             raise GroupNotFound(command.group)
-        if slot.state is not GroupState.EMPTY:
+        if entry.state is not GroupState.EMPTY:
             raise GroupNotEmpty(f"group {command.group!r} has members")
-        slot.offsets.delete_all(out)
-        slot.write_group_tombstones(out)
-        if slot.settings is not None:
+        entry.offsets.delete_all(out)
+        entry.write_group_tombstones(out)
+        if entry.settings is not None:
             out.write(SettingsKey(command.group), None)
         self._rebalances.forget(command.group)
-        out.reply(ticket, None if slot.queue is None else self._queues.begin_deletion(slot, slot.queue, out))
+        out.reply(ticket, None if entry.queue is None else self._queues.begin_deletion(entry, entry.queue, out))
 
     def _alter_settings(self, ticket: int, command: AlterSettings, _now_ms: int, out: Outbox) -> None:
-        before = self._slots.of(command.group).settings
+        before = self._table.of(command.group).settings
         after = altered_settings(self._config, before, command.changes)
         if not command.validate_only and after != (before or NO_SETTINGS):
             out.write(SettingsKey(command.group), None if after == NO_SETTINGS else after)
         out.reply(ticket, after)
 
     def _settings(self, ticket: int, command: AskSettings, _now_ms: int, out: Outbox) -> None:
-        out.reply(ticket, self._slots.of(command.group).settings or NO_SETTINGS)
+        out.reply(ticket, self._table.of(command.group).former_settings())
+
+    def _list_settings(self, ticket: int, _command: ListSettings, _now_ms: int, out: Outbox) -> None:
+        out.reply(ticket, tuple(self.former_settings().items()))
+
+    def _drop_settings(self, ticket: int, command: DropSettings, _now_ms: int, out: Outbox) -> None:
+        entry = self._table.of(command.group)
+        was_there = entry.former_settings() != NOTHING_SET
+        entry.drop_settings(out)
+        out.reply(ticket, was_there)
+
+    def former_settings(self) -> dict[str, GroupSettings]:
+        """The groups whose settings the log has: those of before settings were metadata."""
+        found = {entry.group_id: entry.former_settings() for entry in self._table.values()}
+        return {group: settings for group, settings in found.items() if settings != NOTHING_SET}
 
     # --- queue groups -----------------------------------------------------------------
 
     def _use_queue(self, ticket: int, command: UseQueue, _now_ms: int, out: Outbox) -> None:
-        out.reply(ticket, self._queues.use(self._slots.of(command.group), command.wish, out))
+        out.reply(ticket, self._queues.use(self._table.of(command.group), command.wish, out))
 
     def _alter_queue(self, ticket: int, command: AlterQueue, _now_ms: int, out: Outbox) -> None:
-        out.reply(ticket, self._queues.alter(self._slots.existing(command.group), command, out))
+        out.reply(ticket, self._queues.alter(self._table.existing(command.group), command, out))
 
     def _mode(self, ticket: int, command: AskMode, _now_ms: int, out: Outbox) -> None:
-        out.reply(ticket, self._queues.mode(self._slots.of(command.group)))
+        out.reply(ticket, self._queues.mode(self._table.of(command.group)))
 
     def _finish_deletion(self, ticket: int, command: FinishDeletion, _now_ms: int, out: Outbox) -> None:
-        self._queues.finish_deletion(self._slots.of(command.group), out)
+        self._queues.finish_deletion(self._table.of(command.group), out)
         out.reply(ticket, None)
 
     def _report_departed(self, out: Outbox) -> None:
         for group_id, member_id in out.departed:
-            slot = self._slots.get(group_id)
-            if slot is not None and slot.queue is not None:
+            entry = self._table.get(group_id)
+            if entry is not None and entry.queue is not None:
                 self._departed(group_id, member_id)
 
     # --- deadlines --------------------------------------------------------------------
@@ -318,7 +340,7 @@ class GroupMachine:
             return
         self._is_loaded = True
         self._members.arm_loaded(now_ms)
-        if self._slots:
+        if self._table:
             self._arm_offsets(now_ms)
 
     def _arm_offsets(self, now_ms: int) -> None:
@@ -326,14 +348,14 @@ class GroupMachine:
             self._alarms.set(_OFFSETS, now_ms + OFFSETS_CHECK_MS)
 
 
-def _moves(slot: Slot, command: CommitOffsets, outcomes: Outcomes) -> list[Move]:
+def _moves(entry: GroupEntry, command: CommitOffsets, outcomes: Outcomes) -> list[Move]:
     """The offsets of a commit that are taken, each with the one that it replaces."""
     return [
-        (command.group, command.member_id, one, slot.offsets.offset_of(one))
+        (command.group, command.member_id, one, entry.offsets.offset_of(one))
         for one, refusal in zip(command.offsets, outcomes, strict=True)
         if refusal is None
     ]
 
 
-def _is_listed(slot: Slot) -> bool:
-    return not (slot.is_bare or slot.is_deleting)
+def _is_listed(entry: GroupEntry) -> bool:
+    return not (entry.is_bare or entry.is_deleting)

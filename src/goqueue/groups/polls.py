@@ -8,6 +8,7 @@ does not know, or knows under another generation.
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,10 +16,11 @@ from uuid import UUID
 
 import msgspec
 
-from goqueue.broker.queries import EARLIEST, LATEST, PartitionQueries
-from goqueue.broker.record_reads import RecordReader, RecordsRead
+from goqueue.broker.reading.queries import EARLIEST, LATEST
+from goqueue.broker.reading.record_reads import ReadsRecords, RecordsRead
+from goqueue.broker.reading.unreadable import Unreadable
+from goqueue.broker.replicas.partition_facts import PartitionFacts
 from goqueue.broker.topics import TopicService
-from goqueue.broker.unreadable import Unreadable
 from goqueue.caller import ANONYMOUS, Caller
 from goqueue.clock import Clock
 from goqueue.errors import (
@@ -40,6 +42,8 @@ from goqueue.records import Isolation, Record, TopicPartition
 
 # Members are looked at again this often while a poll waits, so that a lost partition is not read for long.
 _SLICE_MS = 3_000
+# A member that owns nothing has nothing else to notice by that it was given something.
+_IDLE_SLICE_MS = 100
 # Positions of members that vanished without leaving; the longest quiet goes first.
 _MEMBERS_MAX = 10_000
 
@@ -95,13 +99,13 @@ class GroupPolls:
         self,
         groups: GroupService,
         topics: TopicService,
-        queries: PartitionQueries,
-        reads: RecordReader,
+        facts: PartitionFacts,
+        reads: ReadsRecords,
         clock: Clock,
     ) -> None:
         self._groups = groups
         self._topics = topics
-        self._queries = queries
+        self._facts = facts
         self._reads = reads
         self._clock = clock
         self._held: OrderedDict[tuple[str, str], _Standing] = OrderedDict()
@@ -125,20 +129,26 @@ class GroupPolls:
             if poll.positions is None:
                 self._remember(poll, standing)
             left_ms = max(0, until_ms - self._clock.monotonic_ms())
-            found = await self._reads.read(
-                positions,
-                limit=poll.limit,
-                max_bytes=poll.max_bytes,
-                wait_ms=min(left_ms, _SLICE_MS),
-                isolation=Isolation.READ_COMMITTED,
-                caller=caller,
-            )
-            next_offsets = {at: self._next(at, one, poll) for at, one in found.items() if not _is_deleted(one)}
+            slice_ms = min(left_ms, _SLICE_MS if positions else _IDLE_SLICE_MS)
+            if positions:
+                found = await self._reads.read(
+                    positions,
+                    limit=poll.limit,
+                    max_bytes=poll.max_bytes,
+                    wait_ms=slice_ms,
+                    isolation=Isolation.READ_COMMITTED,
+                    caller=caller,
+                )
+            else:
+                # A read of nothing is answered at once: without a pause this loop would hold up the whole node.
+                found = {}
+                await asyncio.sleep(slice_ms / 1000)
+            next_offsets = {at: await self._next(at, one, poll) for at, one in found.items() if not _is_deleted(one)}
             # Control records and compacted holes move a position without bringing a record.
             known.update(self._places(next_offsets))
             records = {at: one.records for at, one in found.items() if one.records}
             unreadable = {at: one.unreadable for at, one in found.items() if one.unreadable}
-            if records or unreadable or left_ms <= _SLICE_MS:
+            if records or unreadable or left_ms <= slice_ms:
                 standing.ended = known
                 return Polled(records, next_offsets, generation, standing, unreadable)
 
@@ -200,25 +210,23 @@ class GroupPolls:
         fresh = sorted(wanted - positions.keys())
         if fresh:
             committed = await self._groups.fetch_offsets(poll.group, fresh)
-            await self._queries.opened(fresh)
             for at in filter(self._exists, fresh):
-                positions[at] = committed[at].offset if at in committed else self._reset(at, poll)
+                positions[at] = committed[at].offset if at in committed else await self._reset(at, poll)
         return positions
 
     def _exists(self, at: TopicPartition) -> bool:
         topic = self._topics.find(at.topic)
         return topic is not None and at.partition < topic.partition_count
 
-    def _reset(self, at: TopicPartition, poll: Poll) -> int:
-        found = self._queries.list_offset(
-            at.topic, at.partition, LATEST if poll.from_latest else EARLIEST, Isolation.READ_COMMITTED
-        )
+    async def _reset(self, at: TopicPartition, poll: Poll) -> int:
+        spec = LATEST if poll.from_latest else EARLIEST
+        found = await self._facts.offset_at(at, spec, Isolation.READ_COMMITTED)
         return 0 if found is None else found.offset
 
-    def _next(self, at: TopicPartition, found: RecordsRead, poll: Poll) -> int:
+    async def _next(self, at: TopicPartition, found: RecordsRead, poll: Poll) -> int:
         if isinstance(found.error, OffsetOutOfRange):
             # What the member stood at is gone, by retention or by a deletion: begin where it said.
-            return self._reset(at, poll)
+            return await self._reset(at, poll)
         if found.error is not None:
             raise found.error
         return found.next_offset

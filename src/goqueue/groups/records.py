@@ -13,6 +13,7 @@ import msgspec
 
 from goqueue.coordinator.records import RecordCodec
 from goqueue.groups.subscription.topic_partitions import PartitionsByTopic
+from goqueue.metadata.events import SettingValue
 
 
 class OffsetKey(msgspec.Struct, frozen=True, array_like=True):
@@ -161,7 +162,7 @@ class OffsetRecord(msgspec.Struct, frozen=True, array_like=True):
 
 
 # A setting of delivery that a group overrides; what it means is delivery's affair.
-PolicyValue = bool | int | float | str | list[int]
+PolicyValue = SettingValue
 
 
 class QueueRecord(msgspec.Struct, frozen=True, array_like=True):
@@ -178,6 +179,8 @@ class QueueRecord(msgspec.Struct, frozen=True, array_like=True):
     is_deleting: bool = False
     # Where the group begins in a partition that is new to it; empty: where the node's policy says.
     start: str = ""
+    # Drawn when the group is made: a group that is deleted and made again has another. 0: made by an earlier version.
+    incarnation: int = 0
 
 
 class SettingsRecord(msgspec.Struct, frozen=True, array_like=True):

@@ -7,6 +7,8 @@ Every method returns an awaitable of the reply, and awaiting it raises the error
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from types import MappingProxyType
 from typing import cast
 
 import msgspec
@@ -17,14 +19,12 @@ from goqueue.clock import Rng
 from goqueue.coordinator.runtime import Coordinator
 from goqueue.coordinator.shard import Transaction
 from goqueue.errors import (
+    GoQueueError,
     GroupBeingDeleted,
     GroupModeMismatch,
 )
 from goqueue.groups.commands import (
-    AlterQueue,
-    AlterSettings,
     AskMode,
-    AskSettings,
     CommitInTransaction,
     CommitOffsets,
     CommittedOffset,
@@ -52,17 +52,24 @@ from goqueue.groups.descriptions import ClassicDescription, ConsumerDescription,
 from goqueue.groups.offsets.commits import Commits, NewOffset
 from goqueue.groups.queue.delivery_port import QueuePositions, Releases
 from goqueue.groups.queue.settings import AsQueue, Mode, QueueSettings, Sharing
-from goqueue.groups.records import PolicyValue, SettingsRecord
+from goqueue.groups.records import PolicyValue
+from goqueue.groups.settings.requests import SettingsRequests
 from goqueue.groups.statistics import Rebalances, RebalanceStatistics
 from goqueue.ids import is_internal_group, parse_group_id
+from goqueue.metadata.events import GroupSettings
 from goqueue.records import TopicPartition
 
 __all__ = ["CONSUMER_OFFSETS", "GroupService", "NewOffset"]
 
 CONSUMER_OFFSETS = "__consumer_offsets"
+NO_CHANGES: Mapping[str, PolicyValue | None] = MappingProxyType({})
 
 # Told of every commit and what became of each offset, after the fact; it must not raise.
 OnCommit = Callable[[Caller, str, Sequence[NewOffset], Outcomes], None]
+
+
+# (transaction, partition): asks the coordinator, if that is another node, so that the machine knows the answer.
+VerifyTransaction = Callable[[Transaction, TopicPartition], Awaitable[None]]
 
 
 class GroupService:
@@ -77,18 +84,22 @@ class GroupService:
         releases: Releases,
         positions: QueuePositions,
         commits: Commits,
+        settings: SettingsRequests,
         rng: Rng,
         on_commit: Sequence[OnCommit] = (),
+        verify_transaction: VerifyTransaction | None = None,
     ) -> None:
+        self._verify = verify_transaction
         self._coordinator = coordinator
         self._on_commit = tuple(on_commit)
         self._topics = topics
         self._releases = releases
         self._positions = positions
         self._commits = commits
+        self._settings = settings
         self._rebalances = rebalances
         self._rng = rng
-        # Queue groups as they are stored: asked for at every receive.
+        # Queue groups as their coordinator knows them: asked for at every receive.
         self._queues: dict[str, QueueSettings] = {}
 
     # --- the classic protocol ---------------------------------------------------------
@@ -151,7 +162,10 @@ class GroupService:
         caller: Caller = ANONYMOUS,
     ) -> Outcomes:
         """As `commit`, but they count once the transaction is committed, if it is."""
-        shard = self.place_of(group).partition
+        place = self.place_of(group)
+        shard = place.partition
+        if self._verify is not None:
+            await self._verify(transaction, place)
 
         def command(valid: tuple[OffsetToCommit, ...]) -> CommitInTransaction:
             commit = CommitOffsets(group, valid, member_id, generation, instance_id)
@@ -216,9 +230,13 @@ class GroupService:
         """Where a group's offsets lie, for whoever makes them part of a transaction."""
         return TopicPartition(CONSUMER_OFFSETS, self._coordinator.partition_for(group))
 
-    async def end_transaction(self, shard: int, transaction: Transaction, *, commit: bool) -> None:
+    async def end_transaction(
+        self, place: TopicPartition, transaction: Transaction, /, *, commit: bool, coordinator_epoch: int
+    ) -> None:
         """A transaction ends here: the offsets that waited for it count, or are forgotten."""
-        await self._coordinator.end_transaction(shard, transaction, commit=commit, coordinator_epoch=0)
+        await self._coordinator.end_transaction(
+            place.partition, transaction, commit=commit, coordinator_epoch=coordinator_epoch
+        )
 
     # --- administration ---------------------------------------------------------------
 
@@ -230,25 +248,37 @@ class GroupService:
         found = (one for shard in shards for one in shard if internal or not is_internal_group(one.group))
         return tuple(sorted(found, key=lambda one: one.group))
 
-    def describe(self, group: str) -> Awaitable[ClassicDescription | ConsumerDescription]:
+    async def describe(self, group: str) -> ClassicDescription | ConsumerDescription:
         """A group of either protocol, or `GroupNotFound`."""
-        reply = self._submit(group, DescribeGroup(group))
-        return cast("Awaitable[ClassicDescription | ConsumerDescription]", reply)
+        described = cast("ClassicDescription | ConsumerDescription", await self._submit(group, DescribeGroup(group)))
+        if described.queue is None:
+            return described
+        return msgspec.structs.replace(described, queue=self._settings.over(group, described.queue))
 
     async def delete(self, group: str) -> None:
-        """Forget an empty group with its offsets; `GroupNotEmpty`, `GroupNotFound`."""
+        """Forget an empty group with its offsets and settings; `GroupNotEmpty`, `GroupNotFound`."""
         if await self._submit(group, DeleteGroup(group)) is IsQueue.IT_IS:
             await self._finish_deletion(group)
+        else:
+            await self._settings.stored.forget(group)
 
-    def settings(self, group: str) -> Awaitable[SettingsRecord]:
-        """What was set for a group in either mode, whether it is there or not."""
-        return cast("Awaitable[SettingsRecord]", self._submit(group, AskSettings(group)))
+    def settings(self, group: str) -> Awaitable[GroupSettings]:
+        """What was set for a group, whether it is there or not."""
+        return self._settings.of(parse_group_id(group), self._submit)
 
     def alter_settings(
-        self, group: str, changes: Mapping[str, str | None], *, validate_only: bool = False
-    ) -> Awaitable[SettingsRecord]:
-        """Change them, by the names of `own_settings`; None takes one back. A member's next heartbeat obeys them."""
-        return cast("Awaitable[SettingsRecord]", self._submit(group, AlterSettings(group, changes, validate_only)))
+        self,
+        group: str,
+        changes: Mapping[str, str | None],
+        *,
+        delivery: Mapping[str, PolicyValue | None] = NO_CHANGES,
+        validate_only: bool = False,
+    ) -> Awaitable[None]:
+        """Change them, by the names of `own_settings`; None takes one back. A member's next heartbeat obeys them.
+
+        `delivery` changes how the group delivers as a queue. A group that is not there yet is not made by it.
+        """
+        return self._settings.alter(parse_group_id(group), changes, delivery, self._submit, validate_only=validate_only)
 
     def rebalance_statistics(self, group: str | None = None) -> RebalanceStatistics:
         """Of one group, or of all together, since the node was started."""
@@ -260,6 +290,7 @@ class GroupService:
 
     async def close(self) -> None:
         """Answer what is outstanding and stop. A second close does no harm."""
+        await self._settings.former.close()
         await self._coordinator.close()
         await self._releases.close()
 
@@ -271,7 +302,7 @@ class GroupService:
         """Use a group as a queue, making it one if it is new; `GroupModeMismatch` if it is something else."""
         known = self._queues.get(group)
         if known is not None and sharing in {None, known.sharing} and key_ordered in {None, known.key_ordered}:
-            return known
+            return self._settings.over(group, known)
         reply = await self._use(group, UseQueue(group, AsQueue(sharing, key_ordered)))
         return self._remember(group, cast("QueueSettings", reply))
 
@@ -284,8 +315,7 @@ class GroupService:
 
     async def alter_queue(self, group: str, changes: Mapping[str, PolicyValue | None]) -> QueueSettings:
         """Override settings of delivery (None takes one back); `sharing` and `key_ordered` while it has no members."""
-        reply = await self._submit(group, AlterQueue(group, changes))
-        return self._remember(group, cast("QueueSettings", reply))
+        return self._remember(group, await self._settings.alter_queue(group, changes, self._submit))
 
     async def mode(self, group: str) -> Mode | None:
         """How a group is read; None when there is no such group."""
@@ -305,14 +335,17 @@ class GroupService:
 
     async def _finish_deletion(self, group: str) -> None:
         self._queues.pop(group, None)
-        await self._positions.forget(group)
+        # What another node leads, or cannot be reached, it drops by itself: the next group has another incarnation.
+        with suppress(GoQueueError):
+            await self._positions.forget(group)
+        await self._settings.stored.forget(group)
         await self._submit(group, FinishDeletion(group))
 
     def _remember(self, group: str, settings: QueueSettings) -> QueueSettings:
         known = self._queues.get(group)
-        if known is None or known.version <= settings.version:
+        if known is None or known.incarnation != settings.incarnation or known.version <= settings.version:
             self._queues[group] = settings
-        return settings
+        return self._settings.over(group, settings)
 
     def _unsettled(self, offsets: Mapping[TopicPartition, int]) -> CommittedOffsets:
         found = {at: (self._topics.find(at.topic), offset) for at, offset in offsets.items()}

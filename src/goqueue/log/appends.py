@@ -127,15 +127,17 @@ def append_frames(state: LogState, data: Buffer, continues: int) -> int:
     return state.end_offset
 
 
-def roll(state: LogState) -> Segment | None:
+def roll(state: LogState, *, even_empty: bool = False) -> Segment | None:
     """Seal the active segment and begin a new one; None if there is nothing to seal.
+
+    `even_empty`: the new one begins behind offsets whose bytes are lost, which may be all of the active one.
 
     Syncing both is left to the next round, so a power cut may take the sealed one's end and
     leave frames of the new one. Therefore nothing in the new one is promised before a
     checkpoint says that the recovery point has reached it: see `recovery`.
     """
     active = state.segments.active
-    if active is None or not active.size_bytes:
+    if active is None or not (active.size_bytes or even_empty):
         return None
     try:
         active.write_indexes()

@@ -25,6 +25,7 @@ from goqueue.log.index.time_rebuild import segment_without_times
 from goqueue.log.reads import Read, Reader
 from goqueue.log.recovery.recovery import recover
 from goqueue.log.recovery.scan import RecoveryReport
+from goqueue.log.repair.segment_repair import SegmentRepair, damaged_segments
 from goqueue.log.segment.handle_cache import SegmentCache
 from goqueue.log.segment.segment import Segment
 from goqueue.log.segment.segment_list import Segments
@@ -150,6 +151,10 @@ class PartitionLog:
         """The newest epoch that has written; -1 if none has."""
         return self._state.epochs.latest_below(self._state.end_offset)
 
+    def epoch_below(self, offset: int) -> int:
+        """The epoch in which the last record before an offset was written; -1 if it is not known."""
+        return self._state.epochs.latest_below(offset)
+
     @property
     def size_bytes(self) -> int:
         """Bytes of all frames."""
@@ -175,6 +180,45 @@ class PartitionLog:
     def poison(self) -> str:
         """Why no more writes are taken; empty while they are."""
         return self._state.sync.poison or ""
+
+    # --- work on the whole log ----------------------------------------------------------
+
+    @property
+    def busy_with(self) -> str:
+        """What a thread is doing to the whole log; empty if nothing."""
+        return self._state.busy_with
+
+    def begin_work(self, what: str) -> None:
+        """Let a thread cut, reset or repair the log from now on: it takes neither reads, frames nor syncs meanwhile."""
+        self._state.check_idle()
+        self._state.busy_with = what
+
+    def end_work(self) -> None:
+        """The thread is done."""
+        self._state.busy_with = ""
+
+    @property
+    def tombstones_gone_to(self) -> int:
+        """Below this offset tombstones may be gone: whoever ended before it, and copies on, keeps what was deleted."""
+        return self._state.tombstones_gone_to
+
+    def note_tombstones_gone(self, offset: int) -> None:
+        """The log of which this one is a copy has lost tombstones below `offset`. Kept with the next checkpoint."""
+        self._state.tombstones_gone_to = max(self._state.tombstones_gone_to, offset)
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether it was never compacted: then all replicas are the same byte by byte, and can repair each other."""
+        return self._state.is_dense()
+
+    def begin_repairs(self) -> list[SegmentRepair]:
+        """A repair for every damaged segment of a dense log, as far as one can be begun now."""
+        state = self._state
+        state.check_writable()
+        active = state.segments.active
+        if active is not None and any(one.where == active.path for one in self.damage):
+            appends.roll(state, even_empty=True)
+        return damaged_segments(state)
 
     # --- writing ----------------------------------------------------------------------
 
@@ -206,6 +250,14 @@ class PartitionLog:
     def next_sequence(self, producer_id: int, epoch: int) -> int | None:
         """The sequence that is expected next; None of a producer of whom nothing is known."""
         return self._state.producers.next_sequence(producer_id, epoch)
+
+    def coordinator_epoch_of(self, producer_id: int) -> int:
+        """The epoch of the coordinator that last ended a transaction of this producer here; -1 if none did."""
+        return self._state.producers.coordinator_epoch_of(producer_id)
+
+    def keep_producer(self, producer_id: int) -> None:
+        """Do not forget this producer while the log is open, however long it is silent: it may repeat a batch."""
+        self._state.producers.keep(producer_id)
 
     def is_of_ended_transaction(self, header: BatchHeader) -> bool:
         """Whether a transactional batch is a repeat of one whose transaction has ended; refuses as `check_producer`."""
@@ -296,6 +348,14 @@ class PartitionLog:
         """The runs of a lane (None: of all) from `offset` up to `upper`; how far is in the answer."""
         return lane_runs(self._state, lane, offset, upper=upper, runs_max=runs_max, nowait=nowait)
 
+    def has_open_transaction(self, producer_id: int) -> bool:
+        """Whether the producer has written in a transaction that has not ended here."""
+        return self._state.producers.has_open(producer_id)
+
+    def knows_producer(self, producer_id: int) -> bool:
+        """Whether the producer has written here lately, or has a transaction open."""
+        return self._state.producers.knows(producer_id)
+
     def producers(self) -> list[ProducerInfo]:
         """Every producer that the log remembers."""
         return self._state.producers.producers()
@@ -309,6 +369,10 @@ class PartitionLog:
     def truncate_to(self, offset: int) -> int:
         """Forget everything from `offset` on; returns the new end."""
         return removal.truncate_to(self._state, offset)
+
+    def reset_to(self, offset: int) -> None:
+        """Forget everything, and begin at `offset`, where the log of which this one is a copy starts."""
+        removal.reset_to(self._state, offset)
 
     def apply_retention(self, now_ms: int) -> int:
         """Delete segments that are too old or too many; returns how many."""
@@ -378,16 +442,28 @@ class PartitionLog:
 
     def _read(self, offset: int, max_bytes: int, upper: int, *, frames: bool, nowait: bool) -> Read:
         state = self._state
+        state.check_idle()
 
         def look(segments: Segments) -> Read:
             start, end = state.start_offset, state.end_offset
             if not start <= offset <= end:
                 raise OffsetOutOfRange(offset, start, end)
             reader = Reader(offset, max_bytes=max_bytes, upper=min(upper, end), frames=frames, nowait=nowait)
-            return reader.read(segments, state.segments.gaps)
+            return reader.read(segments, state.segments.gaps, state.is_dense)
 
         try:
             return state.segments.search(look)
         except CorruptFrame as damage:
             state.note_damage(damage)
             raise
+        except StorageError as error:
+            missing = error.__cause__
+            if isinstance(missing, FileNotFoundError):
+                self._note_missing(missing)
+            raise
+
+    def _note_missing(self, missing: FileNotFoundError) -> None:
+        """A segment's file was removed while the log is open: that is damage, too."""
+        for segment in self._state.segments.current.all:
+            if str(missing.filename).endswith(segment.path):
+                self._state.note_damage(CorruptFrame(segment.path, 0, "the file is gone"))

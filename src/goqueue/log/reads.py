@@ -6,7 +6,7 @@ returned: what lies before it is, and a read that begins at it raises CorruptFra
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from goqueue.codec.batch import parse_batch_header
@@ -64,12 +64,20 @@ class Reader:
         self._last_end = 0
         self._last_bytes = 0
 
-    def read(self, segments: Segments, gaps: Sequence[Gap] = ()) -> Read:
-        """Collect from as many segments as it takes."""
+    def read(self, segments: Segments, gaps: Sequence[Gap] = (), is_dense: Callable[[], bool] = lambda: False) -> Read:
+        """Collect from as many segments as it takes. `is_dense`: no offset may be missing between two of them."""
+        before: Segment | None = None
         for segment in segments.from_offset(self._next_offset):
-            if segment.base_offset >= self._upper:
+            if gaps and self._meets(gaps, segment.base_offset):
                 break
-            if gaps and self._meets(gaps, segment):
+            if before is not None and self._next_offset < segment.base_offset and is_dense():
+                # The file of the one before ends too early, between two frames.
+                if not self._batches:
+                    reason = f"offsets {self._next_offset} to {segment.base_offset - 1} are missing"
+                    raise CorruptFrame(before.path, before.size_bytes, reason, next_offset=segment.base_offset)
+                break
+            before = segment
+            if segment.base_offset >= self._upper:
                 break
             files, end = segment.pin_to_end()
             try:
@@ -81,12 +89,18 @@ class Reader:
                 break
             finally:
                 files.unpin()
+        else:
+            if gaps:
+                self._meets(gaps, self._upper)
         return Read(self._batches, self._next_offset, self._taken)
 
-    def _meets(self, gaps: Sequence[Gap], segment: Segment) -> bool:
-        """Whether offsets are missing before this segment: then the read ends, or raises if it begins there."""
+    def _meets(self, gaps: Sequence[Gap], base_offset: int) -> bool:
+        """Whether offsets are missing before `base_offset`: then the read ends, or raises if it begins there."""
         for gap in gaps:
-            if gap.first_offset <= self._next_offset < gap.end_offset <= segment.base_offset:
+            if (
+                gap.first_offset <= self._next_offset < min(gap.end_offset, self._upper)
+                and gap.end_offset <= base_offset
+            ):
                 if not self._batches:
                     raise CorruptFrame(gap.where, gap.position, gap.reason, next_offset=gap.end_offset)
                 return True
@@ -116,7 +130,8 @@ class Reader:
                 position = 0
             except FrameDamage as damage:
                 at = position + damage.position
-                if damage.is_short and position + len(view) < end:
+                # Fewer bytes than asked for: the file was cut, and to ask again would give the same for ever.
+                if damage.is_short and position + len(view) < end and len(view) >= want:
                     if 2 * self._taken >= self._max_bytes:
                         return True
                     position = at

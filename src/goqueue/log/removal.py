@@ -26,6 +26,7 @@ def delete_before(state: LogState, offset: int) -> int:
         return state.start_offset
     if offset > state.high_watermark:
         raise OffsetOutOfRange(offset, state.start_offset, state.high_watermark)
+    state.check_idle()
     former, state.start_offset = state.start_offset, offset
     try:
         # The new start must survive before the bytes go, or a crash would leave a log that
@@ -41,6 +42,7 @@ def delete_before(state: LogState, offset: int) -> int:
 
 def drop_below_start(state: LogState) -> int:
     """Delete the sealed segments that end at or before the log's start; returns how many."""
+    state.segments.gaps = tuple(gap for gap in state.segments.gaps if gap.end_offset > state.start_offset)
     gone = [segment for segment in state.segments.sealed if segment.end_offset <= state.start_offset]
     if gone:
         # Without the frames, only this says which producers wrote them.
@@ -56,6 +58,8 @@ def drop_below_start(state: LogState) -> int:
 
 def apply_retention(state: LogState, now_ms: int) -> int:
     """Delete what is too old or too much; returns the number of segments deleted."""
+    if state.busy_with:
+        return 0
     if now_ms - state.opened_ms >= PRODUCER_GRACE_MS:
         state.producers.expire(now_ms)
     if state.sync.poison is not None:
@@ -74,9 +78,10 @@ def apply_retention(state: LogState, now_ms: int) -> int:
         except StorageError:
             count -= 1  # the active one can go only once there is another
     if count:
-        # No checkpoint first, since a full disk has no room for one: a log without one
-        # starts where its first segment does.
         state.start_offset = max(segments[count - 1].end_offset, state.start_offset)
+        # First, so that after a crash the segments are not missed. A full disk has no room for it, and gets some.
+        with suppress(OSError):
+            state.write_checkpoint()
         state.epochs.truncate_start(state.start_offset)
         drop_below_start(state)
         with suppress(OSError):
@@ -93,12 +98,25 @@ def truncate_to(state: LogState, offset: int) -> int:
         # An epoch that began at the end, and wrote nothing, would make frames of the one before it look old.
         state.epochs.truncate_end(state.end_offset)
         return state.end_offset
-    state.check_writable()
+    state.check_sound()
     try:
         return _cut(state, max(offset, 0))
     except OSError as error:
         # Half cut: only a new recovery can say what is left.
         state.sync.poison = f"a truncation failed: {error}"
+        raise state.storage_error(error) from error
+
+
+def reset_to(state: LogState, offset: int) -> None:
+    """Forget everything, and let the log begin at `offset`: the log of which this one is a copy starts there."""
+    state.check_sound()
+    try:
+        # Emptied first: what a crash leaves of a log that was cut is a shorter log, and no wrong one.
+        _cut(state, 0)
+        if offset:
+            _begin_at(state, offset)
+    except OSError as error:
+        state.sync.poison = f"a reset failed: {error}"
         raise state.storage_error(error) from error
 
 
@@ -137,6 +155,8 @@ def _cut(state: LogState, offset: int) -> int:
     state.high_watermark = min(state.high_watermark, point.offset)
     # Readers that come now see the shorter log; those under way notice that it changed.
     state.segments.replace(survivors)
+    state.segments.gaps = tuple(gap for gap in state.segments.gaps if gap.end_offset <= point.offset)
+    state.forget_damage(last.path, position_min=point.position)
     state.sync.cut(min(state.sync.synced, point))
     # If the power goes before the cut is complete, the next start completes it.
     state.write_checkpoint(is_cut=True)
@@ -157,3 +177,21 @@ def _cut(state: LogState, offset: int) -> int:
     restore_producers(state, point.offset)
     state.write_checkpoint()
     return point.offset
+
+
+def _begin_at(state: LogState, offset: int) -> None:
+    """Let a log that was emptied, and has one segment without frames, begin at `offset`."""
+    (emptied,) = state.segments.current.all
+    fresh = state.new_segment(offset)
+    state.start_offset = state.end_offset = state.high_watermark = offset
+    state.segments.replace([fresh])
+    state.sync.cut(LogPoint(offset, offset, 0))
+    state.sync.synced = LogPoint(offset, offset, 0)
+    fresh.begin(create=True)
+    fresh.cut(0, offset)
+    fresh.sync()
+    state.files.sync_dir(state.directory)
+    state.write_checkpoint()
+    emptied.release()
+    emptied.remove_files()
+    state.files.sync_dir(state.directory)

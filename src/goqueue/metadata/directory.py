@@ -38,6 +38,7 @@ class DataDirectory:
         """Look at the mark of the last life. Nothing is changed before `begin`. Blocks."""
         self._files = files
         self._last = _read(files, IDENTITY)
+        self._id: UUID | None = None
         self.start: Start | None = None
         # None: the directory has no identity yet. It is new, or older than the mark, or a copy.
         self.was_clean: bool | None = None
@@ -45,16 +46,30 @@ class DataDirectory:
             self.was_clean = self._last is not None and _read(files, CLEAN_STOP) == self._last
         self._is_orderly = True
 
-    def begin(self, rng: Rng) -> Start:
-        """Begin a life: take the mark of the last one away, so that it is never believed again. Blocks."""
+    @property
+    def last_epoch(self) -> int:
+        """The epoch of the last start; 0 before the first."""
+        return 0 if self._last is None else self._last.epoch
+
+    def identity(self, rng: Rng) -> UUID:
+        """The id of the directory. A new one gets its id now, and keeps it once a life has begun."""
+        if self._id is None:
+            last = self._last
+            self._id = UUID(int=rng.getrandbits(128), version=4) if last is None else last.directory_id
+        return self._id
+
+    def begin(self, rng: Rng, epoch: int | None = None) -> Start:
+        """Begin a life: take the mark of the last one away, so that it is never believed again. Blocks.
+
+        `epoch` is that of the node in its cluster; None: the next number. A life may begin anew with a later one.
+        """
         if self._files.exists(CLEAN_STOP):
             # On a full disk the next epoch cannot be written, but the mark can be removed.
             self._files.remove(CLEAN_STOP)
             self._files.sync_dir("")
-        last = self._last
         self.start = Start(
-            directory_id=UUID(int=rng.getrandbits(128), version=4) if last is None else last.directory_id,
-            epoch=1 if last is None else last.epoch + 1,
+            directory_id=self.identity(rng),
+            epoch=self.last_epoch + 1 if epoch is None else epoch,
             token=f"{rng.getrandbits(128):032x}",
         )
         try:

@@ -47,6 +47,28 @@ class Topic:
     created_ms: int = 0
 
 
+class Node(msgspec.Struct, frozen=True):
+    """A node as it registered. It stays when its session ends.
+
+    `directory_id` names the data directory that its replicas are in. `broker_epoch` is that of its last session that
+    the directory knows of. While it is `fenced` it is elected nowhere and joins no in-sync replicas. `is_emptied`: its
+    directory is not the one that its replicas were in, so it has to leave every in-sync set, even as the last member.
+    `addresses` has the advertised ones by listener name (`kafka`, `http`, `grpc`, `peer`), `features` the levels that
+    it knows, and `clean_token` the mark of its last clean stop; empty: it did not stop cleanly, or has started since.
+    """
+
+    node_id: int
+    directory_id: UUID
+    broker_epoch: int = 0
+    fenced: bool = True
+    is_emptied: bool = False
+    addresses: Mapping[str, str] = {}
+    rack: str = ""
+    version: str = ""
+    features: Mapping[str, int] = {}
+    clean_token: str = ""
+
+
 class TopicCreated(msgspec.Struct, frozen=True):
     """A name got a topic, with one assignment per partition."""
 
@@ -125,6 +147,66 @@ class BrokerDefaultsChanged(msgspec.Struct, frozen=True):
     defaults: Mapping[str, str]
 
 
+class ScheduleHome(msgspec.Struct, frozen=True):
+    """The partition in which a recurring message lives."""
+
+    topic_id: UUID
+    partition: int
+
+
+class ScheduleHomed(msgspec.Struct, frozen=True):
+    """The recurring message of that name lives there; None: the name is free."""
+
+    name: str
+    home: ScheduleHome | None
+
+
+# A setting of delivery that a group overrides; what it means is delivery's affair.
+SettingValue = bool | int | float | str | list[int]
+
+
+class GroupSettings(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What was set for a group, by its name: the group may come later. 0 or empty: not set.
+
+    `start` is where a queue group begins in a partition that is new to it, and `policy` overrides what its topics
+    say about delivery.
+    """
+
+    session_timeout_ms: int = 0
+    heartbeat_interval_ms: int = 0
+    isolation: str = ""
+    start: str = ""
+    policy: Mapping[str, SettingValue] = {}
+
+
+class GroupSettingsChanged(msgspec.Struct, frozen=True):
+    """The settings of the group of that name are now exactly these; None: nothing was ever set."""
+
+    group: str
+    settings: GroupSettings | None
+
+
+class NodeChanged(msgspec.Struct, frozen=True):
+    """A node registered or is now this; None: it is no part of the cluster any more."""
+
+    node_id: int
+    node: Node | None
+
+
+class SessionChanged(msgspec.Struct, frozen=True):
+    """A node's session began with this broker epoch; 0: it ended. The store sees it; nobody commits it."""
+
+    node_id: int
+    epoch: int
+
+
+class ControllerChanged(msgspec.Struct, frozen=True):
+    """A node is the controller, in this epoch; epoch 0: no node is. The store sees it; nobody commits it."""
+
+    node_id: int
+    epoch: int
+
+
 Event = (
     TopicCreated
     | TopicDeleted
@@ -137,6 +219,11 @@ Event = (
     | FeatureFinalised
     | SecurityChanged
     | BrokerDefaultsChanged
+    | ScheduleHomed
+    | GroupSettingsChanged
+    | NodeChanged
+    | SessionChanged
+    | ControllerChanged
 )
 
 

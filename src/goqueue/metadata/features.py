@@ -7,7 +7,7 @@ older version never reads what it would misunderstand, and a downgrade is possib
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from goqueue.errors import UnsupportedFeatureLevel
@@ -17,22 +17,45 @@ from goqueue.metadata.events import (
     BrokerDefaultsChanged,
     Event,
     FeatureFinalised,
+    GroupSettingsChanged,
+    Node,
     PartitionsAdded,
+    ScheduleHomed,
     SecurityChanged,
     TopicCreated,
 )
 
 # 0: as ever. 1: assignments with replicas that are eligible, being added or being removed.
-# 2: defaults of topic settings that are changed at run time.
+# 2: defaults of topic settings that are changed at run time. 3: settings of groups.
 METADATA_VERSION = "metadata.version"
-_MOVING_REPLICAS = 1
+MOVING_REPLICAS_LEVEL = 1
 BROKER_DEFAULTS_LEVEL = 2
+GROUP_SETTINGS_LEVEL = 3
 
 # 1: users, keys, roles, bindings and access rules.
 SECURITY_VERSION = "security.version"
 _SECURITY_VALUES = 1
 
-KNOWN_LEVELS: Mapping[str, int] = MappingProxyType({METADATA_VERSION: 2, SECURITY_VERSION: _SECURITY_VALUES})
+# 1: recurring messages have a home partition.
+DELAY_VERSION = "delay.version"
+SCHEDULE_HOMES_LEVEL = 1
+
+KNOWN_LEVELS: Mapping[str, int] = MappingProxyType(
+    {METADATA_VERSION: GROUP_SETTINGS_LEVEL, SECURITY_VERSION: _SECURITY_VALUES, DELAY_VERSION: SCHEDULE_HOMES_LEVEL}
+)
+
+
+def agreed_levels(metadata_level_max: int) -> dict[str, int]:
+    """The levels that a node agrees to: all that this version knows, or with a limit (not -1) fewer."""
+    levels = dict(KNOWN_LEVELS)
+    if metadata_level_max >= 0:
+        levels[METADATA_VERSION] = min(levels[METADATA_VERSION], metadata_level_max)
+    return levels
+
+
+def is_agreed(name: str, level: int, nodes: Iterable[Node]) -> bool:
+    """Whether every registered node, living or not, agrees to a level."""
+    return all(node.features.get(name, 0) >= level for node in nodes)
 
 
 def check_allowed(event: Event, levels: Mapping[str, int]) -> None:
@@ -50,14 +73,25 @@ def check_allowed(event: Event, levels: Mapping[str, int]) -> None:
                 f"users, keys and access rules are stored from level {_SECURITY_VALUES} of {SECURITY_VERSION!r} on",
                 hint="finalise that level first, when every node runs this version",
             )
-    elif levels.get(METADATA_VERSION, 0) < _MOVING_REPLICAS and any(map(is_moving, distinct(_assignments(event)))):
+    elif isinstance(event, ScheduleHomed):
+        if levels.get(DELAY_VERSION, 0) < SCHEDULE_HOMES_LEVEL:
+            raise UnsupportedFeatureLevel(
+                f"recurring messages have homes from level {SCHEDULE_HOMES_LEVEL} of {DELAY_VERSION!r} on",
+                hint="finalise that level first, when every node runs this version",
+            )
+    elif levels.get(METADATA_VERSION, 0) < MOVING_REPLICAS_LEVEL and any(map(is_moving, distinct(_assignments(event)))):
         raise UnsupportedFeatureLevel(
-            f"replicas can be eligible, added or removed from level {_MOVING_REPLICAS} of {METADATA_VERSION!r} on",
+            f"replicas can be eligible, added or removed from level {MOVING_REPLICAS_LEVEL} of {METADATA_VERSION!r} on",
             hint="finalise that level first, when every node runs this version",
         )
     elif isinstance(event, BrokerDefaultsChanged) and levels.get(METADATA_VERSION, 0) < BROKER_DEFAULTS_LEVEL:
         raise UnsupportedFeatureLevel(
             f"broker settings can be altered from level {BROKER_DEFAULTS_LEVEL} of {METADATA_VERSION!r} on",
+            hint="finalise that level first, when every node runs this version",
+        )
+    elif isinstance(event, GroupSettingsChanged) and levels.get(METADATA_VERSION, 0) < GROUP_SETTINGS_LEVEL:
+        raise UnsupportedFeatureLevel(
+            f"settings of groups are metadata from level {GROUP_SETTINGS_LEVEL} of {METADATA_VERSION!r} on",
             hint="finalise that level first, when every node runs this version",
         )
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import count
 from types import MappingProxyType
+from typing import TypeVar
 from uuid import UUID
 
 from msgspec import structs
@@ -21,18 +22,30 @@ from goqueue.metadata.events import (
     AssignmentsChanged,
     BrokerDefaultsChanged,
     ClusterNamed,
+    ControllerChanged,
     DeletionFinished,
     Event,
     FeatureFinalised,
+    GroupSettings,
+    GroupSettingsChanged,
+    Node,
+    NodeChanged,
     PartitionsAdded,
     ProducerIdsReserved,
+    ScheduleHome,
+    ScheduleHomed,
     SecurityChanged,
+    SessionChanged,
     Topic,
     TopicConfigChanged,
     TopicCreated,
     TopicDeleted,
 )
 from goqueue.metadata.features import check_allowed, distinct
+from goqueue.metadata.membership import Membership
+
+_Name = TypeVar("_Name")
+_Value = TypeVar("_Value")
 
 # The revision of a key that is not there.
 ABSENT = 0
@@ -50,12 +63,15 @@ class Image:
         "_by_name",
         "_deletions",
         "_features",
+        "_membership",
         "_revisions",
         "_security",
         "broker_defaults",
         "cluster_id",
+        "group_settings",
         "next_producer_id",
         "revision",
+        "schedule_homes",
     )
 
     def __init__(self) -> None:
@@ -64,12 +80,17 @@ class Image:
         self._assignments: dict[UUID, tuple[Assignment, ...]] = {}
         self._deletions: dict[UUID, str] = {}
         self._features: dict[str, int] = {}
+        self._membership = Membership()
         # By kind and name, as they are stored.
         self._security: dict[tuple[str, str], bytes] = {}
         # Of all keys but those of partitions, whose assignments carry their own.
         self._revisions: dict[str, int] = {}
         # Defaults of topic settings that were changed at run time, by the broker's names.
         self.broker_defaults: Mapping[str, str] = MappingProxyType({})
+        # Where recurring messages live, by name.
+        self.schedule_homes: dict[str, ScheduleHome] = {}
+        # What was set for groups, by name.
+        self.group_settings: dict[str, GroupSettings] = {}
         self.next_producer_id = 0
         self.cluster_id = ""
         self.revision = 0
@@ -98,6 +119,26 @@ class Image:
         """Deleted topics, by id, whose files may still be there."""
         return dict(self._deletions)
 
+    def nodes(self) -> Mapping[int, Node]:
+        """Every node that registered, living or not, by id. A node on its own is the only one."""
+        return self._membership.nodes
+
+    @property
+    def sessions(self) -> Mapping[int, int]:
+        """The broker epoch of every node that has a session, by id."""
+        return self._membership.sessions
+
+    @property
+    def controller(self) -> tuple[int, int] | None:
+        """Node id and epoch of the controller, if there is one."""
+        return self._membership.controller
+
+    def session_epoch(self, key: str) -> int:
+        """The epoch of the session, or of the controller, that holds this key; 0 if none does."""
+        if key == keys.CONTROLLER:
+            return 0 if self.controller is None else self.controller[1]
+        return self.sessions.get(int(key.removeprefix(keys.SESSIONS)), 0)
+
     def feature_levels(self) -> dict[str, int]:
         """The finalised level of every feature that has one; of all others it is 0."""
         return dict(self._features)
@@ -122,9 +163,12 @@ class Image:
         copied._assignments = self._assignments.copy()
         copied._deletions = self._deletions.copy()
         copied._features = self._features.copy()
+        copied._membership = self._membership.copy()
         copied._security = self._security.copy()
         copied._revisions = self._revisions.copy()
         copied.broker_defaults = self.broker_defaults
+        copied.schedule_homes = self.schedule_homes.copy()
+        copied.group_settings = self.group_settings.copy()
         copied.next_producer_id = self.next_producer_id
         copied.cluster_id = self.cluster_id
         copied.revision = self.revision
@@ -178,16 +222,32 @@ class Image:
                 self._existing(name, topic_id)
                 self._reassign(name, topic_id, changed, revision, revision_of)
                 return ()
-            case SecurityChanged(kind, name, value):
-                key = keys.security_key(kind, name)
-                if value is None:
-                    self._security.pop((kind, name), None)
-                    self._revisions.pop(key, None)
-                    return ()
-                self._security[kind, name] = value
-                return (key,)
+            case SecurityChanged() | ScheduleHomed() | GroupSettingsChanged():
+                return self._take_named(event)
+            case NodeChanged() | SessionChanged() | ControllerChanged():
+                if isinstance(event, NodeChanged) and event.node is None:
+                    self._revisions.pop(keys.node_key(event.node_id), None)
+                return self._membership.take(event)
             case ProducerIdsReserved() | ClusterNamed() | FeatureFinalised() | BrokerDefaultsChanged():
                 return (self._take_single(event),)
+
+    def _take_named(self, event: SecurityChanged | ScheduleHomed | GroupSettingsChanged) -> Iterable[str]:
+        """Change one of the values that have names; returns its key if it is there."""
+        match event:
+            case SecurityChanged(kind, name, value):
+                return self._put_named(self._security, (kind, name), value, keys.security_key(kind, name))
+            case ScheduleHomed(name, home):
+                return self._put_named(self.schedule_homes, name, home, keys.schedule_key(name))
+            case GroupSettingsChanged(group, settings):
+                return self._put_named(self.group_settings, group, settings, keys.group_settings_key(group))
+
+    def _put_named(self, values: dict[_Name, _Value], name: _Name, value: _Value | None, key: str) -> Iterable[str]:
+        if value is None:
+            values.pop(name, None)
+            self._revisions.pop(key, None)
+            return ()
+        values[name] = value
+        return (key,)
 
     def _take_single(self, event: ProducerIdsReserved | ClusterNamed | FeatureFinalised | BrokerDefaultsChanged) -> str:
         """Change what the cluster has one of; returns its key."""

@@ -15,6 +15,12 @@ PARTITIONS = "/p/"
 DELETIONS = "/d/"
 FEATURES = "/f/"
 SECURITY = "/x/"
+SCHEDULES = "/r/"
+GROUP_SETTINGS = "/g/"
+NODES = "/n/"
+SESSIONS = "/b/"
+CONTROLLER = "/ctl"
+GENERATION = "/generation"
 CLUSTER = "/cluster"
 PRODUCER_IDS = "/producer-ids"
 BROKER_DEFAULTS = "/broker-defaults"
@@ -50,9 +56,29 @@ def feature_key(name: str) -> str:
     return f"{FEATURES}{name}"
 
 
+def schedule_key(name: str) -> str:
+    """The home of a recurring message."""
+    return f"{SCHEDULES}{name}"
+
+
+def group_settings_key(group: str) -> str:
+    """What was set for a group."""
+    return f"{GROUP_SETTINGS}{group}"
+
+
 def security_key(kind: str, name: str) -> str:
     """A user, key, role, binding or access rule. A kind has no slash."""
     return f"{SECURITY}{kind}/{name}"
+
+
+def node_key(node_id: int) -> str:
+    """A node as it registered, for good."""
+    return f"{NODES}{node_id}"
+
+
+def session_key(node_id: int) -> str:
+    """The session of a node. The revision at which it was created makes the broker epoch."""
+    return f"{SESSIONS}{node_id}"
 
 
 def parse_security_key(key: str) -> tuple[str, str]:

@@ -53,9 +53,10 @@ class Store(Protocol):
 class Staging:
     """The stages of one writer, and the sweep of those that nobody works on."""
 
-    def __init__(self, store: Store, writer: str) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._writer = writer
+        # The name under which this node writes, another one with every session.
+        self.writer = ""
         # Commits of this node that are staging, by stage key.
         self._held: Counter[str] = Counter()
         self._news = asyncio.Event()
@@ -121,7 +122,7 @@ class Staging:
         return await self._store.transact(fenced, [*visible, Delete(stage)])
 
     async def _take(self, stage: str, revision: int, compares: Sequence[Compare]) -> TxnResult:
-        return await self._store.transact([*compares, Compare(stage, revision)], [Put(stage, self._writer.encode())])
+        return await self._store.transact([*compares, Compare(stage, revision)], [Put(stage, self.writer.encode())])
 
     async def _remove(self, topic_id: UUID, first: int, fenced: Sequence[Compare]) -> TxnResult:
         """Remove the partition keys of a topic from that number on."""
@@ -144,7 +145,7 @@ class Staging:
         for stage in stages:
             value, revision = pairs[stage]
             writer = value.decode()
-            if not self._held[stage] and (writer == self._writer or writer not in alive):
+            if not self._held[stage] and (writer == self.writer or writer not in alive):
                 yield stage, revision
 
     async def _sweep(self, stage: str, revision: int) -> bool:

@@ -26,11 +26,21 @@ from goqueue.log.settings import LogSettings
 from goqueue.log.state.log_end import LogEnd, log_ends
 from goqueue.metadata.cluster_id import fresh_cluster_id
 from goqueue.metadata.deltas import DeltaFeed
-from goqueue.metadata.events import Assignment, AssignmentsChanged, ClusterNamed, Delta, Event
+from goqueue.metadata.events import (
+    Assignment,
+    AssignmentsChanged,
+    ClusterNamed,
+    ControllerChanged,
+    Delta,
+    Event,
+    Node,
+    NodeChanged,
+    SessionChanged,
+)
 from goqueue.metadata.features import distinct
 from goqueue.metadata.image import Image
 from goqueue.metadata.state_records import StateRecord, StoredRecord, image_of, records_for
-from goqueue.metadata.store import Guard, Listener
+from goqueue.metadata.store import Guard, Listener, SessionGuard
 from goqueue.ports import Files, Offload
 from goqueue.records import NewRecord, TimestampType
 
@@ -159,6 +169,13 @@ class LocalMetadata:
             self._commit_at_open(changed)
         return [one.name for one in changed]
 
+    def be_alone(self, node: Node) -> None:
+        """Show this node as the only one, with a session and as the controller. Nothing is written."""
+        for image in (self.image, self._draft):
+            for event in (NodeChanged(node.node_id, node), SessionChanged(node.node_id, 1)):
+                image.apply(event, image.revision)
+            image.apply(ControllerChanged(node.node_id, 1), image.revision)
+
     def subscribe(self, listener: Listener) -> None:
         """See `MetadataStore.subscribe`."""
         self._feed.subscribe(listener)
@@ -167,7 +184,7 @@ class LocalMetadata:
         """See `MetadataStore.watch`."""
         return self._feed.watch(after)
 
-    async def commit(self, events: Sequence[Event], guards: Sequence[Guard] = ()) -> int:
+    async def commit(self, events: Sequence[Event], guards: Sequence[Guard | SessionGuard] = ()) -> int:
         """Make the events durable as one, then apply them; all or none. See `MetadataStore.commit`."""
         if self._closed:
             raise ShuttingDown("the node is stopping")
@@ -199,10 +216,11 @@ class LocalMetadata:
         self._feed.close()
         await self._offload(self._log.close)
 
-    def _write(self, events: Sequence[Event], guards: Sequence[Guard] = ()) -> Delta:
+    def _write(self, events: Sequence[Event], guards: Sequence[Guard | SessionGuard] = ()) -> Delta:
         for guard in guards:
-            if (found := self._draft.revision_of(guard.key)) != guard.revision:
-                raise GuardFailed(guard.key, guard.revision, found)
+            expected, found = guard.compared(self._draft)
+            if found != expected:
+                raise GuardFailed(guard.key, expected, found)
         draft = self._draft.copy()
         revision = self._log.end_offset + 1
         records: list[StateRecord] = []

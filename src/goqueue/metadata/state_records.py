@@ -18,12 +18,19 @@ from goqueue.metadata.events import (
     AssignmentsChanged,
     BrokerDefaultsChanged,
     ClusterNamed,
+    ControllerChanged,
     DeletionFinished,
     Event,
     FeatureFinalised,
+    GroupSettings,
+    GroupSettingsChanged,
+    NodeChanged,
     PartitionsAdded,
     ProducerIdsReserved,
+    ScheduleHome,
+    ScheduleHomed,
     SecurityChanged,
+    SessionChanged,
     Topic,
     TopicConfigChanged,
     TopicCreated,
@@ -41,6 +48,8 @@ _TOPIC = "topic/"
 _DELETION = "deletion/"
 _FEATURE = "feature/"
 _SECURITY = "security/"
+_SCHEDULE = "schedule/"
+_GROUP = "group/"
 _PRODUCER_IDS = b"producer-ids"
 _CLUSTER = b"cluster"
 _BROKER_DEFAULTS = b"broker-defaults"
@@ -78,16 +87,37 @@ def records_for(event: Event, image: Image) -> list[StateRecord]:
             return [(f"{_TOPIC}{name}".encode(), None), (f"{_DELETION}{topic_id}".encode(), name.encode())]
         case DeletionFinished(topic_id):
             return [(f"{_DELETION}{topic_id}".encode(), None)]
+        case NodeChanged() | SessionChanged() | ControllerChanged():
+            raise StorageError(f"{type(event).__name__} cannot be committed: a node on its own is the only one")
+        case _:
+            return [_single_record(event)]
+
+
+def _single_record(
+    event: ProducerIdsReserved
+    | ClusterNamed
+    | FeatureFinalised
+    | SecurityChanged
+    | ScheduleHomed
+    | GroupSettingsChanged
+    | BrokerDefaultsChanged,
+) -> StateRecord:
+    """The record of an event that has one key."""
+    match event:
         case ProducerIdsReserved(next_producer_id):
-            return [(_PRODUCER_IDS, str(next_producer_id).encode())]
+            return _PRODUCER_IDS, str(next_producer_id).encode()
         case ClusterNamed(cluster_id):
-            return [(_CLUSTER, cluster_id.encode())]
+            return _CLUSTER, cluster_id.encode()
         case FeatureFinalised(name, level):
-            return [(f"{_FEATURE}{name}".encode(), str(level).encode())]
+            return f"{_FEATURE}{name}".encode(), str(level).encode()
         case SecurityChanged(kind, name, value):
-            return [(f"{_SECURITY}{kind}/{name}".encode(), value)]
+            return f"{_SECURITY}{kind}/{name}".encode(), value
+        case ScheduleHomed(name, home):
+            return f"{_SCHEDULE}{name}".encode(), None if home is None else msgspec.json.encode(home)
+        case GroupSettingsChanged(group, settings):
+            return f"{_GROUP}{group}".encode(), None if settings is None else msgspec.json.encode(settings)
         case BrokerDefaultsChanged(defaults):
-            return [(_BROKER_DEFAULTS, msgspec.json.encode(dict(defaults)))]
+            return _BROKER_DEFAULTS, msgspec.json.encode(dict(defaults))
 
 
 def image_of(records: Iterable[StoredRecord]) -> Image:
@@ -126,6 +156,12 @@ def _restore(image: Image, key: bytes, value: bytes, revision: int) -> None:
         image.apply(BrokerDefaultsChanged(msgspec.json.decode(value, type=dict[str, str])), revision)
     elif name.startswith(_FEATURE):
         image.apply(FeatureFinalised(name.removeprefix(_FEATURE), int(value)), revision)
+    elif name.startswith(_SCHEDULE):
+        home = msgspec.json.decode(value, type=ScheduleHome)
+        image.apply(ScheduleHomed(name.removeprefix(_SCHEDULE), home), revision)
+    elif name.startswith(_GROUP):
+        settings = msgspec.json.decode(value, type=GroupSettings)
+        image.apply(GroupSettingsChanged(name.removeprefix(_GROUP), settings), revision)
     elif name.startswith(_SECURITY):
         kind, _, what = name.removeprefix(_SECURITY).partition("/")
         image.apply(SecurityChanged(kind, what, value), revision)

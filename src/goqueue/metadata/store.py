@@ -26,16 +26,23 @@ class Guard(msgspec.Struct, frozen=True):
     key: str
     revision: int
 
+    def compared(self, image: Image) -> tuple[int, int]:
+        """What is expected, and what the image has."""
+        return self.revision, image.revision_of(self.key)
+
 
 class SessionGuard(msgspec.Struct, frozen=True):
-    """A commit is made only while the session that holds this key is the one that began at this epoch.
+    """A commit is made only while the session that holds this key is the one that began with this epoch.
 
-    The epoch is the revision at which the key was created; it stays the same when the session writes the
-    key again. A node on its own has no sessions: only the engine over a shared store takes such a guard.
+    The key is that of a node's session or that of the controller, and the epoch is as the image has it.
     """
 
     key: str
     epoch: int
+
+    def compared(self, image: Image) -> tuple[int, int]:
+        """What is expected, and what the image has."""
+        return self.epoch, image.session_epoch(self.key)
 
 
 class RevisionCompacted(Exception):
@@ -59,7 +66,7 @@ class MetadataStore(Protocol):
         """The id that the cluster got at its first start."""
         ...
 
-    async def commit(self, events: Sequence[Event], guards: Sequence[Guard] = ()) -> int:
+    async def commit(self, events: Sequence[Event], guards: Sequence[Guard | SessionGuard] = ()) -> int:
         """Make the events durable as one transaction, all or none, and return its revision.
 
         On return the image has the events and every listener has the delta. A refusal (`GuardFailed`, or

@@ -339,9 +339,9 @@ _ROWS = (
     TopicSetting(
         "unclean.leader.election.enable",
         "unclean_leader_election",
-        one_of("false", kind=ConfigType.BOOLEAN),
+        one_of("true", "false", kind=ConfigType.BOOLEAN),
         "false",
-        "Whether a replica that lacks acknowledged records may lead: never.",
+        "Whether a replica that may lack acknowledged records leads when no other can. Such records are then lost.",
     ),
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TextIO
 
 from goqueue.build_info import BuildInfo
+from goqueue.node.config.addresses import Address
 from goqueue.node.node import Running
 
 
@@ -41,6 +42,25 @@ def banner_lines(running: Running) -> list[tuple[str, str]]:
             if name not in {"kafka", "http", "grpc"}
         ),
         ("Data", running.data_dir),
-        ("Next", f"echo hello | kcat -P -b {running.kafka} -t first, then kcat -C -b {running.kafka} -t first -e"),
+        ("Next", _next_step(running)),
         ("Stop", "Ctrl-C or SIGTERM"),
     ]
+
+
+def _next_step(running: Running) -> str:
+    """A command that works against this broker as it is, with an address that can be connected to."""
+    if running.security is None and any(running.listeners[name] == running.kafka for name in running.tls):
+        # kcat would need the certificate.
+        return f"goqueue health --server {running.http_url}"
+    if running.security is None:
+        kafka = _reachable(running, running.kafka)
+        return f"echo hello | kcat -P -b {kafka} -t first, then kcat -C -b {kafka} -t first -e"
+    scheme, _, _ = running.http_url.partition("://")
+    authority = " GOQUEUE_CA=security/ca.pem" if scheme == "https" else ""
+    server = f"{scheme}://{_reachable(running, running.http)}"
+    return f"GOQUEUE_SERVER={server} GOQUEUE_API_KEY=your-key{authority} goqueue security whoami"
+
+
+def _reachable(running: Running, address: Address) -> Address:
+    """The address; where it means all interfaces, the host that Kafka clients are told."""
+    return Address(running.services.identity.kafka_host, address.port) if address.is_everywhere else address

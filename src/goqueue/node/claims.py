@@ -23,8 +23,8 @@ from goqueue.node.listening import bind, bound_address
 LOCK_FILE = ".lock"
 # A broker writes its metadata right after it has locked the directory; builds of all ages have both.
 _OURS = frozenset({LOCK_FILE, "metadata"})
-# The root of a freshly formatted disk is as good as an empty directory.
-_HARMLESS = frozenset({"lost+found"})
+# The root of a freshly formatted disk is as good as an empty directory, and the etcd of a node may have been first.
+_HARMLESS = frozenset({"lost+found", "etcd"})
 _SHOWN_NAMES_MAX = 3
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-from goqueue.broker.partitions import Partitions
+from goqueue.broker.replicas.partition_files import log_name
+from goqueue.broker.replicas.partitions import Partitions
 from goqueue.config import DurabilityConfig
 from goqueue.delay.service import DelayService
 from goqueue.metadata.store import MetadataStore
@@ -12,6 +14,14 @@ from goqueue.node.disk.write_failures import WriteFailures
 from goqueue.node.serving import Serving
 from goqueue.ports import Files
 from goqueue.servers.services import Check
+
+
+class ClusterChecks(NamedTuple):
+    """What a node of a cluster is asked: its session, whether its replicas have caught up, and the clocks."""
+
+    session_problem: Callable[[], str | None]
+    replicas_problem: Callable[[], str | None]
+    clock_warning: Callable[[], str | None]
 
 
 class HealthChecks:
@@ -26,7 +36,10 @@ class HealthChecks:
         write_failures: WriteFailures,
         delay: DelayService,
         serving: Serving,
+        in_cluster: ClusterChecks | None = None,
     ) -> None:
+        """`in_cluster` is what a node of a cluster needs besides."""
+        self._in_cluster = in_cluster
         self._serving = serving
         self._files = files
         self._metadata = metadata
@@ -38,12 +51,23 @@ class HealthChecks:
     def __call__(self) -> Sequence[Check]:
         """Every check with its problem, if it has one."""
         return (
+            *self._of_cluster(),
             Check("listeners", None if self._serving.is_on else "the node is starting or stopping"),
             Check("metadata", self._metadata.problem()),
             Check("disk", self._disk_problem() or self._write_failures.problem()),
             Check("logs", self._log_problem(), self._damage()),
             Check("batches", None, self._unreadable()),
             Check("delay", self._delay.problem()),
+        )
+
+    def _of_cluster(self) -> Sequence[Check]:
+        checks = self._in_cluster
+        if checks is None:
+            return ()
+        return (
+            Check("session", checks.session_problem()),
+            Check("replicas", checks.replicas_problem()),
+            Check("clocks", None, checks.clock_warning()),
         )
 
     def _disk_problem(self) -> str | None:
@@ -56,18 +80,26 @@ class HealthChecks:
         return None
 
     def _log_problem(self) -> str | None:
-        poisoned = {str(one.key): one.log.poison for one in self._partitions.all_open() if one.log.poisoned}
+        poisoned = {log_name(log.directory): log.poison for log in self._partitions.open_logs() if log.poisoned}
         if not poisoned:
             return None
         names, cause = _some([*poisoned]), next(iter(poisoned.values()))
-        return f"{len(poisoned)} of them take no writes since a sync failed, until a restart: {names} ({cause})"
+        until = "a restart" if self._in_cluster is None else "they are recovered or another node leads them"
+        return f"{len(poisoned)} of them take no writes since a sync failed, until {until}: {names} ({cause})"
 
     def _damage(self) -> str | None:
-        damaged = {str(one.key): one.log.damage for one in self._partitions.all_open() if one.log.damage}
+        damaged = {log_name(log.directory): log.damage for log in self._partitions.open_logs() if log.damage}
         if not damaged:
             return None
         first = next(iter(damaged.values()))[0]
-        return f"{len(damaged)} of them have damaged frames, which are not served: {_some([*damaged])}; {first.hint}"
+        what = first.hint
+        if self._in_cluster is not None:
+            counts = self._partitions.repairs
+            what = (
+                f"they are repaired from other replicas, as far as these have them ({counts.segments} segments, "
+                f"{counts.resets} logs copied anew, {counts.failures} attempts failed since the start)"
+            )
+        return f"{len(damaged)} of them have damaged frames, which are not served: {_some([*damaged])}; {what}"
 
     def _unreadable(self) -> str | None:
         found = [

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import logging
 import os
 import resource
 import signal
@@ -17,17 +16,16 @@ from goqueue.config import Config
 from goqueue.heap import keep_freed_memory
 from goqueue.node.assemble import assemble
 from goqueue.node.banner import show_banner
+from goqueue.node.logs import set_up_logging
 from goqueue.node.node import Node, Running
 from goqueue.node.ready_file import check_ready_file, ready_file
 from goqueue.node.service_manager import announced
-
-_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
 def run(config: Config, *, ready_file: str | None = None) -> None:
     """Serve until SIGTERM or SIGINT. Raises a `GoQueueError` if the broker cannot start."""
     check_ready_file(ready_file)
-    _set_up_logging(config.broker.log_level)
+    set_up_logging(config.broker.log_level)
     # Whatever part makes a file, it is for the owner alone.
     os.umask(0o077)
     _raise_open_files_limit()
@@ -72,12 +70,6 @@ def _stop_on_signals(stopping: asyncio.Event) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal, number)
-
-
-def _set_up_logging(level: str) -> None:
-    logging.basicConfig(
-        level=_LEVELS[level], format="%(asctime)s %(levelname)-7s %(name)s: %(message)s", stream=sys.stderr
-    )
 
 
 def _raise_open_files_limit() -> None:

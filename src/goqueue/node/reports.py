@@ -8,16 +8,22 @@ from __future__ import annotations
 import logging
 
 from goqueue.caller import INTERNAL, Caller
+from goqueue.cluster.cluster_events import ClusterEvent
 from goqueue.delivery.records import QueueId
+from goqueue.errors import NotLeader
 from goqueue.metadata.events import Event, PartitionsAdded, TopicConfigChanged, TopicCreated, TopicDeleted
 from goqueue.records import TopicPartition
 
 _log = logging.getLogger("goqueue.node")
 
 
-def report_shard(coordinator: str, partition: int, reason: BaseException) -> None:
+def report_shard(coordinator: str, shard: object, reason: BaseException) -> None:
     """A coordinator lost a shard."""
-    _log.error("shard %d of the %s coordinator was dropped and will be read again: %s", partition, coordinator, reason)
+    if isinstance(reason, NotLeader):
+        # Leadership moves in every failover and every clean stop: nothing is wrong here.
+        _log.info("shard %s of the %s coordinator is led elsewhere now: %s", shard, coordinator, reason)
+        return
+    _log.error("shard %s of the %s coordinator was dropped and will be read again: %s", shard, coordinator, reason)
 
 
 def report_marker(transactional_id: str, place: TopicPartition | None, reason: BaseException) -> None:
@@ -33,6 +39,17 @@ def report_dead_letters(queue_id: QueueId, reason: BaseException) -> None:
         queue_id.partition,
         reason,
     )
+
+
+def report_cluster_event(event: ClusterEvent) -> None:
+    """Something happened to a node, the controller or the leader of a partition."""
+    if event.kind in _OF_NODES:
+        _log.warning("cluster: %s, node %d %s", event.kind, event.node_id, event.detail)
+    elif event.kind == "UncleanLeaderElected":
+        _log.error("cluster: node %d leads %s-%d: %s", event.node_id, event.topic, event.partition, event.detail)
+
+
+_OF_NODES = frozenset({"NodeDied", "NodeLeft", "NodeRecovered", "NodeRemoved", "BecameController", "LostController"})
 
 
 def report_topic_change(caller: Caller, event: Event) -> None:

@@ -11,19 +11,21 @@ from pathlib import Path
 
 import msgspec
 
-from goqueue.broker.partitions import Partitions
+from goqueue.anywhere.asking import Asking
+from goqueue.anywhere.writing.auditing import AuditAnywhere
+from goqueue.broker.replicas.partitions import Partitions
 from goqueue.broker.topics import TopicService
-from goqueue.caller import INTERNAL
 from goqueue.clock import Clock
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.config import SecurityConfig
-from goqueue.metadata.events import SecurityChanged
 from goqueue.metadata.store import MetadataStore
+from goqueue.node.offline_changes import OfflineChanges
 from goqueue.ports import Offload
-from goqueue.records import NewRecord
+from goqueue.records import NewRecord, TopicPartition
 from goqueue.security.access import Access
 from goqueue.security.admin import SecurityAdmin
 from goqueue.security.audit import AUDIT_TOPIC, AuditLog
+from goqueue.security.audit_topic import AuditTopic
 from goqueue.security.authentication import Authenticator
 from goqueue.security.certificate_names import parse_rules
 from goqueue.security.service import Security
@@ -35,8 +37,6 @@ from goqueue.servers.services import Services
 _LAST_USED_SECONDS = 60.0
 _KEYS_BYTES_MAX = 1024 * 1024
 _AUDIT_RETENTION_MS = 90 * 24 * 3600 * 1000
-# Changes made while the broker was stopped, kept in the metadata until they are in the audit log.
-OFFLINE_CHANGE = "offline"
 
 
 async def open_security(
@@ -48,15 +48,25 @@ async def open_security(
     offload: Offload,
     clock: Clock,
     stack: AsyncExitStack,
+    node_id: int,
+    asking: Asking | None = None,
 ) -> Security:
-    """Everything that security is made of; closed again by the stack."""
+    """Everything that security is made of; closed again by the stack. `asking` is there in a cluster."""
     access = Access(config.super_users)
     store = SecurityStore(metadata, access)
-    audit = AuditLog(clock, with_data=config.audit_data, is_required=config.audit_required)
+    await store.keep_secrets()
+    audit = AuditLog(
+        clock,
+        with_data=config.audit_data,
+        is_required=config.audit_required,
+        node_id=0 if asking is None else node_id,
+    )
     if config.audit_file:
         audit.add_sink(partial(_append_lines, config.audit_file))
     await topics.ensure_internal(AUDIT_TOPIC, 1, {"retention.ms": str(_AUDIT_RETENTION_MS)})
-    audit.add_sink(partial(_append_records, partitions, clock))
+    append_here = partial(_append_records, partitions, clock)
+    place = TopicPartition(AUDIT_TOPIC, 0)
+    audit.write_to(AuditTopic(append_here, None if asking is None else AuditAnywhere(place, append_here, asking)))
     tokens = _tokens(config, offload, clock)
     authenticator = Authenticator(
         store,
@@ -68,11 +78,12 @@ async def open_security(
         on_login=audit.login,
         failed_login_ms_max=config.failed_login_ms_max,
     )
-    await _tell_offline_changes(metadata, store, audit)
     audit.start()
     stack.push_async_callback(audit.close)
-    task = asyncio.create_task(_keep_last_used(authenticator))
-    stack.push_async_callback(_ended, task)
+    offline = OfflineChanges(metadata, store, audit, lambda: asking is None or asking.homes.is_here(place))
+    await offline.tell()
+    for work in (_keep_last_used(authenticator), offline.run()):
+        stack.push_async_callback(_ended, asyncio.create_task(work))
     admin = SecurityAdmin(store, authenticator, audit, offload, clock)
     return Security(config, store, access, authenticator, clock, audit, admin)
 
@@ -82,7 +93,7 @@ def secured(services: Services, security: Security) -> Services:
     return msgspec.structs.replace(
         services,
         security=security.admin,
-        doorkeeper=AuthorisingDoorkeeper(security.access, security.audit.decided),
+        doorkeeper=AuthorisingDoorkeeper(security.access, security.audit),
     )
 
 
@@ -124,13 +135,6 @@ def _append_records(partitions: Partitions, clock: Clock, lines: Sequence[bytes]
     now_ms = clock.now_ms()
     batch = encode_batch([NewRecord(None, line) for line in lines], now_ms=now_ms)
     partitions.leader(AUDIT_TOPIC, 0).writer.append(batch, now_ms=now_ms)
-
-
-async def _tell_offline_changes(metadata: MetadataStore, store: SecurityStore, audit: AuditLog) -> None:
-    found = [name for kind, name in metadata.image.security_values() if kind == OFFLINE_CHANGE]
-    for name in found:
-        audit.changed(INTERNAL, "offline", name)
-    await store.commit([SecurityChanged(OFFLINE_CHANGE, name, None) for name in found])
 
 
 async def _keep_last_used(authenticator: Authenticator) -> None:

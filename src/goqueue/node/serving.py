@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from goqueue.security.service import Security
 
 
 class Serving:
@@ -11,7 +15,9 @@ class Serving:
     def __init__(self) -> None:
         self.is_on = False
         self._counts: list[Callable[[], int]] = []
-        self._days: Callable[[], float] | None = None
+        # There when security is on; the metrics ask.
+        self.security: Security | None = None
+        self._days: list[Callable[[], float]] = []
 
     def count(self, clients: Callable[[], int]) -> None:
         """A server whose clients count."""
@@ -22,12 +28,12 @@ class Serving:
         return sum(clients() for clients in self._counts)
 
     def watch_certificate(self, days: Callable[[], float]) -> None:
-        """With TLS: who knows when the certificate of the node expires."""
-        self._days = days
+        """With TLS: who knows when a certificate of the node expires."""
+        self._days.append(days)
 
     def certificate_days(self) -> float | None:
-        """Days until then; None without TLS."""
-        return None if self._days is None else self._days()
+        """Days until the first of them expires; None without TLS."""
+        return min((days() for days in self._days), default=None)
 
     def begin(self) -> None:
         """Every listener accepts."""

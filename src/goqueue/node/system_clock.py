@@ -7,6 +7,8 @@ import time
 from goqueue.clock import LoopTimers
 
 _NS_PER_MS = 1_000_000
+# Not every system has the first one.
+_BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class SystemClock(LoopTimers):
@@ -19,3 +21,8 @@ class SystemClock(LoopTimers):
     def monotonic_ms(self) -> int:
         """Milliseconds that never run backwards."""
         return time.monotonic_ns() // _NS_PER_MS
+
+
+def boot_ms() -> int:
+    """Monotonic milliseconds that count the time in which the machine slept."""
+    return time.clock_gettime_ns(_BOOT_CLOCK) // _NS_PER_MS

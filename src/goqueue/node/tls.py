@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from goqueue.config import TlsConfig
 from goqueue.errors import ConfigError
 
 _VERIFY = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+# Not a way of asking for certificates: the context of connections that this node makes to other nodes.
+CONNECTING = "connecting"
 _DAY_MS = 24 * 3600 * 1000
 _log = logging.getLogger("goqueue.node.tls")
 
@@ -24,18 +27,30 @@ _log = logging.getLogger("goqueue.node.tls")
 class TlsContexts:
     """The current context for each way of asking for client certificates."""
 
-    def __init__(self, config: TlsConfig, modes: frozenset[str], clock: Clock) -> None:
-        """Read the files; raises `ConfigError` if they do not make a context. Blocks."""
+    def __init__(
+        self,
+        config: TlsConfig,
+        modes: frozenset[str],
+        clock: Clock,
+        *,
+        name: str = "tls",
+        on_change: Callable[[], None] | None = None,
+    ) -> None:
+        """Read the files; raises `ConfigError` if they do not make a context. Blocks.
+
+        `name` is what the settings of the files begin with; `on_change` is called when changed files are used.
+        """
         self._config = config
         self._modes = modes
         self._clock = clock
+        self._on_change = on_change
         self._stamp = self._stamps()
         self._task: asyncio.Task[None] | None = None
         self._warned_day = -1
         try:
             self._contexts = self._read()
         except (OSError, ValueError) as error:
-            raise ConfigError([f"tls: {_reason(error)}"]) from error
+            raise ConfigError([f"{name}: {_reason(error)}"]) from error
 
     def current(self, mode: str) -> ssl.SSLContext:
         """The context for a connection that arrives now."""
@@ -70,6 +85,8 @@ class TlsContexts:
             return False
         self._stamp = stamp
         _log.info("TLS files have changed: new connections use them")
+        if self._on_change is not None:
+            self._on_change()
         return True
 
     async def _watch(self) -> None:
@@ -91,12 +108,13 @@ class TlsContexts:
         return contexts
 
     def _context(self, mode: str) -> ssl.SSLContext:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        is_client = mode == CONNECTING
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT if is_client else ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.options |= ssl.OP_NO_RENEGOTIATION
         # An encrypted key would make the start ask for a password on the terminal.
         context.load_cert_chain(self._config.certificate, self._config.key, password=_refuse_password)
-        context.verify_mode = _VERIFY[mode]
+        context.verify_mode = ssl.CERT_REQUIRED if is_client else _VERIFY[mode]
         if mode != "none":
             context.load_verify_locations(self._config.client_ca)
         return context

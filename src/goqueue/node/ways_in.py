@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from goqueue.broker.arrival import AfterAppend, ChecksValues, Step
-from goqueue.broker.deduplication import Deduplication, RemoveRepeats
-from goqueue.broker.disk_guard import DiskGuard
-from goqueue.broker.partitions import Partitions
-from goqueue.broker.publish import PublishService
-from goqueue.broker.steps import FindLane, Limits, RefuseInternal, RequireKeys, StampRecords, TellHooks, Write
+from goqueue.broker.arrivals.arrival import AfterAppend, ChecksValues, Step
+from goqueue.broker.arrivals.deduplication import Deduplication, RemoveRepeats
+from goqueue.broker.arrivals.disk_guard import DiskGuard
+from goqueue.broker.arrivals.publish import PublishService
+from goqueue.broker.arrivals.steps import FindLane, Limits, RefuseInternal, RequireKeys, StampRecords, TellHooks, Write
+from goqueue.broker.replicas.partitions import Partitions
 from goqueue.clock import Clock
+from goqueue.coordinator.shard import Transaction
 from goqueue.transactions.open_transactions import OpenTransactions
 
 
@@ -46,5 +47,12 @@ class WayIn(NamedTuple):
             TellHooks(self.hooks),
         ]
         return PublishService(
-            self.partitions, clock=self.clock, steps=steps, deduplication=self.deduplication, values=values
+            self.partitions,
+            clock=self.clock,
+            steps=steps,
+            deduplication=self.deduplication,
+            values=values,
+            verify=lambda producer_id, epoch, place: self.open_transactions.verify(
+                Transaction(producer_id, epoch), place
+            ),
         )

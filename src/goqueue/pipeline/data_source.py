@@ -16,7 +16,7 @@ from goqueue.pipeline.queue.stream_reader import QueueStreamReader
 from goqueue.pipeline.sink.sink_options import SinkOptions, check_columns, parse_sink_options
 from goqueue.pipeline.sink.writers import BatchWriter, StreamWriter
 from goqueue.pipeline.source.batch_reader import BatchReader, FilteringBatchReader
-from goqueue.pipeline.source.options import SourceOptions, parse_source_options
+from goqueue.pipeline.source.options import OF_SCHEMA, SourceOptions, parse_source_options
 from goqueue.pipeline.source.stream_reader import StreamReader
 from goqueue.pipeline.source.table_reader import TableReader
 from goqueue.pipeline.sql_tables import fields_of, is_table, options_of, sink_options_of, table_options, with_options
@@ -61,9 +61,7 @@ class GoQueueSource(DataSource):
         options = parse_source_options(self.options or options_of(schema))
         columns, pinned = _columns(options, schema), _pinned(options, schema)
         if options.as_table:
-            if pinned is not None:
-                raise BadOption("schema", "values of a table are not decoded: leave out the option as, or this one")
-            return TableReader(options, columns)
+            return TableReader(options, columns, pinned)
         if options.push_filters and _may_push_filters():
             return FilteringBatchReader(options, columns, pinned)
         return BatchReader(options, columns, pinned)
@@ -84,14 +82,19 @@ class GoQueueSource(DataSource):
     @in_one_line
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: FBT001, N802 - Spark's
         """For `writeStream`."""
-        return StreamWriter(self._sink(schema, overwrite=overwrite))
+        return StreamWriter(self._sink(schema, overwrite=overwrite), schema)
 
     def _sink(self, schema: StructType, *, overwrite: bool) -> SinkOptions:
         options = parse_sink_options(self.options or sink_options_of(schema))
         if overwrite:
             raise BadOption("mode", "a topic is appended to, never overwritten: use mode('append')")
         check_columns(options, schema)
-        return options
+        if options.schema is None:
+            return options
+        # Imported only where a schema is asked for: it needs the extra.
+        from goqueue.pipeline.typed.encoding import schema_to_write
+
+        return replace(options, schema_id=schema_to_write(options, schema))
 
 
 def _may_push_filters() -> bool:
@@ -117,7 +120,7 @@ def _columns(options: SourceOptions | QueueOptions, schema: StructType) -> list[
     columns = []
     is_typed = isinstance(options, SourceOptions) and options.schema is not None
     for field in schema.fields:
-        if is_typed and field.name in {"value", "error"}:
+        if is_typed and field.name in OF_SCHEMA:
             columns.append(field.name)
             continue
         kind: Any = options.kinds.get(field.name)

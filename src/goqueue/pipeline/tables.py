@@ -28,8 +28,10 @@ def tables(
     SQL cannot have become underscores. Call it again to see new topics. `INSERT INTO` writes to a topic.
     """
     from goqueue.client.wire import WireClient
+    from goqueue.client.wire.security import with_defaults
 
-    with WireClient(servers, client_id="goqueue-tables") as client:
+    kafka = {name[6:]: value for name, value in options.items() if name.startswith("kafka.")}
+    with WireClient(servers, client_id="goqueue-tables", security=with_defaults(kafka)) as client:
         topics = sorted(name for name in client.topics(None) if not is_internal(name))
     unknown = sorted(set(as_table) - set(topics))
     if unknown:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import http.client
 import os
+import ssl
 import threading
 import weakref
 from typing import Any
 from urllib.parse import quote, urlencode
 
 import msgspec
+
+from goqueue.client.credentials import Credentials, from_environment
 
 _TIMEOUT_S = 30.0
 
@@ -28,13 +31,16 @@ class BrokerError(Exception):
 
 
 class Http:
-    """One broker's HTTP API. May be used by any thread, and on both sides of a fork."""
+    """One broker's HTTP API. May be used by any thread, and on both sides of a fork.
 
-    def __init__(self, host: str, port: int, api_key: str | None = None) -> None:
+    What `credentials` leave open is taken from the environment (GOQUEUE_API_KEY, GOQUEUE_CA and the others).
+    """
+
+    def __init__(self, host: str, port: int, credentials: Credentials | None = None, *, is_tls: bool = False) -> None:
         self._address = (host, port)
-        self._headers = {"Content-Type": "application/json"}
-        if api_key:
-            self._headers["Authorization"] = f"Bearer {api_key}"
+        known = (credentials or Credentials()).over(from_environment())
+        self._headers = {"Content-Type": "application/json", **known.headers()}
+        self._tls = _context(known) if is_tls else None
         self._lock = threading.Lock()
         self._idle: list[http.client.HTTPConnection] = []
         _all.add(self)
@@ -84,6 +90,8 @@ class Http:
         return self._open(), True
 
     def _open(self) -> http.client.HTTPConnection:
+        if self._tls is not None:
+            return http.client.HTTPSConnection(*self._address, timeout=_TIMEOUT_S, context=self._tls)
         return http.client.HTTPConnection(*self._address, timeout=_TIMEOUT_S)
 
     def _exchange(
@@ -100,6 +108,11 @@ class Http:
             error = answer.get("error", {}) if isinstance(answer, dict) else {}
             raise BrokerError(status, error.get("code", "internal"), error.get("message", f"status {status}"))
         return answer
+
+
+def _context(credentials: Credentials) -> ssl.SSLContext:
+    made = credentials.tls()
+    return made if isinstance(made, ssl.SSLContext) else ssl.create_default_context()
 
 
 def quoted(name: str) -> str:

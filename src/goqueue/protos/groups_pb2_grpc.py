@@ -141,7 +141,7 @@ class GroupServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteGroup(self, request, context):
-        """Forget a group that has no members.
+        """Delete a group that has no members.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -155,7 +155,7 @@ class GroupServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Heartbeat(self, request, context):
-        """Stay in a group.
+        """Send a heartbeat.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -169,21 +169,21 @@ class GroupServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def RemoveMember(self, request, context):
-        """Take a member out of its group. One that still runs may join again.
+        """Evict a member from its group. One that still runs may join again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Poll(self, request, context):
-        """Read on where the member says it is; or, from a queue, take messages.
+        """Poll messages from the member's positions, or receive them from a queue.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetAssignment(self, request, context):
-        """What a member owns.
+        """The partitions that are assigned to a member.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -197,21 +197,21 @@ class GroupServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def HeartbeatCooperative(self, request, context):
-        """Stay, and hear what is to be done.
+        """Send a heartbeat and get the assignment.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RevokePartitions(self, request, context):
-        """Give partitions up.
+        """Confirm that partitions were revoked.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def LeaveCooperative(self, request, context):
-        """Leave, and hand everything over at once.
+        """Leave a group; its partitions are reassigned at once.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -856,14 +856,14 @@ class OffsetServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ResetOffsets(self, request, context):
-        """Move the offsets of a group without members.
+        """Reset the offsets of a group without members.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeleteOffsets(self, request, context):
-        """Forget offsets of topics that the group does not read.
+        """Delete offsets of topics that the group does not read.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -67,28 +67,28 @@ class AckServiceServicer:
     """
 
     def Ack(self, request, context):
-        """Messages are done.
+        """Acknowledge messages.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Nack(self, request, context):
-        """Messages failed and are to come again.
+        """Redeliver messages that could not be processed.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Reject(self, request, context):
-        """Messages can never succeed.
+        """Reject messages that can never be processed.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ExtendVisibility(self, request, context):
-        """Messages need more time.
+        """Extend the visibility timeout of messages.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -314,7 +314,7 @@ class QueueServiceServicer:
     """
 
     def Receive(self, request, context):
-        """Take messages once.
+        """Receive messages once.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -329,7 +329,7 @@ class QueueServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetReliabilityStats(self, request, context):
-        """What is in flight, settled, retried and dead.
+        """What is in flight, settled, retried and dead-lettered.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -74,7 +74,7 @@ class TraceServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListTraces(self, request, context):
-        """The messages to which something happened last.
+        """The messages with the most recent events.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -51,9 +51,15 @@ Answer = tuple[Sequence[Record], object]
 class RegistryMachine:
     """A `coordinator.shard.Machine` for the registry."""
 
-    def __init__(self, schemas_max: int, on_switched: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        schemas_max: int,
+        on_switched: Callable[[], None] | None = None,
+        on_changed: Callable[[], None] | None = None,
+    ) -> None:
         self.state = RegistryState(on_switched)
         self._schemas_max = schemas_max
+        self._on_changed = on_changed
         self._handlers: Mapping[type, Callable[[Any, int], Answer]] = {
             Register: self._register,
             DeleteVersion: self._delete_version,
@@ -79,6 +85,8 @@ class RegistryMachine:
     def apply(self, key: bytes, value: bytes | None) -> None:
         """Take in one record."""
         self.state.apply(key, value)
+        if self._on_changed is not None:
+            self._on_changed()
 
     def snapshot(self) -> bytes:
         """Every record that this state is made of."""

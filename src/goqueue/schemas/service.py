@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TypeVar, cast
 
@@ -15,17 +15,19 @@ from goqueue.errors import (
     GoQueueError,
     IncompatibleSchema,
     InvalidSchema,
+    NotCoordinator,
     SchemaNotFound,
     SchemasNotInstalled,
     SchemaTooLarge,
     TooBusy,
 )
 from goqueue.formats.compatibility.levels import Level
-from goqueue.formats.jobs import CheckSchema, CompareSchemas, DecodeValue
+from goqueue.formats.jobs import CheckSchema, CompareSchemas, DecodeValue, DecodeValues
 from goqueue.formats.libraries import missing_library
 from goqueue.formats.source import Checked, Problem, SchemaType, Source
 from goqueue.schemas.commands import Ask, DeleteSubject, DeleteVersion, Register, SetConfig, SetMode, Stale
 from goqueue.schemas.fingerprints import fingerprint_of, guid_of
+from goqueue.schemas.following.mirror import RegistryMirror
 from goqueue.schemas.recent import Recent
 from goqueue.schemas.sources import chosen_versions, resolve_references, source_of
 from goqueue.schemas.state import Basis, RegistryState
@@ -72,6 +74,8 @@ class SchemaService:
         self._checker = checker
         self._config = config
         self._checked: Recent[tuple[Source, bool], Checked] = Recent(config.cache_size)
+        # In a cluster, set by the node: what another node's registry says.
+        self.copy: RegistryMirror | None = None
         self._missing: str | None = None
         self._looked_for_libraries = False
 
@@ -95,7 +99,7 @@ class SchemaService:
             reply = await self._submit(command)
             if not isinstance(reply, Stale):
                 return cast("Registered", reply)
-        raise TooBusy(f"others register schemas of subject {subject!r} without a pause")
+        raise TooBusy(f"too many concurrent registrations of schemas of subject {subject!r}")
 
     async def lookup(
         self, subject: str, new: NewSchema, *, normalize: bool = False, deleted: bool = False
@@ -120,11 +124,18 @@ class SchemaService:
     # --- reading ----------------------------------------------------------------------
 
     async def ask(self, look: Callable[[RegistryState], T]) -> T:
-        """Any question about the registry. Asking does not make the internal topic."""
-        self._check_installed()
+        """Any question about the registry. Asking does not make the internal topic, and needs no library."""
         if self._topics.find(SCHEMAS) is None:
             return look(RegistryState())
-        return cast("T", await self._coordinator.submit_to(0, Ask(look)))
+        try:
+            return cast("T", await self._coordinator.submit_to(0, Ask(look)))
+        except NotCoordinator:
+            if self.copy is None:
+                raise
+            await self.copy.catch_up()
+            if self.copy.state is None:
+                raise
+            return look(self.copy.state)
 
     async def source(self, schema_id: int) -> Source:
         """A schema with all that it references."""
@@ -134,6 +145,14 @@ class SchemaService:
         """What a value says, as JSON."""
         source = await self.source(schema_id)
         return result_of(await self._checker.run(DecodeValue(source, value, indexes)), str)
+
+    async def decoded_many(
+        self, schema_id: int, values: Sequence[bytes], indexes: Sequence[tuple[int, ...]]
+    ) -> list[tuple[str, str]]:
+        """What values say, as JSON; an empty text and the reason for those that cannot be decoded."""
+        self._check_installed()
+        job = DecodeValues(str(schema_id), await self.source(schema_id), tuple(values), tuple(indexes))
+        return result_of(await self._checker.run(job), list[tuple[str, str]])
 
     # --- the rest ---------------------------------------------------------------------
 
@@ -162,6 +181,7 @@ class SchemaService:
 
     async def _judged(self, subject: str, new: NewSchema, *, normalize: bool) -> tuple[Schema, Source]:
         """The schema as it would be stored, and with all that it references."""
+        self._check_installed()
         config, imports = await self.ask(
             lambda state: (state.config_of(subject), resolve_references(state, new.type, new.references))
         )

@@ -7,7 +7,8 @@ Decisions are remembered per principal and address until a rule, role or binding
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TypeVar
 from weakref import WeakValueDictionary
 
 from goqueue.ids import is_internal
@@ -26,6 +27,7 @@ from goqueue.security.model import (
     Role,
 )
 
+Row = TypeVar("Row", Acl, Binding)
 _DECISIONS_MAX = 10_000
 _RECENT_MAX = 1_000
 
@@ -101,8 +103,9 @@ class Access:
 
     def __init__(self, super_users: Collection[str] = ()) -> None:
         self.super_users = frozenset(super_users)
-        self._acls: frozenset[Acl] = frozenset()
-        self._bindings: frozenset[Binding] = frozenset()
+        # By principal: there may be many thousands of rules, and each connection looks for its own.
+        self._acls: Mapping[str, Sequence[Acl]] = {}
+        self._bindings: Mapping[str, Sequence[Binding]] = {}
         self._roles: Mapping[str, Role] = BUILT_IN_ROLES
         # All that somebody holds, so that they can be told of changes.
         self._grants: WeakValueDictionary[tuple[str, str], Grants] = WeakValueDictionary()
@@ -111,7 +114,7 @@ class Access:
 
     def set(self, acls: Iterable[Acl], bindings: Iterable[Binding], roles: Mapping[str, Role]) -> None:
         """Replace everything. Open connections follow at once."""
-        self._acls, self._bindings = frozenset(acls), frozenset(bindings)
+        self._acls, self._bindings = _by_principal(acls), _by_principal(bindings)
         self._roles = {**roles, **BUILT_IN_ROLES}
         for grants in list(self._grants.values()):
             grants.renew()
@@ -128,12 +131,10 @@ class Access:
 
     def rules_of(self, principal: str, host: str) -> list[Acl]:
         """Rules that concern this principal at this address; roles are rules too."""
-        rules = [
-            one for one in self._acls if one.principal in (principal, ANY_PRINCIPAL) and one.host in (host, ANY_HOST)
-        ]
-        for binding in self._bindings:
-            if binding.principal == principal:
-                rules += self._rules_of_role(binding)
+        concerned = (*self._acls.get(principal, ()), *self._acls.get(ANY_PRINCIPAL, ()))
+        rules = [one for one in concerned if one.host in (host, ANY_HOST)]
+        for binding in self._bindings.get(principal, ()):
+            rules += self._rules_of_role(binding)
         return rules
 
     def _rules_of_role(self, binding: Binding) -> Iterable[Acl]:
@@ -156,6 +157,13 @@ class Access:
                         Operation[operation.upper()],
                         Permission.ALLOW,
                     )
+
+
+def _by_principal(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row.principal, []).append(row)
+    return found
 
 
 def _matches(acl: Acl, name: str) -> bool:

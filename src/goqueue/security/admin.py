@@ -88,7 +88,7 @@ class SecurityAdmin:
 
     async def delete_user(self, name: str, *, caller: Caller = ANONYMOUS) -> None:
         """Remove a user: it cannot log in any more, and its connections are closed."""
-        self._audit.changed(caller, "delete_user", name)
+        await self._audit.changed(caller, "delete_user", name)
         await self._store.delete_user(name)
 
     async def _put(self, name: str, scram: dict[str, ScramCredential], caller: Caller) -> User:
@@ -97,7 +97,7 @@ class SecurityAdmin:
         now_ms = self._clock.now_ms()
         known = self._store.users.get(name)
         user = User(name, scram, now_ms if known is None else known.created_ms, now_ms)
-        self._audit.changed(caller, "put_user", name)
+        await self._audit.changed(caller, "put_user", name)
         await self._store.put_user(user)
         return user
 
@@ -122,13 +122,13 @@ class SecurityAdmin:
         text, key = new_key(
             principal, label=label[:_NAME_CHARS_MAX], now_ms=now_ms, expires_ms=0 if ttl_ms is None else now_ms + ttl_ms
         )
-        self._audit.changed(caller, "create_key", f"{key.id} of {principal}")
+        await self._audit.changed(caller, "create_key", f"{key.id} of {principal}")
         await self._store.put_key(key)
         return NewKey(text, key)
 
     async def delete_key(self, key_id: str, *, caller: Caller = ANONYMOUS) -> None:
         """Remove a key: it stops working at once."""
-        self._audit.changed(caller, "delete_key", key_id)
+        await self._audit.changed(caller, "delete_key", key_id)
         await self._store.delete_key(key_id)
 
     # --- roles and bindings -------------------------------------------------------------
@@ -140,12 +140,12 @@ class SecurityAdmin:
     async def put_role(self, role: Role, *, caller: Caller = ANONYMOUS) -> None:
         """Create or change a role of one's own."""
         check_name(role.name, "name")
-        self._audit.changed(caller, "put_role", role.name)
+        await self._audit.changed(caller, "put_role", role.name)
         await self._store.put_role(role)
 
     async def delete_role(self, name: str, *, caller: Caller = ANONYMOUS) -> None:
         """Remove a role that is bound to nobody."""
-        self._audit.changed(caller, "delete_role", name)
+        await self._audit.changed(caller, "delete_role", name)
         await self._store.delete_role(name)
 
     def bindings(self) -> list[Binding]:
@@ -155,12 +155,12 @@ class SecurityAdmin:
     async def bind(self, binding: Binding, *, caller: Caller = ANONYMOUS) -> None:
         """Give a principal a role."""
         check_principal(binding.principal)
-        self._audit.changed(caller, "bind", _shown(binding))
+        await self._audit.changed(caller, "bind", _shown(binding))
         await self._store.bind(binding)
 
     async def unbind(self, binding: Binding, *, caller: Caller = ANONYMOUS) -> None:
         """Take a role away."""
-        self._audit.changed(caller, "unbind", _shown(binding))
+        await self._audit.changed(caller, "unbind", _shown(binding))
         await self._store.unbind(binding)
 
     # --- rules --------------------------------------------------------------------------
@@ -175,13 +175,12 @@ class SecurityAdmin:
             raise InvalidRequest(f"there may be at most {_ACLS_MAX} rules", field="acls")
         for one in acls:
             check_principal(one.principal)
-            self._audit.changed(caller, "add_acl", acl_text(one))
+        await self._audit.changed(caller, "add_acl", *map(acl_text, acls))
         await self._store.add_acls(acls)
 
     async def delete_acls(self, acls: Sequence[Acl], *, caller: Caller = ANONYMOUS) -> None:
         """Remove rules."""
-        for one in acls:
-            self._audit.changed(caller, "delete_acl", acl_text(one))
+        await self._audit.changed(caller, "delete_acl", *map(acl_text, acls))
         await self._store.delete_acls(acls)
 
     def whoami(self, *, caller: Caller = ANONYMOUS) -> Caller:

@@ -70,7 +70,7 @@ class Authenticator:
         self._clock = clock
         self._on_login = on_login
         self.failures = FailedLogins(clock, failed_login_ms_max)
-        self.decoy = Decoy()
+        self.decoy = Decoy(lambda: store.decoy_secret)
         self.mechanisms = tuple(mechanisms) + (("OAUTHBEARER",) if tokens is not None else ())
         # Passwords that were right a moment ago, under a hash that means nothing outside of this process.
         self._secret = secrets.token_bytes(32)

@@ -18,6 +18,8 @@ _SHORT: Mapping[str, str] = {
     "countryName": "C",
     "domainComponent": "DC",
     "userId": "UID",
+    # The same in the library by which gRPC's certificates are read.
+    "userID": "UID",
     "streetAddress": "STREET",
 }
 _RULE = re.compile(r"RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?)")

@@ -17,6 +17,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from goqueue.cluster.tcp.certificates import NODE_URI
+
 _CA_DAYS, _CERTIFICATE_DAYS = 3650, 397
 _BACKDATED = dt.timedelta(minutes=5)
 
@@ -51,9 +53,18 @@ def new_authority(name: str = "GoQueue CA", *, days: int = _CA_DAYS) -> Pair:
 
 
 def new_certificate(
-    authority: Pair, name: str, hosts: Sequence[str] = (), *, days: int = _CERTIFICATE_DAYS, is_client: bool = False
+    authority: Pair,
+    name: str,
+    hosts: Sequence[str] = (),
+    *,
+    days: int = _CERTIFICATE_DAYS,
+    is_client: bool = False,
+    node_id: int | None = None,
 ) -> Pair:
-    """A certificate for a node that is reached under these hosts, or for a client."""
+    """A certificate for a node that is reached under these hosts, or for a client.
+
+    With `node_id` it speaks for that node of a cluster alone (see `goqueue.cluster.tcp.certificates`).
+    """
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     builder = _builder(subject, authority.certificate.subject, key.public_key(), days)
@@ -68,8 +79,11 @@ def new_certificate(
         ]
     )
     builder = builder.add_extension(x509.ExtendedKeyUsage(usages), critical=False)
-    if hosts:
-        builder = builder.add_extension(x509.SubjectAlternativeName([_host(one) for one in hosts]), critical=False)
+    names = [_host(one) for one in hosts]
+    if node_id is not None:
+        names.append(x509.UniformResourceIdentifier(f"{NODE_URI}{node_id}"))
+    if names:
+        builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
     identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key())
     builder = builder.add_extension(identifier, critical=False)
     builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
@@ -84,6 +98,18 @@ def write(pair: Pair, certificate: Path, key: Path, *more: x509.Certificate) -> 
     )
     write_private(key, private)
     write_private(certificate, chain, mode=0o644)
+
+
+def write_certificate(pair: Pair, path: Path) -> None:
+    """Write the certificate alone, as PEM, for those who trust it."""
+    write_private(path, pair.certificate.public_bytes(serialization.Encoding.PEM), mode=0o644)
+
+
+def hosts_of(path: Path) -> list[str]:
+    """The names and addresses under which the holder of a certificate is reached."""
+    certificate = x509.load_pem_x509_certificate(path.read_bytes())
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return [str(one.value) for one in names if isinstance(one, x509.DNSName | x509.IPAddress)]
 
 
 def read(certificate: Path, key: Path) -> Pair:

@@ -56,9 +56,9 @@ class _Scram:
     async def step(self, message: bytes) -> bytes:
         answer = self._login.step(message)
         if self._login.is_done:
-            # Removed between the two messages: then the password proves nothing any more.
-            if self._authenticator.scram_credential(self._mechanism, self._login.user) is None:
-                raise AuthenticationFailed("the user was removed during the login")
+            # Removed or changed between the two messages: then the password proves nothing any more.
+            if self._authenticator.scram_credential(self._mechanism, self._login.user) != self._login.credential:
+                raise AuthenticationFailed("the user or its password was changed during the login")
             self.identity = Identity(f"User:{self._login.user}", self._mechanism.lower())
         return answer
 

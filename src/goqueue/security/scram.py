@@ -9,7 +9,6 @@ import base64
 import hashlib
 import hmac
 import secrets
-from binascii import Error as Base64Error
 from collections.abc import Callable
 
 from goqueue.errors import AuthenticationFailed
@@ -46,14 +45,17 @@ def is_password(mechanism: str, credential: ScramCredential, password: str) -> b
 
 
 class Decoy:
-    """Credentials of users who do not exist: always the same for a name, so that a login does not reveal them."""
+    """Credentials of users who do not exist: always the same for a name, so that a login does not reveal them.
 
-    def __init__(self) -> None:
-        self._secret = secrets.token_bytes(32)
+    The secret is the same on every node and after every restart: a salt that changes would tell that there is no user.
+    """
+
+    def __init__(self, secret: Callable[[], bytes]) -> None:
+        self._secret = secret
 
     def of(self, mechanism: str, user: str) -> ScramCredential:
         """A credential that no password fits."""
-        salt = hmac.digest(self._secret, f"{mechanism} {user}".encode(), "sha256")[:_SALT_BYTES]
+        salt = hmac.digest(self._secret(), f"{mechanism} {user}".encode(), "sha256")[:_SALT_BYTES]
         size = hashlib.new(MECHANISMS[mechanism]).digest_size
         return ScramCredential(salt, ITERATIONS, secrets.token_bytes(size), secrets.token_bytes(size))
 
@@ -74,6 +76,11 @@ class ScramLogin:
         self._is_real = False
         self.user = ""
         self.is_done = False
+
+    @property
+    def credential(self) -> ScramCredential | None:
+        """What the password is checked against, once the client has said who it is."""
+        return self._credential
 
     def step(self, message: bytes) -> bytes:
         """The answer to the client's next message; raises `AuthenticationFailed`."""
@@ -116,7 +123,7 @@ class ScramLogin:
         binding = base64.b64encode(self._gs2.encode()).decode()
         try:
             proof = base64.b64decode(proof_text, validate=True)
-        except Base64Error:
+        except ValueError:
             raise AuthenticationFailed("the proof is not base64") from None
         if not found or fields.get("c") != binding or len(proof) != len(credential.stored_key):
             raise AuthenticationFailed("not a final message of SCRAM")

@@ -7,13 +7,15 @@ their connections can be closed.
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 
 import msgspec
 
-from goqueue.errors import Conflict, InvalidRequest, NotFound
+from goqueue.errors import Conflict, InvalidRequest, NotFound, UnsupportedFeatureLevel
 from goqueue.metadata.events import Delta, Event, FeatureFinalised, SecurityChanged
-from goqueue.metadata.features import SECURITY_VERSION
+from goqueue.metadata.features import SECURITY_VERSION, is_agreed
 from goqueue.metadata.store import MetadataStore
 from goqueue.security.access import Access
 from goqueue.security.model import (
@@ -30,7 +32,8 @@ from goqueue.security.model import (
     User,
 )
 
-USER, KEY, ROLE, BINDING, ACL = "user", "key", "role", "binding", "acl"
+USER, KEY, ROLE, BINDING, ACL, SECRET = "user", "key", "role", "binding", "acl", "secret"
+_DECOYS = "decoys"
 
 # Principals that may have lost an access or a credential; None: everybody.
 Losers = frozenset[str] | None
@@ -48,6 +51,9 @@ class SecurityStore:
         self.roles: dict[str, Role] = {}
         self.bindings: set[Binding] = set()
         self.acls: set[Acl] = set()
+        # From which the salts of users who do not exist are made; until one is stored, that of this process.
+        self.decoy_secret = secrets.token_bytes(32)
+        self._has_secret = False
         for (kind, name), value in metadata.image.security_values().items():
             self._take(kind, name, value)
         self._publish()
@@ -122,11 +128,21 @@ class SecurityStore:
         """Remove rules."""
         await self.commit([SecurityChanged(ACL, _acl_name(one), None) for one in acls if one in self.acls])
 
+    async def keep_secrets(self) -> None:
+        """Store the secrets that nodes share, unless they are stored. Of two nodes that do so at once, one wins."""
+        if self._has_secret:
+            return
+        # During an upgrade the level may not be agreed on yet: the next start stores it.
+        with suppress(UnsupportedFeatureLevel):
+            await self.commit([SecurityChanged(SECRET, _DECOYS, self.decoy_secret.hex().encode())])
+
     async def commit(self, events: Sequence[Event]) -> None:
         """Make changes durable; the first of all also finalises the feature level that stores them."""
         if not events:
             return
-        if not self._metadata.image.feature_levels().get(SECURITY_VERSION):
+        image = self._metadata.image
+        is_final = bool(image.feature_levels().get(SECURITY_VERSION))
+        if not is_final and is_agreed(SECURITY_VERSION, 1, image.nodes().values()):
             events = [FeatureFinalised(SECURITY_VERSION, 1), *events]
         await self._metadata.commit(events)
 
@@ -181,6 +197,8 @@ class SecurityStore:
                 _include(self.bindings, Binding(*json.loads(name)), wanted=value is not None)
             case "acl":
                 _include(self.acls, _acl(name), wanted=value is not None)
+            case "secret" if name == _DECOYS and value is not None:
+                self.decoy_secret, self._has_secret = bytes.fromhex(value.decode()), True
 
     def _publish(self) -> None:
         self._access.set(self.acls, self.bindings, self.roles)

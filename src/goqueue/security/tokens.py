@@ -61,7 +61,7 @@ class TokenVerifier:
             raise AuthenticationFailed("the token is too long")
         try:
             header = jwt.get_unverified_header(text)
-        except jwt.PyJWTError as error:
+        except (jwt.PyJWTError, ValueError, RecursionError) as error:
             raise AuthenticationFailed(f"not a token: {error}") from None
         if header.get("alg") not in ALGORITHMS:
             raise AuthenticationFailed(f"algorithm {str(header.get('alg'))[:20]!r} is not accepted")

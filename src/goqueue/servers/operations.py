@@ -47,6 +47,13 @@ class MessagesReply(msgspec.Struct, frozen=True):
     size_bytes: int
 
 
+class TextReply(msgspec.Struct, frozen=True):
+    """A reply that is text of its own kind, and no JSON of ours."""
+
+    text: str
+    media_type: str
+
+
 Handler = Callable[[Services, Call], Awaitable[Any]]
 
 

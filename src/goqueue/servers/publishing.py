@@ -5,11 +5,10 @@ A front-end makes records of what it was sent; what is decided about them is dec
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from goqueue.broker.record_publishing import Published
+from goqueue.broker.arrivals.record_publishing import Published
 from goqueue.delay.values import DUE_MS_MAX, Held, SlotId
 from goqueue.errors import GoQueueError, InvalidRequest
 from goqueue.records import TRACEPARENT, Acks, Header, NewRecord, TopicPartition
@@ -35,6 +34,14 @@ class Sequenced(NamedTuple):
     sequence: int
     # The open transaction that they are part of, if the producer says so.
     transaction_id: str | None = None
+
+
+def acks_unless_named(services: Services) -> Acks:
+    """How safe a message is before it is answered, if its sender does not say.
+
+    In a cluster a record that only the leader has is lost when another node leads, and it cannot be read before.
+    """
+    return Acks.ALL if services.config.cluster.peers else Acks.LEADER
 
 
 def refused(error: GoQueueError) -> Published:
@@ -153,15 +160,14 @@ async def publish_sequenced(
     """Publish under a producer's sequence: one batch in one partition, or nothing."""
     producer_id, epoch, sequence, transaction_id = sequenced
     number = number_of(transaction_id, producer_id)
-    is_transactional = number is not None or services.transactions.is_participant(producer_id)
+    is_transactional = number is not None or await services.transactions.is_participant(producer_id)
     if dues is not None and not is_transactional:
         raise refuse_delay()
     if is_transactional:
-        shards = [] if dues is None else [services.staging.place_of(topic)]
-        if dues is not None:
-            await services.staging.load(topic)
         place = TopicPartition(topic, partition)
-        await _join_transaction(services, Producer(producer_id, epoch), place, shards, number)
+        if dues is not None:
+            await services.staging.load(place)
+        await services.transactions.join(Producer(producer_id, epoch), place, number)
     return await services.publish.publish_records(
         topic,
         records,
@@ -171,6 +177,7 @@ async def publish_sequenced(
         producer_epoch=epoch,
         sequence=sequence,
         transactional=is_transactional,
+        transaction=number,
         dues=dues,
         written=written,
     )
@@ -275,17 +282,3 @@ async def _hold(
             else:
                 outcomes[at] = refused(result)
     return outcomes
-
-
-async def _join_transaction(
-    services: Services, producer: Producer, place: TopicPartition, shards: Sequence[TopicPartition], number: int | None
-) -> None:
-    """Make these part of a participant's transaction, or of the one that was begun under this number."""
-    transactions = services.transactions
-    gate = transactions.admit(producer, [place], shards=shards, implicit=number is not None, number=number)
-    if gate is not None:
-        await asyncio.shield(gate)
-    if number is not None:
-        transactions.heard(transactions.id_of(producer.producer_id), producer)
-        # Nothing else runs between this and the write.
-        transactions.check_number(producer, number)

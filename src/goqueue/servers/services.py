@@ -13,19 +13,22 @@ from goqueue.servers.callers import BindCaller, Doorkeeper
 from goqueue.servers.request_times import RequestTimes
 
 if TYPE_CHECKING:
-    from goqueue.broker.answer_budget import AnswerBudget
+    from goqueue.broker.arrivals.producer_ids import ProducerIds
+    from goqueue.broker.arrivals.publish import PublishService
     from goqueue.broker.broker_defaults import BrokerDefaults
-    from goqueue.broker.fetch import FetchService
-    from goqueue.broker.producer_ids import ProducerIds
-    from goqueue.broker.publish import PublishService
-    from goqueue.broker.queries import PartitionQueries
-    from goqueue.broker.record_reads import RecordReader
+    from goqueue.broker.reading.answer_budget import AnswerBudget
+    from goqueue.broker.reading.fetch import FetchService
+    from goqueue.broker.reading.queries import PartitionQueries
+    from goqueue.broker.reading.record_reads import ReadsRecords
+    from goqueue.broker.replicas.partition_facts import PartitionFacts
     from goqueue.broker.topics import TopicService
     from goqueue.clock import Clock
+    from goqueue.cluster.administration import ReplicaAdministration
+    from goqueue.cluster.cluster_view import ClusterView
     from goqueue.config import Config
-    from goqueue.delay.schedules import ScheduleService
+    from goqueue.delay.holding.staging import Staging
+    from goqueue.delay.recurring.schedules import ScheduleService
     from goqueue.delay.service import DelayService
-    from goqueue.delay.staging import Staging
     from goqueue.delivery.dead_letters.redrive import Redrives
     from goqueue.delivery.lane_reads import LaneReader
     from goqueue.delivery.service import DeliveryService
@@ -76,8 +79,12 @@ class Services(msgspec.Struct, frozen=True):
     publish: PublishService
     fetch: FetchService
     answers: AnswerBudget
+    cluster: ClusterView
+    replicas: ReplicaAdministration
+    # Of the partitions that this node leads; `partitions` and `reads` are of all.
     queries: PartitionQueries
-    reads: RecordReader
+    partitions: PartitionFacts
+    reads: ReadsRecords
     lane_reads: LaneReader
     producer_ids: ProducerIds
     transactions: TransactionService
@@ -92,6 +99,8 @@ class Services(msgspec.Struct, frozen=True):
     group_progress: GroupProgress
     tracing: TracingService
     schemas: SchemaService
+    # Makes a share group of a group that is new, at whichever node coordinates it. Who calls has checked permissions.
+    use_shared: Callable[[str], Awaitable[object]]
     # Whether the node can serve, asked anew each time.
     checks: Callable[[], Sequence[Check]] = tuple
     # The metrics page, made anew each time.

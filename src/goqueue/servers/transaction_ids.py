@@ -23,7 +23,7 @@ def number_of(text: str | None, producer_id: int) -> int | None:
     matched = _PATTERN.fullmatch(text)
     if matched is None or int(matched[1], 16) != producer_id & _MASK:
         raise InvalidRequest(
-            f"{text[:80]!r} is no transaction of producer {producer_id}",
+            f"{text[:80]!r} is not a transaction of producer {producer_id}",
             field="transaction_id",
             hint="send what the begin of the transaction answered",
         )

@@ -11,6 +11,7 @@ watch broken, delayed or repeated.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -51,13 +52,16 @@ class KvFaults:
 class KvModel:
     """The store. Its methods happen at once and never fail by themselves."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, leases_expire: bool = False) -> None:
+        """Leases end only by `end_lease`; with `leases_expire` also by the running loop's time."""
+        self.leases_expire = leases_expire
         self.pairs: dict[str, KeyValue] = {}
         self.revision = 1
         self.compacted = 0
         self.history: list[KvDelta] = []
         self.news = asyncio.Event()
-        self._leases: set[int] = set()
+        # The time of each in seconds, and when it is over.
+        self._leases: dict[int, tuple[float, asyncio.TimerHandle | None]] = {}
         self._leases_granted = 0
 
     def client(self, rng: Random | None = None, faults: KvFaults | None = None) -> KvClient:
@@ -82,21 +86,35 @@ class KvModel:
         """Forget the changes up to that revision."""
         self.compacted = max(self.compacted, revision)
 
-    def grant(self) -> int:
+    def grant(self, ttl_ms: int = 0) -> int:
         """A new lease."""
         self._leases_granted += 1
-        self._leases.add(self._leases_granted)
+        self._begin(self._leases_granted, ttl_ms / 1000)
         return self._leases_granted
 
-    def check_lease(self, lease: int) -> None:
-        """Raise `LeaseNotFound` unless it is there."""
+    def renew(self, lease: int) -> None:
+        """Begin its time anew; raises `LeaseNotFound` unless it is there."""
         if lease not in self._leases:
             raise LeaseNotFound(str(lease))
+        ttl_s, timer = self._leases[lease]
+        if timer is not None:
+            timer.cancel()
+        self._begin(lease, ttl_s)
 
     def end_lease(self, lease: int) -> None:
         """Expire or revoke: its keys go in one transaction."""
-        self._leases.discard(lease)
+        _, timer = self._leases.pop(lease, (0, None))
+        if timer is not None:
+            timer.cancel()
         self._write([Delete(key) for key, pair in self.pairs.items() if pair.lease == lease])
+
+    def _begin(self, lease: int, ttl_s: float) -> None:
+        expires = self.leases_expire and ttl_s > 0
+        # The store's own doing, whatever becomes of the node that asked.
+        store = contextvars.Context()
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(ttl_s, self.end_lease, lease, context=store) if expires else None
+        self._leases[lease] = ttl_s, timer
 
     def _holds(self, one: Compare) -> bool:
         pair = self.pairs.get(one.key)
@@ -155,7 +173,8 @@ class KvClient:
             raise KvAmbiguous("the call was lost")
         if self._happens(faults.late):
             wait_s = self._rng.random() * 10 * faults.delay_s_max
-            asyncio.get_running_loop().call_later(wait_s, self._model.txn, compares, writes)
+            loop = asyncio.get_running_loop()
+            loop.call_later(wait_s, self._model.txn, compares, writes, context=contextvars.Context())
             raise KvAmbiguous("the call is late")
         result = self._model.txn(compares, writes)
         if self._happens(faults.repeated):
@@ -186,15 +205,14 @@ class KvClient:
                 await news.wait()
 
     async def grant(self, ttl_ms: int) -> int:
-        """See `Kv.grant`. Time does not end it: the test does, with `KvModel.end_lease`."""
-        del ttl_ms
+        """See `Kv.grant`."""
         await self._read()
-        return self._model.grant()
+        return self._model.grant(ttl_ms)
 
     async def keep_alive(self, lease: int) -> None:
         """See `Kv.keep_alive`."""
         await self._read()
-        self._model.check_lease(lease)
+        self._model.renew(lease)
 
     async def revoke(self, lease: int) -> None:
         """See `Kv.revoke`."""

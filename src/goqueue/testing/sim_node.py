@@ -19,12 +19,15 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
+from goqueue.broker.arrivals.append_anywhere import AppendAnywhere
 from goqueue.config import Config
 from goqueue.node.assemble import assemble
+from goqueue.node.assembly.tools import directly
 from goqueue.servers.services import Services
 from goqueue.testing.clock import ManualClock, seeded_rng
 from goqueue.testing.disk import Survival
 from goqueue.testing.faults import Crash
+from goqueue.testing.flaky_appends import AppendFaults, FlakyAppends
 from goqueue.testing.memory_files import MemoryFiles
 from goqueue.testing.sim_loop import DelayedOffload, SimLoop, Stuck
 
@@ -37,8 +40,13 @@ Story = Callable[[Services], Awaitable[None]]
 class SimNode:
     """A node whose every chance comes from one seed."""
 
-    def __init__(self, seed: int, config: Config | None = None, *, stories: bool = False) -> None:
-        """With `stories` it records what happens to messages, which takes steps of the disk of its own."""
+    def __init__(
+        self, seed: int, config: Config | None = None, *, stories: bool = False, appends: AppendFaults | None = None
+    ) -> None:
+        """With `stories` it records what happens to messages, which takes steps of the disk of its own.
+
+        With `appends`, appends to partitions that another node might lead are slow, lost, repeated and ambiguous.
+        """
         self.seed = seed
         self.config = config or Config()
         if not stories:
@@ -46,6 +54,7 @@ class SimNode:
         self.clock = ManualClock()
         self.files = MemoryFiles(seed=seeded_rng(seed, "disk").getrandbits(64))
         self.lives = 0
+        self._append_faults = appends
         self._rng = seeded_rng(seed, "lives")
 
     def live(
@@ -83,6 +92,7 @@ class SimNode:
             clock=self.clock,
             rng=self._chance("node"),
             offload=DelayedOffload(self._chance("offload")),
+            appends=self._flaky if self._append_faults is not None else directly,
         )
         running = await node.start()
         await story(running.services)
@@ -94,14 +104,17 @@ class SimNode:
         try:
             loop.run_until_complete(life)
         finally:
-            _bury(loop)
+            bury(loop)
             asyncio.set_event_loop(None)
+
+    def _flaky(self, append: AppendAnywhere) -> AppendAnywhere:
+        return FlakyAppends(append, self._append_faults or AppendFaults(), self._chance("appends"))
 
     def _chance(self, purpose: str) -> Random:
         return seeded_rng(self.seed, self.lives, purpose)
 
 
-def _bury(loop: SimLoop) -> None:
+def bury(loop: SimLoop) -> None:
     """End what is left of a life. Some of it waits for a disk that is gone and cannot be helped."""
     for _ in range(_BURIALS_MAX):
         tasks = asyncio.all_tasks(loop)

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import msgspec
 
-from goqueue.broker.partitions import Partitions
+from goqueue.broker.replicas.partitions import Partitions
 from goqueue.broker.topics import TopicService
 from goqueue.clock import Clock
 from goqueue.config import LogConfig, TracingConfig
@@ -116,7 +116,6 @@ def feature(
     index_directory: str | None,
     exporters: Sequence[Exporter],
     origin_of: OriginOf,
-    slots_topic: str,
     internal_groups: Sequence[str],
     clock: Clock,
     offload: Offload,
@@ -145,7 +144,6 @@ def feature(
         partitions=partitions,
         offload=offload,
         origin_of=origin_of,
-        slots_topic=slots_topic,
         internal_groups=internal_groups,
     )
     traces = Traces(ring, reader, topics=topics, partitions=partitions, offload=offload)
@@ -165,7 +163,6 @@ def feature(
             spans_max=config.export_rate_max * FLUSH_MS // 1000,
             failed=config.export_failed,
             slow_ms=config.export_slow_ms,
-            slots_topic=slots_topic,
         )
         feed = Feed(lanes, choice, reader, topics=topics, partitions=partitions, offload=offload)
         recorder.add_sink(feed.sink)

@@ -1,29 +1,30 @@
 """The reader: puts the story of one message together, from its record, its events and the places it went to.
 
-A message may lie in several places one after the other: held back in `__delayed`, in its topic, among the dead letters,
+A message may lie in several places one after the other: held back in a delay log, in its topic, among the dead letters,
 and in its topic again. Events say where it went, and the headers of a dead letter where it came from. All places of one
 message have one trace id.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 from uuid import UUID
 
-from goqueue.broker.partitions import Partitions
+from goqueue.broker.replicas.partitions import Partitions
 from goqueue.broker.topics import TopicService
 from goqueue.codec.batch import parse_batch_header
 from goqueue.codec.batch_decode import decode_record_at
 from goqueue.codec.frame import HEADER_BYTES, parse_frame_header
-from goqueue.errors import GoQueueError, InternalTopic, OffsetOutOfRange, TopicIdNotFound
+from goqueue.errors import GoQueueError, InternalTopic, OffsetOutOfRange
 from goqueue.log.partition_log import PartitionLog
 from goqueue.ports import Offload
-from goqueue.records import Header, Record
+from goqueue.records import Header, LogKind, Record
 from goqueue.tracing.context import Places, TraceContext, context_of
 from goqueue.tracing.events import At, Happened, Kind, Subject
 from goqueue.tracing.recorder import Recorder
+from goqueue.tracing.slots import name_of, slots_id, slots_topic, topic_of_slots
 from goqueue.tracing.store import Store
 from goqueue.tracing.story import Line, Status, Story, in_order, line_of, place_text, status_of, with_waits
 
@@ -86,28 +87,39 @@ class Reader:
         partitions: Partitions,
         offload: Offload,
         origin_of: OriginOf,
-        slots_topic: str,
         internal_groups: Sequence[str],
     ) -> None:
         self._recorder = recorder
+        # Lets other nodes hand on what they have noted; set where there are others.
+        self.gather: Callable[[], Awaitable[None]] | None = None
         self._store = store
         self._places = places
         self._topics = topics
         self._partitions = partitions
         self._offload = offload
         self._origin_of = origin_of
-        # The internal topic whose offsets are the slots of delayed messages.
-        self._slots_topic = slots_topic
         self._internal_groups = internal_groups
 
     async def story(self, topic: str, partition: int, offset: int) -> Story:
         """The story of the message at a place; `OffsetOutOfRange` where no message was ever written."""
-        place = self._partitions.leader(topic, partition)
-        if place.internal and topic != self._slots_topic:
+        held_for = topic_of_slots(topic)
+        if held_for is not None:
+            return await self._story_of_slot(held_for, partition, offset)
+        place = self._partitions.replica(topic, partition)
+        if place.internal:
             raise InternalTopic(topic)
         if not 0 <= offset < place.log.end_offset:
             raise OffsetOutOfRange(offset, place.log.start_offset, place.log.end_offset)
         return await self.story_of(Spot(place.topic_id, topic, partition, offset))
+
+    async def _story_of_slot(self, topic: str, partition: int, slot: int) -> Story:
+        place = self._partitions.leader(topic, partition)
+        if not self._partitions.has_member(place.key, LogKind.DELAY):
+            raise OffsetOutOfRange(slot, 0, 0)
+        log = (await self._partitions.open_member(place.key, LogKind.DELAY)).log
+        if not 0 <= slot < log.end_offset:
+            raise OffsetOutOfRange(slot, log.start_offset, log.end_offset)
+        return await self.story_of(Spot(slots_id(place.topic_id), slots_topic(topic), partition, slot))
 
     async def story_of(self, spot: Spot) -> Story:
         """The same for a place that is known to exist."""
@@ -138,6 +150,8 @@ class Reader:
             # The store was not open yet.
             await self._store.opened()
             self._recorder.flush()
+        if self.gather is not None:
+            await self.gather()
 
     async def trace_of(self, spot: Spot) -> tuple[str, str | None]:
         """The trace id of a message and the span of its producer, if its record has one."""
@@ -168,7 +182,7 @@ class Reader:
         name = self._name(place[0])
         if name is None or place[1] >= self._topics.get(name).partition_count:
             return None
-        end = self._partitions.leader(name, place[1]).log.end_offset
+        end = self._partitions.replica(name, place[1]).log.end_offset
         return Spot(place[0], name, place[1], place[2]) if place[2] < end else None
 
     # --- a life --------------------------------------------------------------------------
@@ -215,21 +229,23 @@ class Reader:
                     yield spot
 
     def _spot(self, topic: str, partition: int, offset: int) -> Spot | None:
-        found = self._topics.find(topic)
+        held_for = topic_of_slots(topic)
+        found = self._topics.find(topic if held_for is None else held_for)
         if found is None or not 0 <= partition < found.partition_count:
             return None
-        return Spot(found.topic_id, topic, partition, offset)
+        topic_id = found.topic_id if held_for is None else slots_id(found.topic_id)
+        return Spot(topic_id, topic, partition, offset)
 
     async def _find(self, spot: Spot) -> Found:
         events = await self._store.events(Subject(spot.topic_id, spot.partition), spot.offset)
         return Found(spot, await self._record(spot), events)
 
     async def _record(self, spot: Spot) -> Stored | None:
-        if spot.topic == self._slots_topic:
+        if topic_of_slots(spot.topic) is not None:
             return None
         try:
             # Opened here: a partition belongs to the event loop.
-            log = self._partitions.leader(spot.topic, spot.partition).log
+            log = self._partitions.replica(spot.topic, spot.partition).log
             return await self._offload(partial(_read, log, spot.offset))
         except GoQueueError:
             # Removed, or damaged: its events are still worth showing.
@@ -265,10 +281,7 @@ class Reader:
         return self._places.trace_id(spot.topic_id, spot.partition, spot.offset), None
 
     def _name(self, topic_id: UUID) -> str | None:
-        try:
-            return self._topics.by_id(topic_id).name
-        except TopicIdNotFound:
-            return None
+        return name_of(topic_id, self._topics)
 
 
 def _read(log: PartitionLog, offset: int) -> Stored | None:

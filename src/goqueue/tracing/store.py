@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from goqueue.broker.partitions import Partition, Partitions
+from goqueue.broker.replicas.partitions import Partition, Partitions
+from goqueue.broker.replicas.roles import Leading, Role
 from goqueue.broker.topics import TopicService
 from goqueue.clock import Clock, Timer
 from goqueue.codec.batch_decode import decode_records
@@ -21,7 +22,7 @@ from goqueue.codec.batch_encode import encode_batch
 from goqueue.codec.compression import Codec
 from goqueue.config import LogConfig, TracingConfig
 from goqueue.ports import Offload
-from goqueue.records import NewRecord
+from goqueue.records import NewRecord, TopicPartition
 from goqueue.tracing.chunks import Chunk, decode_chunk, encode_chunks, events_at, rows_of, traces_of
 from goqueue.tracing.events import Happened, Noted, Subject
 from goqueue.tracing.index import Entry, TraceIndex
@@ -77,6 +78,9 @@ class Store:
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
         self.bytes_written = 0
+        # In a cluster, set by the node: sends chunks to whoever leads the topic.
+        self.elsewhere: Callable[[Sequence[bytes]], None] | None = None
+        partitions.on_role(self._on_role)
 
     # --- life -----------------------------------------------------------------------------
 
@@ -108,11 +112,35 @@ class Store:
 
     def write(self, events: Sequence[Noted]) -> None:
         """Store events; `NotReady` while the topic is being made or opened."""
+        if self.elsewhere is not None and self._is_led_elsewhere():
+            self.elsewhere([chunk for _, chunk, _, _ in encode_chunks(events)])
+            return
+        self._store(encode_chunks(events))
+
+    def take(self, chunks: Sequence[bytes]) -> None:
+        """Store chunks of another node; `NotReady` as `write`."""
+        found = [(decode_chunk(one), one) for one in chunks]
+        self._store([(chunk.subject, raw, rows_of(chunk), traces_of(chunk)) for chunk, raw in found])
+
+    def _is_led_elsewhere(self) -> bool:
+        return self._topics.find(TRACES) is not None and not self._partitions.is_led(TRACES, 0)
+
+    def _on_role(self, at: TopicPartition, role: Role | None) -> None:
+        """Another node led the topic meanwhile, or will: what the index lacks is read from the log at its opening."""
+        if at.topic != TRACES or self._closed:
+            return
+        index, self._place, self._index = self._index, None, None
+        self._recent.clear()
+        if index is not None:
+            index.close()
+        if isinstance(role, Leading):
+            self._open_soon()
+
+    def _store(self, chunks: Sequence[tuple[Subject, bytes, list[tuple[int, int]], list[str]]]) -> None:
         place = self._place
         if place is None:
             self._open_soon()
             raise NotReady
-        chunks = encode_chunks(events)
         first = 0
         while first < len(chunks):
             size, end = 0, first
@@ -211,6 +239,8 @@ class Store:
     async def _open(self) -> None:
         try:
             await self._topics.ensure_internal(TRACES, 1, topic_config(self._config))
+            if self.elsewhere is not None and self._is_led_elsewhere():
+                return
             place = self._partitions.leader(TRACES, 0)
             # The settings of today, not those with which the topic was made.
             today = replace(

@@ -9,11 +9,11 @@ from uuid import UUID
 
 import msgspec
 
-from goqueue.broker.partitions import Partitions
+from goqueue.broker.replicas.partitions import Partitions
 from goqueue.broker.topics import TopicService
 from goqueue.codec.batch import parse_batch_header
 from goqueue.codec.batch_decode import decode_records
-from goqueue.errors import GoQueueError, InvalidRequest, TopicIdNotFound, TraceNotFound
+from goqueue.errors import GoQueueError, InvalidRequest, TraceNotFound
 from goqueue.log.partition_log import PartitionLog
 from goqueue.ports import Offload
 from goqueue.records import Record
@@ -21,6 +21,7 @@ from goqueue.tracing.context import context_of, is_trace_id
 from goqueue.tracing.events import At, Noted
 from goqueue.tracing.reader import Reader, Spot
 from goqueue.tracing.recorder import Ring
+from goqueue.tracing.slots import name_of
 from goqueue.tracing.story import Status, Story
 
 # Messages of the ring that one question looks at, and records that one step of a scan opens.
@@ -150,10 +151,7 @@ class Traces:
                     return
 
     def _name(self, topic_id: UUID) -> str | None:
-        try:
-            return self._topics.by_id(topic_id).name
-        except TopicIdNotFound:
-            return None
+        return name_of(topic_id, self._topics)
 
     # --- the log -------------------------------------------------------------------------
 
@@ -166,7 +164,7 @@ class Traces:
         found: list[Story] = []
         scanned = 0
         for partition in (one for one in chosen if one >= at):
-            log = self._partitions.leader(topic, partition).log
+            log = self._partitions.replica(topic, partition).log
             if partition != at or offset < 0:
                 first = log.offset_for_timestamp(wanted.start_ms or 0, upper=log.high_watermark)
                 offset = log.high_watermark if first is None else first.offset

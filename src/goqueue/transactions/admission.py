@@ -26,12 +26,10 @@ class Admission:
         open_transactions: OpenTransactions,
         submit: Submit,
         may_add: Callable[[TopicPartition], bool],
-        with_companions: Callable[[Collection[TopicPartition]], frozenset[TopicPartition]],
     ) -> None:
         self._open = open_transactions
         self._submit = submit
         self._may_add = may_add
-        self._with_companions = with_companions
         # By producer id, the newest note on its way.
         self._gates: dict[int, asyncio.Task[None]] = {}
 
@@ -40,7 +38,6 @@ class Admission:
         producer: Producer,
         places: Collection[TopicPartition],
         *,
-        shards: Collection[TopicPartition] = (),
         implicit: bool = False,
         number: int | None = None,
     ) -> asyncio.Future[None] | None:
@@ -48,7 +45,7 @@ class Admission:
 
         Participants add partitions by writing to them; others only if they are `implicit`. Whoever
         may not is let through: the partition itself refuses the batch, and says why. With `number`
-        partitions are added to that transaction only, and none begins. `shards` are of internal topics.
+        partitions are added to that transaction only, and none begins.
         """
         known = self._open.get(producer.producer_id)
         if known is None or known.epoch != producer.epoch:
@@ -56,8 +53,7 @@ class Admission:
         if not implicit and not isinstance(known.name, Participant):
             return None
         gate = self._gates.get(producer.producer_id)
-        missing = {place for place in places if place not in known.partitions and self._may_add(place)}
-        wanted = self._with_companions(missing).union(shards).difference(known.partitions)
+        wanted = frozenset(place for place in places if place not in known.partitions and self._may_add(place))
         if wanted:
             command = AddPartitions(known.name, producer, wanted, number)
             adding = self._add(command, gate)

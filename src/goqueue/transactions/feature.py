@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import cast
 
-from goqueue.broker.partitions import Partitions
-from goqueue.broker.producer_ids import ProducerIds
+from goqueue.broker.arrivals.producer_ids import ProducerIds
+from goqueue.broker.replicas.partitions import Partitions
 from goqueue.broker.topics import TopicService
 from goqueue.clock import Clock
 from goqueue.config import TransactionsConfig
@@ -16,10 +16,11 @@ from goqueue.coordinator.shard import Machine
 from goqueue.coordinator.topic import CoordinatorTopic
 from goqueue.errors import NotLeader
 from goqueue.ports import Files, Offload
+from goqueue.transactions.ending import EndAt
 from goqueue.transactions.machine import TransactionMachine
-from goqueue.transactions.markers import CatchUp, EndInShard, Markers, OnEnded, OnRetry
+from goqueue.transactions.markers import CatchUp, Markers, OnRetry
 from goqueue.transactions.open_transactions import OpenTransactions, ShardProducers
-from goqueue.transactions.service import TRANSACTION_STATE, CompanionOf, GroupPlace, TransactionService
+from goqueue.transactions.service import TRANSACTION_STATE, GroupPlace, TransactionService
 from goqueue.transactions.statistics import TransactionStatistics
 
 # Small segments: only sealed ones are compacted, and replay reads what is not.
@@ -34,17 +35,15 @@ async def feature(
     open_transactions: OpenTransactions,
     topics: TopicService,
     partitions: Partitions,
+    end_at: EndAt,
     producer_ids: ProducerIds,
     group_place: GroupPlace,
-    companion_of: CompanionOf,
-    enders: Mapping[str, EndInShard],
     files: Files,
     offload: Offload,
     clock: Clock,
-    on_failure: OnFailure | None = None,
+    on_failure: OnFailure[int] | None = None,
     on_retry: OnRetry | None = None,
     catch_up: CatchUp | None = None,
-    on_ended: OnEnded | None = None,
 ) -> TransactionService:
     """The transaction service over `__transaction_state`, with all that its log says in memory."""
     topic = CoordinatorTopic(
@@ -52,8 +51,12 @@ async def feature(
     )
     statistics = TransactionStatistics()
 
+    def epoch_of(shard: int) -> int:
+        # The epoch of the coordinator is that of its partition: whoever takes it over has a higher one.
+        return partitions.leader(TRANSACTION_STATE, shard).leader_epoch
+
     def shard_loaded(shard: int, machine: Machine) -> None:
-        open_transactions.show(shard, cast("TransactionMachine", machine).producers)
+        open_transactions.show(shard, cast("TransactionMachine", machine).producers, epoch_of(shard))
         # What was decided in an earlier term is carried out in this one.
         markers.watch([shard])
 
@@ -79,12 +82,12 @@ async def feature(
     markers = Markers(
         coordinator,
         partitions,
-        enders=enders,
+        end_at,
+        epoch_of,
         clock=clock,
         statistics=statistics,
         on_retry=on_retry,
         catch_up=catch_up,
-        on_ended=on_ended,
     )
     topic.follow_roles(coordinator)
     service = TransactionService(
@@ -96,7 +99,6 @@ async def feature(
         statistics=statistics,
         config=config,
         group_place=group_place,
-        companion_of=companion_of,
         clock=clock,
     )
     await service.start(topic.led())

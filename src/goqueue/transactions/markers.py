@@ -1,7 +1,7 @@
 """Markers: telling every partition of a decided transaction how it ended.
 
-Per shard one watcher waits for decisions; per decided transaction one task writes the markers,
-tries again until each is durable, and only then tells the machine. A crash anywhere between
+Per shard one watcher waits for decisions; per decided transaction one task ends it at each partition,
+tries again until that is durable, and only then tells the machine. A crash anywhere between
 leaves the decision in the log: the next watcher gets it again, and a marker that was written
 before decides nothing the second time.
 """
@@ -9,12 +9,10 @@ before decides nothing the second time.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Iterable
 
-from goqueue.broker.partitions import Partitions
+from goqueue.broker.replicas.partitions import Partitions
 from goqueue.clock import Clock
-from goqueue.codec.markers import encode_marker
 from goqueue.coordinator.runtime import Coordinator
 from goqueue.coordinator.shard import Transaction
 from goqueue.errors import (
@@ -25,39 +23,21 @@ from goqueue.errors import (
     ProducerFenced,
     ShuttingDown,
 )
-from goqueue.records import Acks, TopicPartition
+from goqueue.records import TopicPartition
 from goqueue.transactions.commands import Completed, Prepared, Producer, WatchPrepared
+from goqueue.transactions.ending import EndAt
 from goqueue.transactions.names import Name, shard_key
 from goqueue.transactions.statistics import TransactionStatistics
 
 _RETRY_MS_MIN = 20
 _RETRY_MS_MAX = 1000
-# There is one coordinator, and it is never replaced by another node.
-COORDINATOR_EPOCH = 0
+# An operator speaks for no coordinator.
+_NO_COORDINATOR = -1
 
-
-class EndInShard(Protocol):
-    """Ends a transaction in one partition of an internal topic, where offsets or acks wait for it."""
-
-    def __call__(self, shard: int, transaction: Transaction, /, *, commit: bool) -> Awaitable[None]:
-        """Done once that is durable and what waited counts, or does not."""
-        ...
-
-
-# (whose transaction, partition, reason): a marker could not be written and will be tried again.
 # Done once the metadata shows all that was committed before the call.
 CatchUp = Callable[[], Awaitable[None]]
+# (whose transaction, partition, reason): a partition could not be told and will be told again.
 OnRetry = Callable[[str, TopicPartition | None, BaseException], None]
-
-
-class OnEnded(Protocol):
-    """Told of a transaction's end in one partition. It must not raise."""
-
-    def __call__(
-        self, place: TopicPartition, producer: Producer, first: int, last: int, now_ms: int, /, *, commit: bool
-    ) -> None:
-        """What the producer wrote from `first` to `last` counts, or never will."""
-        ...
 
 
 class Markers:
@@ -67,19 +47,19 @@ class Markers:
         self,
         coordinator: Coordinator,
         partitions: Partitions,
+        end_at: EndAt,
+        epoch_of: Callable[[int], int],
         *,
-        enders: Mapping[str, EndInShard],
         clock: Clock,
         statistics: TransactionStatistics,
         on_retry: OnRetry | None = None,
         catch_up: CatchUp | None = None,
-        on_ended: OnEnded | None = None,
     ) -> None:
-        self._on_ended = on_ended
         self._coordinator = coordinator
         self._partitions = partitions
-        # By internal topic, who ends transactions there.
-        self._enders = enders
+        self._end_at = end_at
+        # (shard): the epoch of the term in which this node coordinates it.
+        self._epoch_of = epoch_of
         self._clock = clock
         self._statistics = statistics
         self._on_retry = on_retry
@@ -126,10 +106,10 @@ class Markers:
 
     async def abort_hanging(self, producer: Producer, place: TopicPartition) -> None:
         """Abort in one partition what no coordinator knows of; done once the marker is durable."""
-        known = (await self._partitions.open_leader(*place)).log.producers()
-        if not any(one.producer_id == producer.producer_id and one.open_first_offset >= 0 for one in known):
+        if not (await self._partitions.open_leader(*place)).log.has_open_transaction(producer.producer_id):
             raise InvalidTransactionState(f"producer {producer.producer_id} has no transaction in {place}")
-        await self._mark(Prepared("", 0, producer, commit=False, partitions=frozenset({place})), place)
+        transaction = Transaction(producer.producer_id, producer.epoch)
+        await self._end_at(place, transaction, commit=False, coordinator_epoch=_NO_COORDINATOR)
 
     async def close(self) -> None:
         """Stop where it is; what is left is done after the next start. A second close does no harm."""
@@ -159,16 +139,17 @@ class Markers:
                 await pause.wait()
                 continue
             pause = _Pause()
+            epoch = self._epoch_of(shard)
             for one in prepared:
-                self._begin(one)
+                self._begin(one, epoch)
 
-    def _begin(self, prepared: Prepared) -> None:
+    def _begin(self, prepared: Prepared, epoch: int) -> None:
         name, number = prepared.name, prepared.number
         earlier = self._ending.get(name)
         if earlier is not None and earlier[0] == number:
             # Still at it: the shard was dropped meanwhile, and its successor says it again.
             return
-        task = asyncio.get_running_loop().create_task(self._end(prepared, earlier[1] if earlier else None))
+        task = asyncio.get_running_loop().create_task(self._end(prepared, epoch, earlier[1] if earlier else None))
         self._ending[name] = (number, task)
         task.add_done_callback(lambda done: self._forget(name, done))
 
@@ -176,11 +157,12 @@ class Markers:
         if name in self._ending and self._ending[name][1] is done:
             del self._ending[name]
 
-    async def _end(self, prepared: Prepared, earlier: asyncio.Task[None] | None) -> None:
+    async def _end(self, prepared: Prepared, epoch: int, earlier: asyncio.Task[None] | None) -> None:
         decided_ms = self._clock.monotonic_ms()
         if earlier is not None:
             await asyncio.wait([earlier])
-        await asyncio.gather(*(self._mark_until_done(prepared, place) for place in sorted(prepared.partitions)))
+        places = sorted(prepared.partitions)
+        await asyncio.gather(*(self._end_until_done(prepared, epoch, place) for place in places))
         seconds = (self._clock.monotonic_ms() - decided_ms) / 1000
         self._statistics.ended(commit=prepared.commit, seconds=seconds)
         pause = _Pause()
@@ -195,11 +177,12 @@ class Markers:
             else:
                 return
 
-    async def _mark_until_done(self, prepared: Prepared, place: TopicPartition) -> None:
+    async def _end_until_done(self, prepared: Prepared, epoch: int, place: TopicPartition) -> None:
+        transaction = Transaction(prepared.producer.producer_id, prepared.producer.epoch)
         pause = _Pause()
         while True:
             try:
-                await self._mark(prepared, place)
+                await self._end_at(place, transaction, commit=prepared.commit, coordinator_epoch=epoch)
             except ProducerFenced:
                 # A later epoch has ended it already.
                 return
@@ -229,34 +212,6 @@ class Markers:
             return False
         self._report(str(prepared.name), place, error)
         return False
-
-    async def _mark(self, prepared: Prepared, place: TopicPartition) -> None:
-        producer = prepared.producer
-        end = self._enders.get(place.topic)
-        if end is not None:
-            transaction = Transaction(producer.producer_id, producer.epoch)
-            await end(place.partition, transaction, commit=prepared.commit)
-            return
-        partition = await self._partitions.open_leader(*place)
-        writer = partition.writer
-        now_ms = self._clock.now_ms()
-        marker = encode_marker(
-            prepared.commit,
-            producer_id=producer.producer_id,
-            producer_epoch=producer.epoch,
-            coordinator_epoch=COORDINATOR_EPOCH,
-            now_ms=now_ms,
-        )
-        first = -1
-        if self._on_ended is not None:
-            open_first = {one.producer_id: one.open_first_offset for one in partition.log.producers()}
-            first = open_first.get(producer.producer_id, -1)
-        appended = writer.append(marker, now_ms=now_ms, marker=True)
-        if self._on_ended is not None and first >= 0:
-            self._on_ended(place, producer, first, appended.base_offset - 1, now_ms, commit=prepared.commit)
-        unsafe = writer.reached(appended.end_offset, Acks.ALL)
-        if unsafe is not None:
-            await unsafe
 
     def _report(self, name: str, place: TopicPartition | None, error: BaseException) -> None:
         if self._on_retry is not None:

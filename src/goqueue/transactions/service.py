@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
-from typing import cast
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
+from typing import Protocol, cast
 
 import msgspec
 
-from goqueue.broker.producer_ids import ProducerIds
+from goqueue.broker.arrivals.producer_ids import ProducerIds
 from goqueue.broker.topics import TopicService
 from goqueue.clock import Clock
 from goqueue.config import TransactionsConfig
@@ -64,8 +65,32 @@ HOLD_SECONDS_MAX = 5.0
 
 # The partition of the groups' topic in which a group's offsets lie.
 GroupPlace = Callable[[str], TopicPartition]
-# The partition of an internal topic that takes part wherever this one does; None if there is none.
-CompanionOf = Callable[[TopicPartition], TopicPartition | None]
+
+
+class Elsewhere(Protocol):
+    """Asks the coordinators on other nodes."""
+
+    def admit(
+        self, transactional_id: str, producer: Producer, places: Collection[TopicPartition], /, *, implicit: bool
+    ) -> asyncio.Future[None] | None:
+        """What batches wait for until it is known here that partitions are part of a transaction; None if nothing."""
+        ...
+
+    def join(self, producer: Producer, place: TopicPartition, number: int | None, /) -> Awaitable[None]:
+        """See `TransactionService.join`."""
+        ...
+
+    def enlist(self, producer: Producer, place: TopicPartition, number: int, /) -> Awaitable[None]:
+        """See `TransactionService.enlist`."""
+        ...
+
+    def name_of(self, producer_id: int, /) -> Awaitable[Name | None]:
+        """Whose transactions a producer writes; None if it writes none."""
+        ...
+
+    def known_name(self, producer_id: int, /) -> Name | None:
+        """As `name_of`, as far as this node has asked."""
+        ...
 
 
 class TransactionService:
@@ -82,7 +107,6 @@ class TransactionService:
         statistics: TransactionStatistics,
         config: TransactionsConfig,
         group_place: GroupPlace,
-        companion_of: CompanionOf,
         clock: Clock,
     ) -> None:
         self._coordinator = coordinator
@@ -93,11 +117,10 @@ class TransactionService:
         self.statistics = statistics
         self._config = config
         self._group_place = group_place
-        self._companion_of = companion_of
+        # In a cluster, set by the node: asks the coordinator, if that is another node.
+        self.elsewhere: Elsewhere | None = None
         self._sessions = ProducerSessions(clock, config.session_timeout_ms, self._end_session)
-        self._admission = Admission(
-            open_transactions, self._submit, lambda place: self._refusal(place) is None, self._with_companions
-        )
+        self._admission = Admission(open_transactions, self._submit, lambda place: self._refusal(place) is None)
 
     async def start(self, shards: Sequence[int]) -> None:
         """Load the shards that have a log: open transactions must be known before anybody writes to them.
@@ -143,22 +166,42 @@ class TransactionService:
         if refused:
             untried = NotAttempted("another partition of the request was refused")
             return {place: refused.get(place, untried) for place in partitions}
-        places = self._with_companions(partitions)
-        await self._submit(transactional_id, AddPartitions(transactional_id, producer, places, number))
+        await self._submit(transactional_id, AddPartitions(transactional_id, producer, frozenset(partitions), number))
         return {}
+
+    async def join_offsets(self, transactional_id: str, producer: Producer, group: str, *, implicit: bool) -> None:
+        """Before offsets of a group are taken in: they are part of the transaction, or with `implicit` become so."""
+        waiting = None
+        if self.elsewhere is not None:
+            waiting = self.elsewhere.admit(transactional_id, producer, [self._group_place(group)], implicit=implicit)
+        if waiting is not None:
+            await waiting
+        elif implicit and (self.elsewhere is None or self._open.get(producer.producer_id) is not None):
+            await self.add_group(transactional_id, producer, group)
+
+    async def add_offsets(self, transactional_id: str, producer: Producer, place: TopicPartition) -> None:
+        """Make a partition of the groups' own topic part of the transaction."""
+        await self._submit(transactional_id, AddPartitions(transactional_id, producer, frozenset({place})))
 
     async def add_group(
         self, transactional_id: str, producer: Producer, group: str, *, number: int | None = None
     ) -> None:
-        """Make a group's offsets part of the transaction."""
+        """Make a group's offsets part of the transaction, as its coordinator."""
         place = self._group_place(parse_group_id(group))
         await self._submit(transactional_id, AddPartitions(transactional_id, producer, frozenset({place}), number))
 
-    async def add_shard(
-        self, transactional_id: str, producer: Producer, place: TopicPartition, *, number: int | None = None
+    async def take_part(
+        self,
+        transactional_id: str,
+        producer: Producer,
+        places: Collection[TopicPartition],
+        *,
+        number: int | None = None,
     ) -> None:
-        """Make a partition of an internal topic part of the transaction: what its owner promises there."""
-        await self._submit(transactional_id, AddPartitions(transactional_id, producer, frozenset({place}), number))
+        """Make partitions part of the transaction in which it settles or reopens messages, and writes nothing."""
+        if places:
+            command = AddPartitions(transactional_id, producer, frozenset(places), number)
+            await self._submit(transactional_id, command)
 
     async def end(
         self,
@@ -168,16 +211,20 @@ class TransactionService:
         commit: bool,
         number: int | None = None,
         raises_epoch: bool = False,
+        until_applied: bool = True,
     ) -> Producer:
         """Commit or abort: answered once that is decided for good, and the same again if asked again.
 
-        Returns the producer that goes on: with `raises_epoch`, under the next epoch.
+        Returns the producer that goes on: with `raises_epoch`, under the next epoch. With `until_applied` it waits,
+        for a bounded time, until every partition has been told: whoever reads next finds what was committed.
         """
         command = EndTransaction(transactional_id, producer, commit, number, raises_epoch)
         reply = await self._submit(transactional_id, command)
         if isinstance(reply, ProducerIdNeeded):
             new_id = await self._producer_ids.allocate()
             reply = await self._submit(transactional_id, msgspec.structs.replace(command, new_producer_id=new_id))
+        if until_applied:
+            await self._applied(transactional_id)
         return cast("Producer", reply)
 
     async def abort(self, transactional_id: str) -> None:
@@ -214,17 +261,37 @@ class TransactionService:
             raise InvalidProducerIdMapping(f"producer {producer_id} belongs to no transactional id")
         return known.name
 
+    def owner_of(self, producer_id: int) -> str | None:
+        """The transactional id, or the writer, in whose name a producer writes transactions; None if it has none."""
+        known = self._open.get(producer_id)
+        if known is not None:
+            return shard_key(known.name)
+        name = None if self.elsewhere is None else self.elsewhere.known_name(producer_id)
+        return None if name is None else shard_key(name)
+
+    async def find_owner(self, producer_id: int) -> str | None:
+        """As `owner_of`, whichever node coordinates the transactions."""
+        owner = self.owner_of(producer_id)
+        if owner is None and self.elsewhere is not None:
+            name = await self.elsewhere.name_of(producer_id)
+            return None if name is None else shard_key(name)
+        return owner
+
     def admit(
         self,
         producer: Producer,
         places: Collection[TopicPartition],
         *,
-        shards: Collection[TopicPartition] = (),
         implicit: bool = False,
         number: int | None = None,
+        transactional_id: str | None = None,
     ) -> asyncio.Future[None] | None:
         """What batches of a transaction that adds partitions by itself must wait for; see `Admission`."""
-        return self._admission.admit(producer, places, shards=shards, implicit=implicit, number=number)
+        if self.elsewhere is not None and transactional_id is not None:
+            waiting = self.elsewhere.admit(transactional_id, producer, places, implicit=implicit)
+            if waiting is not None:
+                return waiting
+        return self._admission.admit(producer, places, implicit=implicit, number=number)
 
     def check_is(self, described: Described, producer: Producer) -> None:
         """Refuse a producer that is not, or no longer, the one of the id."""
@@ -234,9 +301,49 @@ class TransactionService:
             current = Producer(described.producer_id, described.producer_epoch)
             raise fenced(producer, current, aborted=described.aborted_epoch, timeout_ms=described.timeout_ms)
 
-    def check_number(self, producer: Producer, number: int) -> None:
-        """Refuse what comes too late for its transaction. To be asked in the same step as the write."""
+    async def join(self, producer: Producer, place: TopicPartition, number: int | None) -> None:
+        """Make a partition part of a participant's transaction, or of the one that was begun under this number."""
+        if self.elsewhere is not None and self._open.get(producer.producer_id) is None:
+            await self.elsewhere.join(producer, place, number)
+        else:
+            await self.join_here(producer, place, number)
+
+    async def join_here(self, producer: Producer, place: TopicPartition, number: int | None) -> None:
+        """As `join`, at the coordinator."""
+        gate = self._admission.admit(producer, [place], implicit=number is not None, number=number)
+        if gate is not None:
+            await asyncio.shield(gate)
+        if number is not None:
+            self.heard(self.id_of(producer.producer_id), producer)
+            self._open.check_number(producer.producer_id, number)
+
+    def number_at(self, producer_id: int, place: TopicPartition) -> int:
+        """Which transaction of the producer is open in a partition of this node; -1 if none is known."""
+        return self._open.number_at(producer_id, place)
+
+    async def enlist(self, producer_id: int, producer_epoch: int, place: TopicPartition, number: int) -> None:
+        """Make a partition part of the open transaction of this number, for what the broker writes in its name."""
+        producer = Producer(producer_id, producer_epoch)
+        if self.elsewhere is not None and self._open.get(producer_id) is None:
+            await self.elsewhere.enlist(producer, place, number)
+        else:
+            await self.enlist_here(producer, place, number)
+
+    async def enlist_here(self, producer: Producer, place: TopicPartition, number: int) -> None:
+        """As `enlist`, at the coordinator."""
+        gate = self._admission.admit(producer, [place], implicit=True, number=number)
+        if gate is not None:
+            await asyncio.shield(gate)
+        self._open.check_member(producer.producer_id, producer.epoch, place)
         self._open.check_number(producer.producer_id, number)
+
+    async def name_here(self, producer_id: int) -> Name | None:
+        """Whose transactions a producer writes, if this node coordinates them; what it coordinates is loaded first."""
+        known = self._open.get(producer_id)
+        if known is None and self._topics.find(TRANSACTION_STATE) is not None:
+            await self._coordinator.load_all(ListIds())
+            known = self._open.get(producer_id)
+        return None if known is None else known.name
 
     def heard(self, transactional_id: str, producer: Producer) -> None:
         """The producer lives; if it is not heard again for a session, what it has open is aborted."""
@@ -278,10 +385,12 @@ class TransactionService:
         shards = await self._coordinator.submit_all(ListWriters())
         return tuple(sorted((one for shard in shards for one in shard), key=lambda one: one.writer))
 
-    def is_participant(self, producer_id: int) -> bool:
+    async def is_participant(self, producer_id: int) -> bool:
         """Whether the producer stages records for an external coordinator."""
         known = self._open.get(producer_id)
-        return known is not None and isinstance(known.name, Participant)
+        if known is not None or self.elsewhere is None:
+            return known is not None and isinstance(known.name, Participant)
+        return isinstance(await self.elsewhere.name_of(producer_id), Participant)
 
     # --- the rest -----------------------------------------------------------------------------
 
@@ -320,13 +429,19 @@ class TransactionService:
                     raise
                 await self._markers.ended(name, left)
 
+    async def _applied(self, transactional_id: str) -> None:
+        """Wait until the markers of a decided transaction are written. It is decided, so no failure is raised."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + HOLD_SECONDS_MAX
+        with suppress(GoQueueError):
+            while (left := deadline - loop.time()) > 0:
+                if not (await self.describe(transactional_id)).state.is_prepared:
+                    return
+                await self._markers.ended(transactional_id, left)
+
     def _check_exists(self, transactional_id: str) -> None:
         if self._topics.find(TRANSACTION_STATE) is None:
             raise TransactionalIdNotFound(transactional_id)
-
-    def _with_companions(self, places: Collection[TopicPartition]) -> frozenset[TopicPartition]:
-        companions = {self._companion_of(place) for place in places}
-        return frozenset(places).union(place for place in companions if place is not None)
 
     def _refusal(self, place: TopicPartition) -> GoQueueError | None:
         topic = self._topics.find(place.topic)

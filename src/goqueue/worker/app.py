@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, Unpack
 
 from goqueue.client import InvalidArgument, sync
+from goqueue.client.credentials import Credentials
 from goqueue.client.durations import Duration, ms_of, seconds_of
 from goqueue.client.producing.outgoing import PriorityName
 from goqueue.worker.backoff import parse_backoff
@@ -41,7 +42,9 @@ class Worker:
         app = Worker("http://127.0.0.1:8080", name="shop")
 
     `name` is the queue group of its workers and the owner of its schedules: apps that have nothing to do with each
-    other need different names. Without an address the environment and the contexts of the command line decide.
+    other need different names, and different queues. `queue` is that of tasks which name none; without it, it is
+    `{name}.tasks`. Without an address the environment and the contexts of the command line decide. A broker
+    with security takes `api_key`, or `user` and `password`; `ca` is the file with the authority of its certificate.
     """
 
     def __init__(
@@ -49,16 +52,21 @@ class Worker:
         server: str | Sequence[str] | None = None,
         *,
         name: str = "workers",
-        queue: str = "tasks",
+        queue: str | None = None,
         partitions: int | None = None,
         idempotency_window: Duration = "1h",
         api_key: str | None = None,
+        user: str | None = None,
+        password: str | None = None,
+        ca: str | None = None,
+        certificate: str | None = None,
         context: str | None = None,
     ) -> None:
         self.server = server
         self.name = name
-        self.default_queue = queue
-        self.api_key = api_key
+        # Of its own: another app is another group, and would get every message of a queue that both have.
+        self.default_queue = queue or f"{name}.tasks"
+        self.credentials = Credentials(api_key, user, password, ca, certificate)
         self.context = context
         self.tasks: dict[str, Task[Any, Any]] = {}
         self.schedules: dict[str, Every] = {}
@@ -177,26 +185,42 @@ class Worker:
         return how.sent(task_id, delivered)
 
     def cancel(self, sent: Sent) -> None:
-        """Take back a delayed task: it is never run."""
+        """Cancel a delayed task: it is never run.
+
+        sent = fetch.send_later("2h", "bread")
+        app.cancel(sent)
+        """
         if not sent.delayed:
             raise InvalidArgument(f"task {sent.id} was not sent with a delay", "only delayed tasks can be cancelled")
         self.client().delayed.cancel(sent.queue, sent.slot)
 
     def client(self) -> sync.Client:
-        """The client that sends, opened with the first use in this process."""
+        """The client that sends, opened with the first use in this process.
+
+        print(app.client().dead_letters("errands").total)
+        """
         return self._connect()[1]
 
     def producer(self) -> sync.Producer:
-        """The producer of `client()`."""
+        """The producer of `client()`.
+
+        app.producer().send("events", json={"kind": "started"})
+        """
         return self._connect()[2]
 
     def connect_to(self, server: str) -> None:
-        """Use another broker from now on."""
+        """Use another broker from now on.
+
+        app.connect_to("http://127.0.0.1:8080")
+        """
         self.close()
         self.server = server
 
     def close(self) -> None:
-        """Close the client that sends; it is opened again when it is needed."""
+        """Close the client that sends; it is opened again when it is needed.
+
+        app.close()
+        """
         with self._lock:
             connected, self._connected = self._connected, None
             self._windows_ms.clear()
@@ -229,7 +253,11 @@ class Worker:
             self._running = None
 
     def stop(self) -> None:
-        """Let `run` finish what it has in hand and return. From any thread."""
+        """Let `run` finish the tasks that are running, and return. From any thread.
+
+        threading.Timer(60, app.stop).start()
+        app.stop()
+        """
         if self._running is not None:
             self._running.stop()
 
@@ -238,7 +266,7 @@ class Worker:
             # Neither its thread nor its sockets exist behind a fork.
             if self._connected is None or self._connected[0] != os.getpid():
                 self._windows_ms.clear()
-                client = sync.connect(self.server, context=self.context, api_key=self.api_key)
+                client = sync.connect(self.server, context=self.context, **self.credentials.fields())
                 self._connected = (os.getpid(), client, client.producer(linger=0))
             return self._connected
 

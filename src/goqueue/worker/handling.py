@@ -75,7 +75,7 @@ def handle(app: Worker, message: QueueMessage) -> Awaitable[None] | None:
     if task is None:
         raise UnknownTask(
             f"message {delivery.id} is for task {delivery.task!r}, which app {app.name!r} does not have: "
-            "import the module that defines it"
+            "import the module that defines it; if the task is another app's, give each app queues of its own"
         )
     if message.delivery_count > task.settings.retries + 1:
         # Not reached by failures, which `retry_delay` counts: the workers that had it before died with it.

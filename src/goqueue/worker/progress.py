@@ -34,7 +34,9 @@ class Progress:
 
     def hooks(self) -> Hooks:
         """What `queue.run` calls."""
-        return Hooks(before=self._before, after=self._after, retry=self._retry, failure=self._failure)
+        return Hooks(
+            before=self._before, after=self._after, retry=self._retry, failure=self._failure, unsettled=self._unsettled
+        )
 
     def _before(self, message: QueueMessage) -> None:
         self._counts(message).running += 1
@@ -57,6 +59,11 @@ class Progress:
         counts.failed += 1
         counts.last_error = f"{type(problem).__name__}: {problem}"
         self._tell(logging.ERROR, "failed for the last time and is a dead letter", message, ms, problem)
+
+    def _unsettled(self, message: QueueMessage, problem: BaseException) -> None:
+        counts, ms = self._end(message)
+        counts.last_error = f"{type(problem).__name__}: {problem}"
+        self._tell(logging.WARNING, "ended after its lease had expired and may be run again", message, ms, problem)
 
     def _counts(self, message: QueueMessage) -> TaskCounts:
         return self.tasks.setdefault(delivery_of(message).task, TaskCounts())

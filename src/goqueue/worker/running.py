@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from goqueue.client import Client, ClientError, InvalidArgument, QueueConsumer, connect
 from goqueue.client.durations import Duration, seconds_of
+from goqueue.client.identity import named_client_id
 from goqueue.client.queues.pools import Handler, PoolKind
 from goqueue.worker import handling
 from goqueue.worker.progress import Progress
@@ -95,11 +97,14 @@ class Running:
     async def _run(self, *, signals: bool) -> None:
         app = self._app
         self._loop = asyncio.get_running_loop()
-        async with connect(app.server, context=app.context, api_key=app.api_key) as client:
+        async with connect(app.server, context=app.context, **app.credentials.fields()) as client:
             for queue in self._queues:
                 await client.create_topic(queue, **app.topic_settings)
             await upsert_schedules(client, app, prune=self._prune)
-            async with client.queue_consumer(app.name, self._queues, sharing="shared", hold_max=_HOLD_MAX) as consumer:
+            name = os.environ.get("GOQUEUE_CLIENT_ID") or named_client_id(app.name)
+            async with client.queue_consumer(
+                app.name, self._queues, client_id=name, sharing="shared", hold_max=_HOLD_MAX
+            ) as consumer:
                 await client.alter_policy(app.name, retries_max=RETRIES_MAX)
                 self._consumer = consumer
                 _log.info(

@@ -70,15 +70,24 @@ class Sender(Generic[P]):
     headers: dict[str, str] = field(default_factory=dict)
 
     def send(self, *args: P.args, **kwargs: P.kwargs) -> Sent:
-        """Have a worker call the function; returns when the broker has stored the message."""
+        """Have a worker call the function; returns when the broker has stored the message.
+
+        fetch.options(priority="high").send("milk")
+        """
         return self.task.app.publish(self, args, kwargs)
 
     async def send_async(self, *args: P.args, **kwargs: P.kwargs) -> Sent:
-        """The same, without blocking the event loop."""
+        """`send` in an event loop, without blocking it.
+
+        await fetch.options(priority="high").send_async("milk")
+        """
         return await asyncio.to_thread(self.task.app.publish, self, args, kwargs)
 
     def send_later(self, when: Duration | datetime, /, *args: P.args, **kwargs: P.kwargs) -> Sent:
-        """The same after a delay (`"2h"`), or at a time."""
+        """`send` after a delay, or at a time.
+
+        fetch.options(key="customer-7").send_later("2h", "milk")
+        """
         if isinstance(when, datetime):
             return replace(self, deliver_at=when, delay=None).send(*args, **kwargs)
         return replace(self, delay=when, deliver_at=None).send(*args, **kwargs)
@@ -136,7 +145,10 @@ class Task(Generic[P, R]):
         return Sender[P](self).send(*args, **kwargs)
 
     async def send_async(self, *args: P.args, **kwargs: P.kwargs) -> Sent:
-        """The same, without blocking the event loop."""
+        """`send` in an event loop, without blocking it.
+
+        await fetch.send_async("milk", count=2)
+        """
         return await Sender[P](self).send_async(*args, **kwargs)
 
     def send_later(self, when: Duration | datetime, /, *args: P.args, **kwargs: P.kwargs) -> Sent:

@@ -22,6 +22,7 @@ JVM = [
     "-XX:MaxGCPauseMillis=20",
     "-XX:InitiatingHeapOccupancyPercent=35",
 ]
+_JAVA = ["java", *JVM, "-cp", f"{JARS}/*"]
 CLUSTER_ID = "R29RdWV1ZUJlbmNobWFyaw"
 
 
@@ -45,27 +46,44 @@ class ApacheKafka:
     @contextmanager
     def start(self, home: Path, *, durable: bool) -> Iterator[Server]:
         address, controller = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
-        properties = home / "server.properties"
-        properties.write_text(
-            "process.roles=broker,controller\nnode.id=1\n"
-            f"controller.quorum.voters=1@{controller}\n"
-            f"listeners=PLAINTEXT://{address},CONTROLLER://{controller}\n"
-            f"advertised.listeners=PLAINTEXT://{address}\n"
-            "controller.listener.names=CONTROLLER\n"
-            f"log.dirs={home / 'data'}\n"
-            "offsets.topic.replication.factor=1\ngroup.initial.rebalance.delay.ms=0\n"
-            "auto.create.topics.enable=false\n"
-            "share.coordinator.state.topic.replication.factor=1\nshare.coordinator.state.topic.min.isr=1\n"
-            # Not a minute after a topic was deleted, when somebody else is being measured.
-            "log.segment.delete.delay.ms=100\n"
-        )
-        java = ["java", *JVM, "-cp", f"{JARS}/*"]
-        tool = [*java, "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties)]
+        properties = write_properties(home, 1, address, {1: controller})
         began = time.monotonic()
-        subprocess.run(tool, check=True, capture_output=True)
+        format_storage(properties)
         formatted = time.monotonic() - began
-        with running([*java, "kafka.Kafka", str(properties)], home, address, knows_itself) as server:
+        with running(start_command(properties), home, address, knows_itself) as server:
             yield replace(server, prepare_seconds=formatted)
+
+
+def write_properties(home: Path, node_id: int, address: str, controllers: dict[int, str]) -> Path:
+    """The settings of one node, which is broker and controller; every controller is a node like it."""
+    copies = min(3, len(controllers))
+    voters = ",".join(f"{number}@{controller}" for number, controller in controllers.items())
+    properties = home / "server.properties"
+    properties.write_text(
+        f"process.roles=broker,controller\nnode.id={node_id}\n"
+        f"controller.quorum.voters={voters}\n"
+        f"listeners=PLAINTEXT://{address},CONTROLLER://{controllers[node_id]}\n"
+        f"advertised.listeners=PLAINTEXT://{address}\n"
+        "controller.listener.names=CONTROLLER\n"
+        f"log.dirs={home / 'data'}\n"
+        f"offsets.topic.replication.factor={copies}\ngroup.initial.rebalance.delay.ms=0\n"
+        "auto.create.topics.enable=false\n"
+        f"share.coordinator.state.topic.replication.factor={copies}\nshare.coordinator.state.topic.min.isr=1\n"
+        # Not a minute after a topic was deleted, when somebody else is being measured.
+        "log.segment.delete.delay.ms=100\n"
+    )
+    return properties
+
+
+def format_storage(properties: Path) -> None:
+    """Make the empty directory one that the node starts with."""
+    tool = [*_JAVA, "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties)]
+    subprocess.run(tool, check=True, capture_output=True)
+
+
+def start_command(properties: Path) -> list[str]:
+    """What runs the node."""
+    return [*_JAVA, "kafka.Kafka", str(properties)]
 
 
 def knows_itself(address: str) -> bool:

@@ -9,12 +9,12 @@ import traceback
 import urllib.error
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 from confluent_kafka import KafkaException
 from tests.e2e.campaign.ledger import Fate, Ledger
 from tests.e2e.http import Answer, Http
-from tests.e2e.process import BrokerProcess
 
 SECONDS_MAX = 60.0
 # What any client may meet while the broker is away.
@@ -31,10 +31,42 @@ KAFKA: Mapping[str, Any] = {
 }
 
 
+class Target(Protocol):
+    """What is under load: one broker, or a cluster."""
+
+    @property
+    def kafka(self) -> str:
+        """Addresses for Kafka's clients."""
+        ...
+
+    @property
+    def http(self) -> str:
+        """An address for one request over HTTP."""
+        ...
+
+    @property
+    def is_cluster(self) -> bool:
+        """Whether another node may lead a partition in a moment."""
+        ...
+
+    @property
+    def data_dirs(self) -> list[Path]:
+        """Of all its nodes."""
+        ...
+
+    def restart(self) -> object:
+        """Stop it cleanly and start it again."""
+        ...
+
+    def stop(self) -> object:
+        """Stop it cleanly."""
+        ...
+
+
 class Campaign:
     """What all threads of one run share."""
 
-    def __init__(self, broker: BrokerProcess, seed: int) -> None:
+    def __init__(self, broker: Target, seed: int) -> None:
         self.broker = broker
         self.seed = seed
         self.counts: Counter[str] = Counter()
@@ -64,7 +96,7 @@ class Load(threading.Thread):
         self._ends = campaign.stopping if consumes else campaign.draining
 
     @property
-    def broker(self) -> BrokerProcess:
+    def broker(self) -> Target:
         return self.campaign.broker
 
     @property

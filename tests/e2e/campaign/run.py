@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from tests.e2e.campaign import checker
 from tests.e2e.campaign.ledger import Fate, GroupLedger
-from tests.e2e.campaign.load import CUT, Campaign, Load
+from tests.e2e.campaign.load import CUT, Campaign, Load, Target
 from tests.e2e.campaign.queues import JOBS, JobFeeder, QueueWorker, ShareWorker
 from tests.e2e.campaign.readers import Row, read_http, read_kafka, verify_files
 from tests.e2e.campaign.streams import (
@@ -57,9 +57,9 @@ PROGRESS = 5
 
 
 class Run:
-    """All loads of one broker, and its kills."""
+    """All loads of one broker or cluster, and what is done to it meanwhile."""
 
-    def __init__(self, broker: BrokerProcess, seed: int) -> None:
+    def __init__(self, broker: Target, seed: int) -> None:
         self.campaign = Campaign(broker, seed)
         self.due_ms: dict[str, int] = {}
         self.stream = StreamLedger(self.due_ms)
@@ -88,12 +88,13 @@ class Run:
     def http(self) -> Http:
         return Http(self.campaign.broker.http)
 
-    def execute(self, kills: int) -> list[str]:
-        """Load, kills, the end of the load, a clean restart, and the account; gives what is wrong."""
+    def execute(self, disturb: Callable[[], None]) -> list[str]:
+        """Load, disturbance, the end of the load, a clean restart, and the account; gives what is wrong."""
         first_runs = begin_schedules(self.http)
         for one in [*self.feeders, *self.consumers]:
             one.start()
-        self._kill(kills)
+        disturb()
+        self._progress()
         self._finish(self.feeders, self.campaign.draining.set)
         self._until(self._left)
         self._finish(self.consumers, self.campaign.stopping.set)
@@ -102,7 +103,7 @@ class Run:
         self.campaign.broker.restart()
         problems += self.campaign.problems + self._account()
         self.campaign.broker.stop()
-        return problems + verify_files(self.campaign.broker.data_dir)
+        return problems + [one for place in self.campaign.broker.data_dirs for one in verify_files(place)]
 
     def figures(self) -> str:
         """What was done, for the report."""
@@ -121,9 +122,9 @@ class Run:
         lines.append("  met: " + ", ".join(f"{what} {count}" for what, count in self.campaign.counts.most_common()))
         return "\n".join(lines)
 
-    def _kill(self, kills: int) -> None:
+    def kill(self, broker: BrokerProcess, kills: int) -> None:
+        """kill -9 at moments that the seed chooses, and a new start after each."""
         chance = random.Random(self.campaign.seed)
-        broker = self.campaign.broker
         for _ in range(kills):
             before = self.campaign.acknowledged
             # Some kills meet a broker that has hardly started; the others one that has work under way.
@@ -134,6 +135,9 @@ class Run:
             broker.kill()
             self.campaign.counts["kills"] += 1
             broker.start()
+
+    def _progress(self) -> None:
+        """Every load goes on after the last disturbance."""
         counts = {kind: one.count(Fate.ACKNOWLEDGED) for kind, one in self.campaign.ledgers.items()}
         self._until(lambda: [kind for kind, before in counts.items() if self._more_of(kind, before) < PROGRESS])
 
@@ -183,7 +187,10 @@ class Run:
             problems += [f"{name}: unreadable {one}" for one in unreadable]
         for kind in [*(f"orders-{codec}" for codec in CODECS), "leader", "inputs", "shared", "jobs"]:
             rows = self.topics[kind.partition("-")[0]]
-            problems += checker.check_stored(ledgers[kind], rows, once=kind != "leader")
+            if kind == "leader":
+                problems += checker.check_stored(ledgers[kind], rows, once=False, may_be_lost=broker.is_cluster)
+            else:
+                problems += checker.check_stored(ledgers[kind], rows)
             problems += checker.check_order(ledgers[kind], rows)
         for kind in ("delayed", "delayed-kafka"):
             problems += checker.check_stored(ledgers[kind], self.topics[DELAYED])

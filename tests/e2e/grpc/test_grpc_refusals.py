@@ -283,6 +283,6 @@ def test_a_wrong_address_is_refused_at_the_start(tmp_path: Any, setting: str, sa
 def test_an_address_in_use_is_told_before_anything_is_opened(broker: BrokerProcess, tmp_path: Any) -> None:
     second = BrokerProcess(tmp_path)
     second.grpc = broker.grpc
-    second._spawn()
+    second.spawn()
     assert second.wait(30) == 2
     assert f"cannot listen on {broker.grpc}: the address is in use" in second.output

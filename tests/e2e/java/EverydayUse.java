@@ -1,11 +1,14 @@
 // What programs do with Apache Kafka's own Java client every day, against the broker at the address given.
 // Each line that is printed is "what: result"; test_java_client.py knows what the results must be.
 
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Properties;
 import java.util.TreeSet;
 import java.util.concurrent.TimeUnit;
 import org.apache.kafka.clients.admin.Admin;
@@ -21,9 +24,16 @@ public class EverydayUse {
     static final int MESSAGES = 1000;
     static final long WAIT_MS = 20_000;
     static String address;
+    // Settings for a broker with security, from a file that may be given behind the address.
+    static final Properties security = new Properties();
 
     public static void main(String[] arguments) throws Exception {
         address = arguments[0];
+        if (arguments.length > 1) {
+            try (var file = Files.newBufferedReader(Path.of(arguments[1]))) {
+                security.load(file);
+            }
+        }
         try (var admin = Admin.create(settings())) {
             admin.createTopics(List.of(new NewTopic("orders", 3, (short) 1))).all().get(20, TimeUnit.SECONDS);
             say("partitions", admin.describeTopics(List.of("orders")).allTopicNames().get().get("orders").partitions().size());
@@ -111,6 +121,7 @@ public class EverydayUse {
     static Map<String, Object> settings(Object... pairs) {
         var map = new HashMap<String, Object>();
         map.put("bootstrap.servers", address);
+        security.forEach((name, value) -> map.put((String) name, value));
         for (int i = 0; i < pairs.length; i += 2) {
             map.put((String) pairs[i], pairs[i + 1]);
         }

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 from tests.e2e.process import BrokerProcess
@@ -210,3 +211,24 @@ def test_small_files_are_put_together_while_others_write_and_no_row_changes(
     # A second run has two files to put together, and a third nothing to do.
     assert compact(spark, opened(kind, tmp_path), "maintain").files_after == 1
     assert compact(spark, opened(kind, tmp_path), "maintain").rewritten == 0
+
+
+def test_any_table_is_compacted_by_a_job_and_one_that_is_not_there_is_refused(spark: Any, tmp_path: Path) -> None:
+    from deltalake import DeltaTable, write_deltalake
+
+    from goqueue.errors import InvalidRequest
+    from goqueue.pipeline.jobs.compact_lake import compact_lake
+
+    folder = tmp_path / "others"
+    for number in range(3):
+        # Written by somebody else, without a word of ours in its log.
+        write_deltalake(str(folder), pa.table({"id": [number], "name": ["x"]}), mode="append")
+
+    planned = compact_lake(None, delta_table(str(folder)), "others")
+    done = compact_lake(spark, delta_table(str(folder)), "others")
+
+    assert (planned.facts["files_before"], planned.facts["small_files"], planned.is_dry_run) == (3, 3, True)
+    assert (done.facts["files_after"], done.facts["rewritten"]) == (1, 3)
+    assert sorted(DeltaTable(str(folder)).to_pyarrow_table()["id"].to_pylist()) == [0, 1, 2]
+    with pytest.raises(InvalidRequest, match="there is no table nowhere"):
+        compact_lake(None, delta_table(str(tmp_path / "nowhere")), "nowhere")

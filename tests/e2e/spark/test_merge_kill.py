@@ -59,10 +59,11 @@ def _killed_at_every_step(kind: str, sink: str, broker: BrokerProcess, home: Pat
     with RawClient(broker.kafka) as raw:
         raw.create_topic("changes", 2)
         raw.create_topic("changes.bad", 1)
-    sent, table = events(300)
+    sent, table = events(180)
     send(broker, "changes", sent)
     file = home / "customers.yaml"
-    file.write_text(PIPELINE.format(broker=broker.kafka, home=home, topic="changes", sink=sink))
+    few_tasks = 'settings: {spark.sql.shuffle.partitions: "2"}\n'
+    file.write_text(PIPELINE.format(broker=broker.kafka, home=home, topic="changes", sink=sink) + few_tasks)
     # The first step is one of an executor, whose death Spark mends; at the others the driver is killed.
     orders = [f"kill:{step}:{at + 1}:{home}/{step}" for at, step in enumerate(STEPS[kind])]
     for step in STEPS[kind][1:]:

@@ -14,7 +14,11 @@ from tests.e2e.test_docs import BLOCK, ROOT, run
 @pytest.mark.parametrize(
     ("page", "told"),
     [
-        ("pipelines", ['"name":"orders"', "wrote orders.svg", "spark-submit"]),
+        (
+            "pipelines",
+            ['"name":"orders"', "119.0", "not a sale", "sales.gross-value", "wrote orders.svg", "spark-submit"],
+        ),
+        ("pipeline-streams", ["valid", "all 4", "visits.bonn", "stopped, told"]),
         ("tables", ["{'id': 1, 'name': 'Ada'}]", "Kiel", "Ulm", "rows", "deliveryCount"]),
         ("bulk-jobs", ["job backup", "job verify", "job restore", "offset gaps 0", "rows 1000"]),
     ],

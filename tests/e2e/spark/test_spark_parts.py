@@ -143,7 +143,7 @@ def test_what_a_failed_try_staged_is_never_seen(broker, topic):
     name = topic(1)
     options = sink(broker, name)
     failed = write_rows(options, name, 0, batches([b"first try"]))
-    drop(options, [failed, None], 0)
+    drop(options, failed.writer, 0)
 
     second = write_rows(options, name, 0, batches([b"second try"]))
     with pytest.raises(BrokerRefused):

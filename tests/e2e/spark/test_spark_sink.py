@@ -185,7 +185,11 @@ def test_rows_that_do_not_fit_fail_or_go_to_the_dead_letters(spark, broker, topi
         ("cast(id as string) value", {"topic": "nowhere"}, "there is no topic 'nowhere': create it first"),
         ("cast(id as string) value", {"guarantee": "twice"}, "'twice' is not one of exactly-once, at-least-once"),
         ("cast(id as string) value", {"compresionn": "zstd"}, "did you mean compression?"),
-        ("cast(id as string) value, 5 as delay", {}, "does not hold rows back: set its goqueue.delay.headers to true"),
+        (
+            "cast(id as string) value, 5 as delay",
+            {},
+            "does not hold rows back: set its goqueue.delay.headers to true",
+        ),
         ("cast(id as string) value", {"kafka.bootstrap.servers": "127.0.0.1:1"}, "no answer from 127.0.0.1:1"),
     ],
 )

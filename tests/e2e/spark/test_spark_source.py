@@ -296,7 +296,7 @@ def test_a_stream_fails_or_goes_on_when_its_offsets_are_gone(broker, topic, spar
         ({"subscribe": "x", "startingOffsets": "newest"}, "option startingOffsets: 'newest' is neither a word"),
         ({"subscribe": "x", "minPartitions": "0"}, "option minPartitions: '0' is not an integer above zero"),
         ({"subscribe": "x", "columns": "offset,vallew"}, "option columns: there is no column 'vallew'"),
-        ({"subscribe": "x", "kafka.security.protocol": "SASL_SSL"}, "sasl.mechanism=GSSAPI is none of"),
+        ({"subscribe": "x", "kafka.security.protocol": "SASL_SSL"}, "sasl.mechanism=GSSAPI is not one of"),
         ({"subscribe": "x", "path": "/nowhere", "transport": "files"}, "/nowhere is not a data directory"),
         ({"subscribe": "x", "kafka.bootstrap.servers": "127.0.0.1:1"}, "no answer from 127.0.0.1:1"),
     ],

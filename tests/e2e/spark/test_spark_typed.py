@@ -181,3 +181,59 @@ def test_options_that_make_no_sense_are_refused(read, broker, topic):
         typed(read, broker, name).collect()
     with pytest.raises(Exception, match="give the option schema too"):
         read(name, schemaErrors="column").collect()
+
+
+ROWS = (
+    "id bigint not null, name string, tags array<string>, home struct<zip: string>, seen timestamp, price decimal(9,2)"
+)
+
+
+def written(broker, topic: str, count: int) -> list[dict]:
+    """Messages of a topic. What a sink has committed is shown once the markers are written, a moment later."""
+    deadline = time.monotonic() + 30
+    while len(found := Http(broker.http).get(f"/topics/{topic}/messages?decode=true")["messages"]) < count:
+        assert time.monotonic() < deadline, found
+        time.sleep(0.05)
+    return found
+
+
+@pytest.mark.parametrize("kind", ["avro", "json"])
+def test_the_sink_registers_a_schema_and_encodes_rows(spark, broker, topic, kind):
+    from decimal import Decimal
+
+    name = topic()
+    row = (7, "ada", ["a", None], ("N1",), datetime(2026, 1, 2, tzinfo=UTC), Decimal("1.50"))
+    frame = spark.createDataFrame([row, (8, None, None, None, None, None)], ROWS).selectExpr("struct(*) AS value")
+    options = {"kafka.bootstrap.servers": broker.kafka, "schemaRegistryUrl": f"http://{broker.http}"}
+    for _ in range(2):
+        frame.write.format("goqueue").options(**options, topic=name, schema=kind).mode("append").save()
+
+    assert Http(broker.http).get(f"/subjects/{name}-value/versions") == [1], "the second write finds it registered"
+    shown = written(broker, name, 4)
+    assert sorted(one["decoded"]["id"] for one in shown) == [7, 7, 8, 8]
+    assert [one.get("decode_error") for one in shown] == [None] * 4
+    back = spark.read.format("goqueue").options(**options, subscribe=name, schema="registry").load()
+    first = back.where("value.id = 7").select("value.name", "value.tags", "value.home.zip").first()
+    assert (first.name, first.tags, first.zip) == ("ada", ["a", None], "N1")
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"), [("AVRO", json.dumps({**USER, "fields": USER["fields"][:2]})), ("PROTOBUF", PROTO)]
+)
+def test_the_sink_encodes_by_a_schema_that_is_there_and_sets_unfit_rows_aside(spark, broker, topic, kind, text):
+    name, letters = topic(), topic()
+    registered(broker, f"{name}-value", kind, text)
+    good, bad = ("name", "'ada'"), ("name", "CAST(NULL AS STRING)")
+    if kind == "PROTOBUF":
+        good, bad = ("kind", "'NEW'"), ("kind", "'NOT A KIND'")
+    rows = spark.sql(
+        f"SELECT named_struct('{good[0]}', {good[1]}) AS value UNION ALL SELECT named_struct('{bad[0]}', {bad[1]})"
+    )
+    options = {"kafka.bootstrap.servers": broker.kafka, "schemaRegistryUrl": f"http://{broker.http}"}
+    writer = rows.write.format("goqueue").options(**options, topic=name, schema="registry").mode("append")
+    with pytest.raises(Exception, match="does not fit"):
+        writer.save()
+    writer.option("deadLetterTopic", letters).save()
+    shown = written(broker, name, 1)
+    assert [one["decoded"][good[0]] for one in shown] == [good[1].strip("'")]
+    assert len(written(broker, letters, 1)) == 1

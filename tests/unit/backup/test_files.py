@@ -49,7 +49,7 @@ def test_nobody_but_the_owner_reads_the_messages_in_a_backup_and_in_what_is_rest
         file = stored(tmp_path, segment(3))
         store = BackupStore(tmp_path / "store")
         store.write(Manifest("one", 0, [file], "broker"))
-        restore_file(file, str(tmp_path / "store"), str(tmp_path / "restored"), None)
+        restore_file([file], str(tmp_path / "store"), str(tmp_path / "restored"), None)
     finally:
         os.umask(previous)
 

@@ -8,16 +8,16 @@ from random import Random
 from threading import Lock
 from typing import TypeVar
 
-from goqueue.broker.answer_budget import AnswerBudget
-from goqueue.broker.arrival import AfterAppend, Step
-from goqueue.broker.deduplication import Deduplication, RemoveRepeats
-from goqueue.broker.disk_guard import DiskGuard
-from goqueue.broker.fetch import FetchedPartition, FetchQuery, FetchService, PartitionRead
-from goqueue.broker.partitions import Partitions
-from goqueue.broker.producer_ids import ProducerIds
-from goqueue.broker.publish import PublishService
-from goqueue.broker.queries import PartitionQueries
-from goqueue.broker.steps import FindLane, Limits, RefuseInternal, RequireKeys, StampRecords, TellHooks, Write
+from goqueue.broker.arrivals.arrival import AfterAppend, Step
+from goqueue.broker.arrivals.deduplication import Deduplication, RemoveRepeats
+from goqueue.broker.arrivals.disk_guard import DiskGuard
+from goqueue.broker.arrivals.producer_ids import ProducerIds
+from goqueue.broker.arrivals.publish import PublishService
+from goqueue.broker.arrivals.steps import FindLane, Limits, RefuseInternal, RequireKeys, StampRecords, TellHooks, Write
+from goqueue.broker.reading.answer_budget import AnswerBudget
+from goqueue.broker.reading.fetch import FetchedPartition, FetchQuery, FetchService, PartitionRead
+from goqueue.broker.reading.queries import PartitionQueries
+from goqueue.broker.replicas.partitions import Partitions
 from goqueue.broker.topics import NewTopic, TopicService
 from goqueue.clock import Clock
 from goqueue.codec.batch_decode import decode_records
@@ -83,7 +83,7 @@ class Stack:
             rng=rng,
         )
         guard = DiskGuard(self.files, free_bytes_min=self.config.durability.disk_free_bytes_min)
-        self.deduplication = Deduplication(ids_max=self.config.limits.deduplication_ids_max)
+        self.deduplication = Deduplication(offload, ids_max=self.config.limits.deduplication_ids_max)
         steps: list[Step] = [
             RefuseInternal(),
             Limits(),

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from goqueue.broker import answer_budget
-from goqueue.broker.answer_budget import AnswerBudget
+from goqueue.broker.reading import answer_budget
+from goqueue.broker.reading.answer_budget import AnswerBudget
 from goqueue.errors import TooBusy
 
 

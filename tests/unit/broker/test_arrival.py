@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.unit.broker.stack import Stack
 
-from goqueue.broker.arrival import Arrival, Facts, HeldAt
-from goqueue.broker.partitions import Partition
+from goqueue.broker.arrivals.arrival import Arrival, Facts, HeldAt
+from goqueue.broker.replicas.partitions import Partition
 from goqueue.caller import ANONYMOUS, Caller
 from goqueue.codec.batch import parse_batch_header
 from goqueue.codec.batch_encode import encode_batch
@@ -153,7 +153,7 @@ def test_a_damaged_batch_is_not_opened() -> None:
 
 
 def test_a_batch_that_unpacks_beyond_the_bound_is_refused() -> None:
-    from goqueue.broker import arrival as module
+    from goqueue.broker.arrivals import arrival as module
 
     batch = encode_batch([NewRecord(None, bytes(5000))], codec=Codec.ZSTD, now_ms=0)
     with pytest.MonkeyPatch.context() as patch:

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goqueue.broker.arrival import Arrival
-from goqueue.broker.batch_checks import check_acks, header_of
-from goqueue.broker.partitions import Partition
-from goqueue.broker.steps import Limits, RequireKeys
+from goqueue.broker.arrivals.arrival import Arrival
+from goqueue.broker.arrivals.batch_checks import check_acks, header_of
+from goqueue.broker.arrivals.steps import Limits, RequireKeys
+from goqueue.broker.replicas.partitions import Partition
 from goqueue.caller import ANONYMOUS
 from goqueue.codec.batch import HEADER_BYTES
 from goqueue.codec.batch_encode import encode_batch

@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.broker.stack import Stack, at_once
+from tests.unit.broker.stack import Stack
 
-from goqueue.broker.deduplication import DEDUPLICATION_HEADER, Remembered, Window
-from goqueue.broker.record_publishing import Published
+from goqueue.broker.arrivals.deduplication import DEDUPLICATION_HEADER, Remembered, Window
+from goqueue.broker.arrivals.record_publishing import Published
+from goqueue.broker.replicas.roles import Leading
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.config import Config
 from goqueue.errors import TooBusy
@@ -30,7 +31,7 @@ async def stack_with_window(
     stack = Stack(files, clock, config=limited)
     if stack.topics.find("t") is None:
         await stack.topic("t", partitions, **{"goqueue.dedup.window.ms": str(FIVE_MINUTES_MS)})
-    await stack.deduplication.load(stack.metadata.image, stack.partitions, at_once, stack.clock.now_ms())
+    await stack.deduplication.load(stack.metadata.image, stack.partitions, stack.clock.now_ms())
     return stack
 
 
@@ -43,13 +44,14 @@ async def send(stack: Stack, *ids: str | None, acks: Acks = Acks.LEADER) -> list
 
 
 async def stored(stack: Stack) -> int:
-    return sum([len(await stack.read_all("t", partition)) for partition in range(3)])
+    count = stack.topics.get("t").partition_count
+    return sum([len(await stack.read_all("t", partition)) for partition in range(count)])
 
 
 async def test_a_repeat_is_answered_with_the_first_ones_place() -> None:
     stack = await stack_with_window()
     (first,) = await send(stack, "a")
-    # The next without a key goes to another partition, so the answer is of the first, not of a second.
+    # Without a key the id chooses the partition, so a repeat meets the first one.
     (again,) = await send(stack, "a")
     assert again == first._replace(duplicate=True)
     assert await stored(stack) == 1
@@ -123,7 +125,7 @@ async def test_a_repeat_waits_until_the_first_is_safe() -> None:
 
 async def test_more_ids_than_fit_are_refused_and_not_forgotten() -> None:
     clock = ManualClock()
-    stack = await stack_with_window(clock=clock, ids_max=2)
+    stack = await stack_with_window(clock=clock, ids_max=2, partitions=1)
     await send(stack, "a", "b")
     with pytest.raises(TooBusy):
         await send(stack, "c")
@@ -161,6 +163,29 @@ async def values(stack: Stack) -> list[tuple[int, bytes | None]]:
     return [(one.offset, one.value) for one in await stack.read_all("t", 0)]
 
 
+async def test_in_a_new_term_ids_are_read_before_anything_is_written_and_not_on_the_event_loop() -> None:
+    stack = await stack_with_window(partitions=1)
+    (first,) = await send(stack, "a")
+    place = stack.partitions.leader("t", 0)
+    place.become(Leading(place.leader_epoch + 1, (1,)))
+    waiting, same = stack.publish.opening("t", 0), stack.publish.opening("t", 0)
+    assert waiting is not None
+    assert same is waiting
+    written: list[int] = []
+    waiting.then(
+        lambda error: written.append(
+            -1
+            if error
+            else stack.publish.append("t", 0, batch_of(stack, "a", "b"), acks=Acks.LEADER).appended.base_offset
+        )
+    )
+    (again,) = await send(stack, "a")
+    assert again == first._replace(duplicate=True)
+    assert written == [1]
+    assert stack.publish.opening("t", 0) is None
+    assert await values(stack) == [(0, b"v"), (2, b"b")]
+
+
 async def test_repeats_are_taken_out_of_a_kafka_clients_batch_and_its_offsets_stay() -> None:
     stack = await stack_with_window()
     first = stack.publish.append("t", 0, batch_of(stack, "a", None, "b"), acks=Acks.LEADER).appended
@@ -178,7 +203,7 @@ async def test_repeats_are_taken_out_of_a_kafka_clients_batch_and_its_offsets_st
 
 async def test_an_idempotent_producers_sequence_goes_on_over_what_was_taken_out() -> None:
     files = MemoryFiles()
-    stack = await stack_with_window(files)
+    stack = await stack_with_window(files, partitions=1)
     send_batch = stack.publish.append
     send_batch("t", 0, batch_of(stack, "a", "b", sequence=0), acks=Acks.LEADER)
     send_batch("t", 0, batch_of(stack, "a", "b", sequence=2), acks=Acks.LEADER)
@@ -196,10 +221,10 @@ async def test_an_idempotent_producers_sequence_goes_on_over_what_was_taken_out(
 
 
 async def test_what_a_kafka_client_sent_is_known_to_others_and_the_other_way_round() -> None:
-    stack = await stack_with_window()
+    stack = await stack_with_window(partitions=1)
     await send(stack, "http")
     stack.publish.append("t", 0, batch_of(stack, "kafka"), acks=Acks.LEADER)
-    stack.publish.append("t", 1, batch_of(stack, "http"), acks=Acks.LEADER)
+    stack.publish.append("t", 0, batch_of(stack, "http"), acks=Acks.LEADER)
     (repeat,) = await send(stack, "kafka")
     assert (repeat.duplicate, repeat.partition) == (True, 0)
     assert await stored(stack) == 2
@@ -219,3 +244,15 @@ def test_a_window_is_what_a_list_of_all_messages_says(steps: list[tuple[int, int
             place = Remembered(0, len(everything), now_ms, now_ms)
             window.add(b"%d" % name, place)
             everything.append((name, place))
+
+
+async def test_the_same_id_under_two_keys_is_stored_in_both_partitions() -> None:
+    stack = await stack_with_window()
+    keys = [b"k%d" % number for number in range(10)]
+    header = ((DEDUPLICATION_HEADER, b"a"),)
+    results = [
+        (await stack.publish.publish_records("t", [NewRecord(key, b"v", header)], acks=Acks.LEADER))[0] for key in keys
+    ]
+    places = {one.partition for one in results}
+    assert len(places) == 3
+    assert sum(not one.duplicate for one in results) == 3, "once in each partition"

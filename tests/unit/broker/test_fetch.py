@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from tests.unit.broker.stack import Stack, records_in, values_in
 
-from goqueue.broker.fetch import FetchQuery, PartitionRead
+from goqueue.broker.reading.fetch import FetchQuery, PartitionRead
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.codec.markers import encode_marker
 from goqueue.config import Config, LimitsConfig

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from tests.unit.broker.stack import Stack, records_in
 
-from goqueue.broker.fetch import FetchQuery, PartitionRead
+from goqueue.broker.reading.fetch import FetchQuery, PartitionRead
 from goqueue.broker.topics import NewTopic
 from goqueue.errors import GoQueueError, TopicExists, TopicNotFound
 from goqueue.records import Acks, NewRecord

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from uuid import UUID
 
-from goqueue.broker.local_writer import LocalWriter
-from goqueue.broker.waiters import Waiter, Waiters
+from goqueue.broker.reading.waiters import Waiter, Waiters
+from goqueue.broker.replicas.local_writer import LocalWriter
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.errors import GoQueueError
 from goqueue.log.partition_log import PartitionLog

@@ -9,8 +9,10 @@ from typing import TypeVar
 import pytest
 from tests.unit.broker.stack import Stack, at_once
 
-from goqueue.broker.fetch import FetchQuery, PartitionRead
-from goqueue.errors import DiskFull, GoQueueError, StorageError, TopicNotFound
+from goqueue.broker.reading.fetch import FetchQuery, PartitionRead
+from goqueue.broker.replicas.opening import Awaited, Then
+from goqueue.errors import DiskFull, GoQueueError, NotLeader, StorageError, TopicNotFound
+from goqueue.metadata.events import Assignment, AssignmentsChanged
 from goqueue.records import Acks
 from goqueue.testing.memory_files import MemoryFiles
 
@@ -212,4 +214,88 @@ async def test_a_thousand_partitions_are_opened_without_work_on_the_loop() -> No
     assert len(stack.partitions.all_open()) == 1000
     assert stack.partitions.opened_on_loop == 0
     assert gate.asked >= 1000
+    await stack.stop()
+
+
+async def test_a_write_that_waits_for_a_follower_to_open_is_refused_when_it_is_open() -> None:
+    """A client that knows the leader of before asks a node that has just come back."""
+    stack = await restarted(Gate())
+    found = stack.topics.get("t")
+    elsewhere = Assignment(leader=2, leader_epoch=1, replicas=(1, 2), isr=(1, 2))
+    await stack.metadata.commit([AssignmentsChanged("t", found.topic_id, {0: elsewhere})])
+    asked_again: list[Awaited | None] = []
+
+    def write(_: GoQueueError | None) -> None:
+        asked_again.append(stack.publish.opening("t", 0))
+        assert len(asked_again) < 5, "it is told to wait for what it has waited for"
+        if asked_again[-1] is not None:
+            asked_again[-1].then(write)
+
+    opening = stack.publish.opening("t", 0)
+    assert opening is not None
+    opening.then(write)
+    await opening
+    assert asked_again == [None]
+    with pytest.raises(NotLeader, match="node 2 does"):
+        stack.publish.append("t", 0, stack.batch(b"b"), acks=Acks.ALL)
+    await stack.stop()
+
+
+async def test_writes_that_wait_for_a_follower_are_done_in_order_when_it_was_made_leader_meanwhile() -> None:
+    gate = Gate()
+    stack = await Stack(offload=gate).start()
+    await stack.topic()
+    found = stack.topics.get("t")
+
+    async def lead(node: int, epoch: int) -> None:
+        assignment = Assignment(leader=node, leader_epoch=epoch, replicas=(1, 2), isr=(1, 2))
+        await stack.metadata.commit([AssignmentsChanged("t", found.topic_id, {0: assignment})])
+
+    await lead(2, 1)
+    opening = stack.publish.opening("t", 0)
+    assert opening is not None
+    done: list[int] = []
+
+    def write(number: int) -> Then:
+        def work(_: GoQueueError | None) -> None:
+            following = stack.publish.opening("t", 0)
+            if following is not None:
+                following.then(work)
+            else:
+                done.append(number)
+
+        return work
+
+    gate.is_open.clear()
+    opening.then(write(1))
+    opening.then(write(2))
+    leading = asyncio.ensure_future(lead(1, 2))
+    await asyncio.sleep(0)
+    gate.is_open.set()
+    await asyncio.gather(opening, leading)
+    await stack.publish.open("t", 0)
+    assert done == [1, 2]
+    await stack.stop()
+
+
+async def test_a_write_goes_behind_those_that_wait_for_a_segment_which_is_there_already() -> None:
+    """A thread makes the segment, and the event loop hears of it a moment later."""
+    gate = Gate()
+    stack = await Stack(offload=gate).start()
+    await stack.topic()
+    await stack.partitions.open_leader("t", 0)
+    gate.is_open.clear()
+    first = stack.publish.opening("t", 0)
+    assert first is not None
+    done: list[int] = []
+    first.then(lambda _: done.append(1))
+    # As the thread does.
+    stack.partitions.leader("t", 0).log.make_first_segment()
+    second = stack.publish.opening("t", 0)
+    assert second is first
+    second.then(lambda _: done.append(2))
+    gate.is_open.set()
+    await first
+    assert done == [1, 2]
+    assert stack.publish.opening("t", 0) is None
     await stack.stop()

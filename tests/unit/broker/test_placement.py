@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goqueue.broker.placement import Share, place_records, split_share
+from goqueue.broker.arrivals.placement import PlacedRecords, place_records, split_placed
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.partitioner import RoundRobin, partition_for_key
 from goqueue.records import NewRecord
@@ -25,15 +25,17 @@ RECORDS = st.builds(
 @settings(deadline=None)
 @given(st.lists(RECORDS, max_size=40), st.integers(1, 5))
 def test_every_record_is_placed_once_and_in_order(records: list[NewRecord], partitions: int) -> None:
-    shares = place_records(records, range(len(records)), partitions=partitions, algorithm="murmur3", turns=RoundRobin())
-    placed = [position for share in shares for position in share.positions]
+    placements = place_records(
+        records, range(len(records)), partitions=partitions, algorithm="murmur3", turns=RoundRobin()
+    )
+    placed = [position for one in placements for position in one.positions]
     assert sorted(placed) == list(range(len(records)))
-    assert len({share.partition for share in shares}) == len(shares)
-    for share in shares:
-        assert list(share.positions) == sorted(share.positions)
-        for position in share.positions:
+    assert len({placed.partition for placed in placements}) == len(placements)
+    for placed in placements:
+        assert list(placed.positions) == sorted(placed.positions)
+        for position in placed.positions:
             key = records[position].key
-            assert key is None or partition_for_key(key, partitions) == share.partition
+            assert key is None or partition_for_key(key, partitions) == placed.partition
 
 
 def test_records_without_a_key_are_even_over_several_requests() -> None:
@@ -41,15 +43,15 @@ def test_records_without_a_key_are_even_over_several_requests() -> None:
     counts: Counter[int] = Counter()
     for size in (1, 2, 5, 1, 3):
         records = [NewRecord(None, b"v")] * size
-        for share in place_records(records, range(size), partitions=3, algorithm="murmur3", turns=turns):
-            counts[share.partition] += len(share.positions)
+        for placed in place_records(records, range(size), partitions=3, algorithm="murmur3", turns=turns):
+            counts[placed.partition] += len(placed.positions)
     assert counts == {0: 4, 1: 4, 2: 4}
 
 
 @settings(deadline=None)
 @given(st.lists(RECORDS, min_size=1, max_size=30), st.integers(100, 3000))
 def test_batches_stay_below_the_limit_unless_one_record_is_too_large(records: list[NewRecord], limit: int) -> None:
-    pieces = split_share(Share(0, range(len(records))), records, limit)
+    pieces = split_placed(PlacedRecords(0, range(len(records))), records, limit)
     assert [position for piece in pieces for position in piece.positions] == list(range(len(records)))
     for piece in pieces:
         batch = encode_batch([records[position] for position in piece.positions], now_ms=1_700_000_000_000)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.broker.stack import Stack, values_in
 
-from goqueue.broker.queries import EARLIEST, EARLIEST_LOCAL, HIGH_WATERMARK, LATEST, MAX_TIMESTAMP
+from goqueue.broker.reading.queries import EARLIEST, EARLIEST_LOCAL, HIGH_WATERMARK, LATEST, MAX_TIMESTAMP
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.errors import (
     FencedLeaderEpoch,

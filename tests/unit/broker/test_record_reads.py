@@ -6,7 +6,7 @@ import asyncio
 
 from tests.unit.broker.stack import Stack
 
-from goqueue.broker.record_reads import RecordReader
+from goqueue.broker.reading.record_reads import RecordReader
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.codec.compression import Codec
 from goqueue.records import Acks, NewRecord, TopicPartition

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from tests.unit.broker.stack import Stack
 
-from goqueue.broker.roles import Following, Leading, role_of
+from goqueue.broker.replicas.roles import Following, Leading, role_of
 from goqueue.errors import FencedLeaderEpoch, NotLeader
 from goqueue.metadata.events import Assignment, AssignmentsChanged
 from goqueue.records import Acks, TopicPartition

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from goqueue.broker.waiters import Waiter, Waiters
+from goqueue.broker.reading.waiters import Waiter, Waiters
 
 
 async def turn_the_loop() -> None:

@@ -69,7 +69,7 @@ def test_every_receipt_has_its_own_result(pairs):
         if one.success:
             assert (one.topic, one.partition, one.offset, one.delivery_count) == ("a:b", 1, offset, 2)
         else:
-            assert one.receipt in one.error["message"]
+            assert one.receipt in one.error.message
 
 
 def test_a_lease_that_is_refused_whole_names_its_error_for_all():
@@ -79,7 +79,7 @@ def test_a_lease_that_is_refused_whole_names_its_error_for_all():
         [Outcome("", None, None, [], {"code": "not_found", "message": "gone"}, 404)], is_extension=False
     )
 
-    assert [(one.success, one.status, one.error["message"]) for one in results] == [(False, 404, "gone")] * 2
+    assert [(one.success, one.status, one.error.message) for one in results] == [(False, 404, "gone")] * 2
 
 
 @pytest.mark.parametrize("receipt", ["", "nonsense", "a:b:c:d", "t:0:x:1:1.aa"])

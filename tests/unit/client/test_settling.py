@@ -10,7 +10,7 @@ import pytest
 
 from goqueue.client.errors import BrokerUnreachable, SettleFailed
 from goqueue.client.queues.settling import Settler
-from goqueue.client.types import QueueMessage, Settled
+from goqueue.client.types import QueueMessage, Settled, SettleProblem
 
 
 class Wire:
@@ -40,7 +40,7 @@ class Wire:
         if self._down:
             raise BrokerUnreachable("there", "nobody")
         return [
-            Settled(False, one, error={"code": "receipt_expired", "message": "too late"}, status=410)
+            Settled(False, one, error=SettleProblem("receipt_expired", "too late"), status=410)
             if one in self._refuse
             else Settled(True, one, "acked")
             for one in body["receipts"]

@@ -55,9 +55,12 @@ class FakePartition:
     def __init__(self) -> None:
         self.log = FakeLog()
         self.synced = 0
+        # How far the other replicas have the log; None without others.
+        self.replicas_end: int | None = None
         self.append_error: Exception | None = None
         self.reached_error: Exception | None = None
         self._waiters: list[asyncio.Future[None]] = []
+        self._replica_waiters: list[tuple[int, asyncio.Future[None]]] = []
 
     @property
     def writer(self) -> FakePartition:
@@ -83,6 +86,29 @@ class FakePartition:
         future = asyncio.get_running_loop().create_future()
         self._waiters.append(future)
         return future
+
+    def replicated(self, end_offset: int) -> Awaitable[None] | None:
+        if self.replicas_end is None or end_offset <= self.replicas_end:
+            return None
+        future = asyncio.get_running_loop().create_future()
+        self._replica_waiters.append((end_offset, future))
+        return future
+
+    def replicate(self) -> None:
+        """The other replicas get all that was written."""
+        self.replicas_end = self.log.end_offset
+        waiters, self._replica_waiters = self._replica_waiters, []
+        for _, future in waiters:
+            future.set_result(None)
+
+    def end_term(self, error: Exception) -> None:
+        """Whoever waits for the other replicas will never be told."""
+        waiters, self._replica_waiters = self._replica_waiters, []
+        for _, future in waiters:
+            future.set_exception(error)
+
+    def readable(self, end_offset: int) -> Awaitable[None] | None:
+        return self.reached(end_offset, Acks.ALL)
 
     def sync(self) -> None:
         self.synced = self.log.end_offset

@@ -7,8 +7,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from goqueue.broker.local_writer import LocalWriter
-from goqueue.broker.waiters import Waiters
+from goqueue.broker.reading.waiters import Waiters
+from goqueue.broker.replicas.local_writer import LocalWriter
 from goqueue.config import DurabilityConfig
 from goqueue.coordinator.runtime import Coordinator
 from goqueue.log.partition_log import PartitionLog

@@ -11,7 +11,6 @@ import pytest
 from goqueue.broker.topics import NewTopic
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.config import Config
-from goqueue.delay.shards import DELAYED
 from goqueue.delay.values import Held, SlotId
 from goqueue.errors import NotCoordinator, NotLeader, TopicNotFound, wire_of
 from goqueue.groups.service import CONSUMER_OFFSETS, NewOffset
@@ -164,6 +163,15 @@ async def test_a_topic_that_the_metadata_shows_late_gets_its_marker_all_the_same
     transactions: Any = services.transactions
     producer = await transactions.init_producer("tx")
     await transactions.add_partitions("tx", producer, [ORDERS])
+    batch = encode_batch(
+        [NewRecord(None, b"a")],
+        now_ms=services.clock.now_ms(),
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        base_sequence=0,
+        transactional=True,
+    )
+    services.publish.append(*ORDERS, batch, acks=Acks.ALL)
     partitions = transactions._markers._partitions
     open_leader, caught_up = partitions.open_leader, asyncio.Event()
 
@@ -179,38 +187,37 @@ async def test_a_topic_that_the_metadata_shows_late_gets_its_marker_all_the_same
     await transactions.end("tx", producer, commit=True)
     async with asyncio.timeout(5):
         await caught_up.wait()
-        # The marker is the only record.
-        while services.queries.offsets("orders", 0).end_offset < 1:  # noqa: ASYNC110 - there is nothing to wait for
+        while services.queries.offsets("orders", 0).end_offset < 2:  # noqa: ASYNC110 - there is nothing to wait for
             await asyncio.sleep(0.01)
 
 
-async def test_delayed_messages_are_another_nodes_while_it_leads_their_shard(services: Services) -> None:
+async def test_delayed_messages_are_another_nodes_while_it_leads_their_partition(services: Services) -> None:
     clock: Any = services.clock
     (slot,) = await services.delay.hold("orders", [Held(NewRecord(None, b"later"), clock.now_ms() + 5_000)])
     assert isinstance(slot, SlotId)
-    await assign(services, DELAYED, THERE, 1)
-    assert services.delay.loaded() == []
-    with pytest.raises(NotCoordinator):
+    await assign(services, "orders", THERE, 1)
+    assert services.delay.stores.loaded() == []
+    with pytest.raises(NotLeader):
         await services.delay.get("orders", slot)
     clock.advance(ms=10_000)
     for _ in range(50):
         await asyncio.sleep(0)
-    assert services.queries.offsets("orders", 0).end_offset == 0, "this node delivers nothing of it"
-    await assign(services, DELAYED, HERE, 2)
+    await assign(services, "orders", HERE, 2)
     async with asyncio.timeout(5):
         while services.queries.offsets("orders", 0).end_offset < 1:  # noqa: ASYNC110 - there is nothing to wait for
             await asyncio.sleep(0.01)
+    assert services.queries.offsets("orders", 0).end_offset == 1, "the former term delivered nothing of it"
 
 
-async def test_a_shard_that_loses_its_leader_while_it_loads_delivers_nothing(services: Services) -> None:
+async def test_a_partition_that_loses_its_leader_while_it_loads_delivers_nothing(services: Services) -> None:
     clock: Any = services.clock
     await services.delay.hold("orders", [Held(NewRecord(None, b"later"), clock.now_ms() + 5_000)])
-    await assign(services, DELAYED, THERE, 1)
+    await assign(services, "orders", THERE, 1)
     clock.advance(ms=10_000)
-    # Leadership comes, and goes before the shard is loaded.
-    await asyncio.gather(assign(services, DELAYED, HERE, 2), assign(services, DELAYED, THERE, 3))
+    # Leadership comes, and goes before the delayed messages are loaded.
+    await asyncio.gather(assign(services, "orders", HERE, 2), assign(services, "orders", THERE, 3))
     for _ in range(100):
         await asyncio.sleep(0)
-    assert services.queries.offsets("orders", 0).end_offset == 0
-    with pytest.raises((NotCoordinator, NotLeader)):
-        await services.delay.shard_of("orders")
+    assert services.delay.stats().delivered == {}
+    with pytest.raises(NotLeader):
+        await services.delay.stores.get(TopicPartition("orders", 0))

@@ -6,7 +6,9 @@ import asyncio
 from typing import Any
 
 import pytest
+from msgspec import structs
 
+from goqueue.broker.replicas.safety import Safety
 from goqueue.coordinator.shard import Decision, Transaction
 from goqueue.errors import (
     Conflict,
@@ -14,6 +16,7 @@ from goqueue.errors import (
     DiskFull,
     LogPoisoned,
     MessageTooLarge,
+    NotCoordinator,
     NotLeader,
     ShuttingDown,
     StorageError,
@@ -382,3 +385,76 @@ async def test_close_does_not_wait_for_a_shard_that_is_still_loading(stage: Any)
     await stage.coordinator.close()
     with pytest.raises(ShuttingDown):
         await reply
+
+
+class Acknowledging(Register):
+    """Answers once its records are on the in-sync replicas, and does not wait for any disk."""
+
+    def decide(self, ticket: int, command: Any, now_ms: int) -> Decision:
+        return structs.replace(super().decide(ticket, command, now_ms), safety=Safety.REPLICATED)
+
+
+@simulated
+async def test_a_reply_that_needs_the_replicas_waits_for_them_and_not_for_the_disk(stage: Any) -> None:
+    stage.machine_factory = Acknowledging
+    coordinator = stage.restart()
+    partition = stage.partition_of("a")
+    partition.replicas_end = 0
+    first, second = coordinator.submit("a", Put("a", 1)), coordinator.submit("a", Put("a", 2))
+    await stage.settle()
+    assert partition.log.end_offset == 2
+    assert not first.done()
+    assert not second.done()
+    partition.replicate()
+    assert await first is None
+    # The one wait was for the first alone; the second is asked for when that is over.
+    assert await second == 1
+    third = coordinator.submit("a", Put("a", 3))
+    await stage.settle()
+    assert not third.done()
+    partition.replicate()
+    assert await third == 2
+    assert partition.synced == 0
+
+
+@simulated
+async def test_without_other_replicas_such_a_reply_is_given_at_once(stage: Any) -> None:
+    stage.machine_factory = Acknowledging
+    coordinator = stage.restart()
+    assert await coordinator.submit("a", Put("a", 1)) is None
+    assert coordinator.submit("a", Put("a", 2)).done()
+
+
+@simulated
+async def test_whoever_waits_for_the_replicas_when_the_term_ends_is_told_who_leads_now(stage: Any) -> None:
+    stage.machine_factory = Acknowledging
+    coordinator = stage.restart()
+    partition = stage.partition_of("a")
+    partition.replicas_end = 0
+    written = coordinator.submit("a", Put("a", 1))
+    await stage.settle()
+    partition.end_term(NotLeader("another node leads", leader=7))
+    with pytest.raises(NotCoordinator, match="another node leads") as refused:
+        await written
+    assert refused.value.leader == 7
+    partition.lose_unsynced()
+    partition.replicate()
+    assert await coordinator.submit("a", Read("a")) is None
+
+
+@simulated
+async def test_a_close_waits_for_the_replicas_as_well(stage: Any) -> None:
+    stage.machine_factory = Acknowledging
+    coordinator = stage.restart()
+    partition = stage.partition_of("a")
+    partition.replicas_end = 0
+    written = coordinator.submit("a", Put("a", 1))
+    await stage.settle()
+    closing = asyncio.ensure_future(coordinator.close())
+    await stage.settle()
+    assert not written.done()
+    partition.replicate()
+    assert await written is None
+    # For the snapshot that is left behind.
+    partition.sync()
+    await closing

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from goqueue.broker.replicas.safety import Safety
 from goqueue.coordinator.shard import Decision, Entry, Record, Shard, Transaction
 from goqueue.errors import Conflict, DiskFull
 from goqueue.testing.register import KEYS, VALUES, Await, CompareAndSet, Key, Put, Read, ReadAll, Register, Value
@@ -59,7 +60,7 @@ def test_a_write_is_applied_at_once_and_answered_when_durable() -> None:
 def test_a_reply_that_need_not_be_held_is_given_once_it_is_written() -> None:
     class Hasty(Register):
         def decide(self, ticket: int, command: object, now_ms: int) -> Decision:
-            return structs.replace(super().decide(ticket, command, now_ms), held=False)
+            return structs.replace(super().decide(ticket, command, now_ms), safety=Safety.WRITTEN)
 
     journal = ListJournal()
     shard = Shard(Hasty(), journal, end_offset=0)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from goqueue.delay.records import Fire, FireKey, SlotKey
-from goqueue.delay.targets import done_pairs
+from goqueue.delay.firing.targets import done_pairs
+from goqueue.delay.holding.records import Fire, FireKey, SlotKey
 
 
 def test_slots_are_settled_before_the_fire_that_says_they_are_on_their_way() -> None:

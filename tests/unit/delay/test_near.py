@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from goqueue.config import DelayConfig
-from goqueue.delay.index import Row
-from goqueue.delay.near import Near
+from goqueue.delay.due.index import Row, key_of
+from goqueue.delay.due.near import Near
 from goqueue.testing.clock import ManualClock
 
 NOW_MS = 1_700_000_000_000
@@ -15,7 +15,7 @@ NEVER_MS = 2**62
 
 
 def row(slot: int, due_in_ms: int) -> Row:
-    return Row(slot, slot, NOW_MS + due_in_ms, "t")
+    return Row(slot, slot, NOW_MS + due_in_ms)
 
 
 def new(*rows: Row, far_ms: int | None = None) -> Near:
@@ -26,8 +26,8 @@ def new(*rows: Row, far_ms: int | None = None) -> Near:
 
 
 def load(near: Near, *rows: Row, far_ms: int | None = None) -> None:
-    with near.loading() as stretch:
-        near.take_in(stretch, rows, far_ms, lambda _: None)
+    with near.loading() as request:
+        near.take_in(request, rows, far_ms, lambda _: None, lambda _: True)
 
 
 def due(near: Near, in_ms: int) -> list[int]:
@@ -86,9 +86,9 @@ def test_what_is_put_back_waits_before_all_others() -> None:
 def test_a_slot_that_changed_during_a_load_counts_as_it_is_now() -> None:
     near = new(far_ms=NOW_MS + 1_000)
 
-    with near.loading() as stretch:
+    with near.loading() as request:
         near.put(1, None)
-        near.take_in(stretch, [row(1, 1_000), row(2, 1_000)], None, {1: None}.get)
+        near.take_in(request, [row(1, 1_000), row(2, 1_000)], None, {1: None}.get, lambda _: True)
 
     assert due(near, 2_000) == [2]
 
@@ -115,3 +115,40 @@ def test_a_burst_leaves_the_later_ones_to_the_disk() -> None:
     assert near.load_at_ms() == NEVER_MS
     near.take_ready(500)
     assert near.load_at_ms() <= NOW_MS
+
+
+def in_partition(number: int, slot: int, due_in_ms: int) -> Row:
+    return Row(key_of(number, slot), slot, NOW_MS + due_in_ms)
+
+
+def test_slots_of_a_partition_that_is_not_at_work_are_passed_over_and_loaded_when_it_is() -> None:
+    near = Near(DelayConfig(near_ms=NEAR_MS, near_max=1000), ManualClock(NOW_MS))
+    rows = [in_partition(8, 1, 1_000), in_partition(16, 1, 2_000)]
+    with near.loading() as request:
+        near.take_in(request, rows, None, lambda _: None, lambda number: number == 16)
+    assert len(near) == 1
+    near.attach(NOW_MS + 1_000)
+    assert near.load_at_ms() <= NOW_MS, "what was passed over is looked for again at once"
+    with near.loading() as request:
+        near.take_in(request, rows, None, lambda _: None, lambda _: True)
+    near.collect(NOW_MS + 3_000)
+    assert [one.number for one in near.take_ready(10)] == [8, 16]
+
+
+def test_a_load_that_began_before_a_partition_came_counts_for_nothing() -> None:
+    near = Near(DelayConfig(near_ms=NEAR_MS, near_max=1000), ManualClock(NOW_MS))
+    with near.loading() as request:
+        near.attach(NOW_MS + 1_000)
+        near.take_in(request, [], None, lambda _: None, lambda _: True)
+    assert near.load_at_ms() <= NOW_MS
+
+
+def test_nothing_of_a_partition_that_left_becomes_due() -> None:
+    near = Near(DelayConfig(near_ms=NEAR_MS, near_max=1000), ManualClock(NOW_MS))
+    rows = [in_partition(8, 1, 1_000), in_partition(8, 2, 5_000), in_partition(16, 1, 1_000)]
+    with near.loading() as request:
+        near.take_in(request, rows, None, lambda _: None, lambda _: True)
+    near.collect(NOW_MS + 2_000)
+    near.drop(8)
+    near.collect(NOW_MS + 6_000)
+    assert [one.number for one in near.take_ready(10)] == [16]

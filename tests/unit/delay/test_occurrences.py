@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from goqueue.delay.occurrences import next_run_ms
-from goqueue.delay.records import Missed, Schedule, Slot
-from goqueue.delay.runs import first_pairs, following_pairs, is_skipped
+from goqueue.delay.holding.records import Missed, Schedule, Slot
+from goqueue.delay.recurring.occurrences import next_run_ms
+from goqueue.delay.recurring.runs import first_pairs, following_pairs, is_skipped
 from goqueue.errors import InvalidRequest
 
 # A Wednesday.

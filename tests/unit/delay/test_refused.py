@@ -10,7 +10,7 @@ import pytest
 
 from goqueue.codec.batch import BatchHeader, parse_batch_header
 from goqueue.codec.batch_encode import encode_batch
-from goqueue.delay.refused import REFUSED_MS_MAX, RefusedBatches
+from goqueue.delay.firing.refused import REFUSED_MS_MAX, RefusedBatches
 from goqueue.errors import NotLeader
 from goqueue.records import NewRecord
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from goqueue.delay.wheel import LEVEL_BUCKETS, RANGE_MS, TICK_MS, TimerWheel
+from goqueue.delay.due.wheel import LEVEL_BUCKETS, RANGE_MS, TICK_MS, TimerWheel
 
 START_MS = 1_700_000_000_003
 LEVEL_1_MS = 2_560

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from goqueue.delay.holding.headers import DELAY_HEADER, DELIVER_AT_HEADER
 from goqueue.delivery.dead_letters.dead_letter_moves import HEADER_PREFIX
 from goqueue.delivery.dead_letters.letters import Edits, Letter, LetterFilter, letter_of, way_back
 from goqueue.records import Header
@@ -70,6 +71,16 @@ def test_its_deduplication_id_does_not_keep_it_out_of_its_own_topic() -> None:
     headers = dict(way_back(letter(("goqueue-dedup-id", b"1")), Edits(), now_ms=7000).headers)
     assert "goqueue-dedup-id" not in headers
     assert headers["goqueue-dlq-dedup-id"] == b"1"
+
+
+@pytest.mark.parametrize("name", [DELAY_HEADER, DELIVER_AT_HEADER])
+def test_its_delay_is_over_and_does_not_hold_it_back_once_more(name: str) -> None:
+    back = dict(way_back(letter((name, b"3600000")), Edits(), now_ms=7000).headers)
+    assert name not in back
+    assert back[name.replace("goqueue-", HEADER_PREFIX)] == b"3600000"
+    # Whoever asks for a delay gets it.
+    asked = dict(way_back(letter((name, b"3600000")), Edits({name: b"5"}), now_ms=7000).headers)
+    assert asked[name] == b"5"
 
 
 def test_a_second_redrive_leaves_one_time_behind() -> None:

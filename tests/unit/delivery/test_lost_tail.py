@@ -70,11 +70,11 @@ def test_dead_letters_that_are_left_are_moved_under_another_producer(driver):
 
 def test_a_transaction_settles_what_is_left_of_its_promise_and_nothing_in_place_of_the_rest(driver):
     lease = driver.queue.outstanding[0].lease_id
-    driver.run(Promise(9, [SettleShare(lease, 1, Action.ACK, [3, 4, 5])]))
+    driver.run(Promise(9, [SettleShare(lease, 1, Action.ACK, [3, 4, 5])], 0, 0))
     assert lose(driver, 4)
     for _ in range(2):
         driver.publish()
     assert driver.receive_offsets(10) == [4, 5]
     driver.restart(compacted=True)
-    driver.run(EndPromises(9, commit=True))
+    driver.run(EndPromises(9, commit=True, producer_epoch=0, coordinator_epoch=0))
     assert sorted(driver.queue.outstanding) == [0, 1, 2, 4, 5]

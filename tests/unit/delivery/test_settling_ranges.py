@@ -60,7 +60,7 @@ def test_a_range_settles_what_each_of_its_offsets_would(
         SettleShare(one.lease_id, one.count, Action.ACK, sorted(promised.intersection(offsets_of(one.ranges))))
         for one in granted
     ]
-    driver.run(Promise(77, [one for one in shares if one.offsets]))
+    driver.run(Promise(77, [one for one in shares if one.offsets], 0, 0))
     queue = driver.queue
     expected, taken = [], set[int]()
     for first, last in ranges:

@@ -10,7 +10,7 @@ from tests.unit.codec.builders import raw_batch
 from tests.unit.servers.kafka.share_client import ShareClient, acquired, values
 from tests.unit.servers.kafka.test_share import caller
 
-from goqueue.broker.queries import MAX_TIMESTAMP
+from goqueue.broker.reading.queries import MAX_TIMESTAMP
 from goqueue.broker.topics import NewTopic
 from goqueue.codec.batch import parse_batch_header, verify_batch
 from goqueue.codec.batch_encode import encode_batch

@@ -227,8 +227,8 @@ class ClassicGroups(RuleBasedStateMachine):
             client.forget()
 
     def group(self) -> ClassicGroup | None:
-        slot = self.bench.machine._slots.get("g")
-        return None if slot is None else slot.classic
+        entry = self.bench.machine._table.get("g")
+        return None if entry is None else entry.classic
 
 
 TestClassicGroups = ClassicGroups.TestCase

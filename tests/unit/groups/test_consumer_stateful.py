@@ -237,8 +237,8 @@ class ConsumerGroups(RuleBasedStateMachine):
         client.take(reply)
 
     def group(self) -> ConsumerGroup | None:
-        slot = self.bench.machine._slots.get("g")
-        return None if slot is None else slot.consumer
+        entry = self.bench.machine._table.get("g")
+        return None if entry is None else entry.consumer
 
 
 TestConsumerGroups = ConsumerGroups.TestCase

@@ -19,9 +19,10 @@ from goqueue.groups.commands import (
     ListGroups,
     UseQueue,
 )
-from goqueue.groups.own_settings import HEARTBEAT, ISOLATION, SESSION
 from goqueue.groups.queue.settings import AsQueue, Mode, Sharing
 from goqueue.groups.records import SettingsRecord
+from goqueue.groups.settings.own_settings import HEARTBEAT, ISOLATION, SESSION
+from goqueue.metadata.events import GroupSettings
 from goqueue.servers.services import Services
 from goqueue.testing.sim_node import SimNode
 
@@ -179,7 +180,7 @@ def test_settings_that_cannot_be_are_refused_and_change_nothing(changes: dict[st
         alter(bench, {ISOLATION: "read_uncommitted", **changes})
 
     assert refusal.value.field in changes
-    assert bench.ask(AskSettings("g")) == SettingsRecord(isolation="read_committed")
+    assert bench.ask(AskSettings("g")) == GroupSettings(isolation="read_committed")
 
 
 def test_an_isolation_level_can_be_set_where_old_times_no_longer_fit_together() -> None:
@@ -196,7 +197,7 @@ def test_a_change_that_is_only_checked_changes_nothing() -> None:
 
     assert bench.ask(AlterSettings("g", SHORT, validate_only=True)) == SettingsRecord(6_000, 1_500)
 
-    assert (bench.ask(AskSettings("g")), bench.log) == (SettingsRecord(), [])
+    assert (bench.ask(AskSettings("g")), bench.log) == (GroupSettings(), [])
 
 
 # --- groups -------------------------------------------------------------------------------
@@ -213,7 +214,7 @@ def test_settings_alone_make_no_group() -> None:
             bench.ask(command)
     bench.ask(UseQueue("g", AsQueue(Sharing.SHARED)))
     assert bench.ask(AskMode("g")) is Mode.QUEUE
-    assert bench.ask(AskSettings("g")) == SettingsRecord(6_000, 1_500)
+    assert bench.ask(AskSettings("g")) == GroupSettings(6_000, 1_500)
 
 
 def test_settings_outlive_the_members_and_go_with_the_group() -> None:
@@ -221,11 +222,11 @@ def test_settings_outlive_the_members_and_go_with_the_group() -> None:
     alter(bench, SHORT)
     bench.consume("a")
     bench.pass_ms(6_001)
-    assert bench.ask(AskSettings("g")) == SettingsRecord(6_000, 1_500)
+    assert bench.ask(AskSettings("g")) == GroupSettings(6_000, 1_500)
 
     bench.ask(DeleteGroup("g"))
 
-    assert bench.ask(AskSettings("g")) == SettingsRecord()
+    assert bench.ask(AskSettings("g")) == GroupSettings()
     bench.check_replay()
 
 
@@ -236,7 +237,7 @@ def test_settings_survive_a_crash_of_the_node() -> None:
         await services.groups.alter_settings("g", {**SHORT, ISOLATION: "read_uncommitted"})
 
     async def check(services: Services) -> None:
-        assert await services.groups.settings("g") == SettingsRecord(6_000, 1_500, "read_uncommitted")
+        assert await services.groups.settings("g") == GroupSettings(6_000, 1_500, "read_uncommitted")
         assert await services.groups.list() == ()
 
     assert node.live(work)

@@ -56,8 +56,9 @@ def test_a_group_becomes_a_queue_once_and_stays_one() -> None:
     async def story(services: Services) -> None:
         groups = services.groups
         assert await groups.mode("g") is None
-        assert await groups.ensure_queue("g", key_ordered=True) == QueueSettings(None, key_ordered=True)
-        assert await groups.ensure_queue("g") == QueueSettings(None, key_ordered=True)
+        made = await groups.ensure_queue("g", key_ordered=True)
+        assert made == QueueSettings(None, key_ordered=True, incarnation=made.incarnation)
+        assert await groups.ensure_queue("g") == made
         assert await groups.ensure_queue("g", sharing=Sharing.SHARED) == await groups.queue_settings("g")
         assert await groups.mode("g") is Mode.QUEUE
         with pytest.raises(GroupModeMismatch):

@@ -16,7 +16,7 @@ def test_a_join_into_ten_members_with_a_hundred_partitions_costs_little() -> Non
     bench = Bench(FakeTopics(t=PARTITIONS))
     names = [f"m{one}" for one in range(MEMBERS)]
     settle(bench, names)
-    held = {name: len(bench.machine._slots["g"].consumer.members[name].current.assigned) for name in names}  # type: ignore[union-attr]
+    held = {name: len(bench.machine._table["g"].consumer.members[name].current.assigned) for name in names}  # type: ignore[union-attr]
     assert set(held.values()) == {10}
 
     begin = time.process_time()
@@ -49,19 +49,19 @@ def test_a_classic_join_into_ten_members_costs_little() -> None:
 def settle(bench: Bench, names: list[str]) -> int:
     """Beat until nobody has anything left to do; returns how many rounds that took."""
     epochs = dict.fromkeys(names, 0)
-    group = bench.machine._slots.get("g")
+    group = bench.machine._table.get("g")
     if group is not None and group.consumer is not None:
         epochs |= {name: member.current.epoch for name, member in group.consumer.members.items()}
     owned = {name: frozenset() for name in names}
     for round_number in range(1, 50):
         for name in names:
-            known = bench.machine._slots.get("g")
+            known = bench.machine._table.get("g")
             if known is not None and known.consumer is not None and name in known.consumer.members:
                 owned[name] = known.consumer.members[name].current.assigned
             beat = bench.consume(name, epochs[name], owned=owned[name] if epochs[name] else frozenset())
             epochs[name] = beat.member_epoch
-        slot = bench.machine._slots["g"]
-        if slot.state.value == "Stable":
+        entry = bench.machine._table["g"]
+        if entry.state.value == "Stable":
             return round_number
     raise AssertionError("the group did not settle")
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from random import Random
+from typing import Any
 from uuid import UUID
 
 import pytest
 from msgspec import structs
 
-from goqueue.broker.producer_ids import ProducerIds
+from goqueue.broker.arrivals.producer_ids import ProducerIds
 from goqueue.errors import (
     GuardFailed,
     InvalidRequest,
@@ -34,7 +35,7 @@ from goqueue.metadata.events import (
 )
 from goqueue.metadata.features import METADATA_VERSION
 from goqueue.metadata.keys import PRODUCER_IDS, partition_key
-from goqueue.metadata.shared.kv import Put
+from goqueue.metadata.shared.kv import Put, TxnResult
 from goqueue.metadata.shared.kv_store import KvMetadata
 from goqueue.metadata.store import Guard, SessionGuard
 from goqueue.testing.kv_model import KvClient, KvModel
@@ -86,6 +87,29 @@ async def test_both_nodes_see_the_same_cluster_and_each_others_changes(cluster: 
     assert second.image.assignments(A) == first.image.assignments(A)
     with pytest.raises(TopicExists):
         await second.commit([created("a", B)])
+
+
+async def test_many_who_want_to_catch_up_at_once_cost_two_transactions(cluster: Cluster) -> None:
+    first, second = await cluster.join(), await cluster.join()
+    transact, sent = second.transact, 0
+
+    async def counted(*asked: Any) -> TxnResult:
+        nonlocal sent
+        sent += 1
+        return await transact(*asked)
+
+    second.transact = counted  # type: ignore[method-assign]
+    early = [asyncio.ensure_future(second.catch_up()) for _ in range(50)]
+    while not sent:  # noqa: ASYNC110 - the transaction is begun by a task of the store
+        await asyncio.sleep(0)
+    await first.commit([created("a", A)])
+    # One is under way that may have been sent before the topic was made: these need another.
+    await asyncio.gather(*(second.catch_up() for _ in range(50)))
+    assert second.image.topic("a") is not None
+    await asyncio.gather(*early)
+    assert sent == 2
+    await second.catch_up()
+    assert sent == 3
 
 
 async def test_an_assignment_keeps_all_its_fields(cluster: Cluster) -> None:
@@ -267,11 +291,25 @@ async def test_a_node_whose_session_has_ended_changes_nothing(cluster: Cluster) 
     assert "/goqueue/t/b" not in cluster.model.pairs
 
 
+async def test_a_node_with_a_new_session_does_not_report_the_end_of_the_one_before(cluster: Cluster) -> None:
+    """Nothing may have to be changed for a long time, and until then the node would not be ready."""
+    client = cluster.model.client()
+    lease = await client.grant(6_000)
+    store = await cluster.join(client, lease)
+    await client.revoke(lease)
+    with pytest.raises(MetadataUnavailable):
+        await store.commit([created("t", A)])
+    assert "session" in str(store.problem())
+    store.use_lease(await client.grant(6_000))
+    assert store.problem() is None
+    await store.commit([created("t", A)])
+
+
 async def test_a_guard_on_a_session_outlasts_changes_of_its_key_and_not_its_end(cluster: Cluster) -> None:
     """The epoch of a controller or a broker is the revision at which its session's key was created."""
     store = await cluster.join()
     epoch = cluster.model.txn([], [Put("/goqueue/ctl", b"1")]).revision
-    cluster.model.txn([], [Put("/goqueue/ctl", b"renewed")])
+    cluster.model.txn([], [Put("/goqueue/ctl", b"1")])
     guard = SessionGuard("/ctl", epoch)
     await store.commit([created("a", A)], [guard])
     cluster.model.pairs.pop("/goqueue/ctl")

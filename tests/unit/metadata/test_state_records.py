@@ -101,7 +101,7 @@ def test_a_record_of_a_newer_version_stops_the_start_instead_of_being_forgotten(
 
 
 def test_a_level_that_this_version_does_not_know_stops_the_start() -> None:
-    with pytest.raises(UnsupportedFeatureLevel, match="level 99, but this version knows level 2"):
+    with pytest.raises(UnsupportedFeatureLevel, match="level 99, but this version knows level 3"):
         image_of([(b"topic/orders", b"of a shape to come", 1), (b"feature/metadata.version", b"99", 2)])
 
 

@@ -21,6 +21,8 @@ from goqueue.metadata.events import (
     Delta,
     Event,
     FeatureFinalised,
+    GroupSettings,
+    GroupSettingsChanged,
     PartitionsAdded,
     ProducerIdsReserved,
     Topic,
@@ -30,7 +32,7 @@ from goqueue.metadata.events import (
 )
 from goqueue.metadata.features import METADATA_VERSION
 from goqueue.metadata.image import ABSENT
-from goqueue.metadata.keys import PRODUCER_IDS, partition_key, settings_key, topic_key
+from goqueue.metadata.keys import PRODUCER_IDS, group_settings_key, partition_key, settings_key, topic_key
 from goqueue.metadata.local import LocalMetadata
 from goqueue.metadata.shared.kv_store import KvMetadata
 from goqueue.metadata.store import Guard, MetadataStore, RevisionCompacted
@@ -126,6 +128,27 @@ async def test_altered_defaults_need_their_level_and_are_there_after_a_restart(e
     expected = {"log.retention_ms": "6", "log.segment_bytes": "2048"}
     assert store.image.broker_defaults == expected
     assert (await engine.open()).image.broker_defaults == expected
+
+
+async def test_settings_of_groups_need_their_level_and_are_there_after_a_restart(engine: Engine) -> None:
+    store = await engine.open()
+    settings = GroupSettings(session_timeout_ms=6_000, start="latest", policy={"ttl_ms": 5, "lane_weights": [5, 1]})
+    with pytest.raises(UnsupportedFeatureLevel, match="level 3"):
+        await store.commit([GroupSettingsChanged("a/b", settings)])
+    await store.commit([FeatureFinalised(METADATA_VERSION, 3), GroupSettingsChanged("a/b", GroupSettings())])
+    assert store.image.group_settings == {"a/b": GroupSettings()}
+    first = await store.commit([GroupSettingsChanged("a/b", settings), GroupSettingsChanged("c", settings)])
+    key = group_settings_key("a/b")
+    assert store.image.revision_of(key) == first
+
+    again = await engine.open()
+    assert again.image.group_settings == {"a/b": settings, "c": settings}
+    assert again.image.revision_of(key) == first
+    await again.commit([GroupSettingsChanged("a/b", None)], [Guard(key, first)])
+    with pytest.raises(GuardFailed):
+        await again.commit([GroupSettingsChanged("a/b", settings)], [Guard(key, first)])
+    assert (again.image.group_settings, again.image.revision_of(key)) == ({"c": settings}, ABSENT)
+    assert (await engine.open()).image.group_settings == {"c": settings}
 
 
 async def test_a_topic_and_its_assignments_change_apart(store: MetadataStore) -> None:

@@ -155,7 +155,7 @@ def test_every_setting_can_be_set() -> None:
         ("flush.ms", "10"),
         ("goqueue.partitioner", "md5"),
         ("preallocate", "true"),
-        ("unclean.leader.election.enable", "true"),
+        ("unclean.leader.election.enable", "maybe"),
     ],
 )
 def test_a_bad_value_is_refused_with_the_settings_name_and_what_is_allowed(name: str, bad: str) -> None:

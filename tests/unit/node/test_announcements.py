@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -39,6 +40,27 @@ def test_the_banner_says_who_where_and_what_next() -> None:
         "Data   /var/lib/goqueue",
     ]
     assert "kcat -P -b 127.0.0.1:9092" in lines[5]
+
+
+def test_the_next_step_works_on_all_interfaces_and_with_security() -> None:
+    identity = SimpleNamespace(**vars(SERVICES.identity), kafka_host="broker.example")
+    everywhere = {"services": SimpleNamespace(identity=identity), "kafka": Address("0.0.0.0", 9092)}
+    out = io.StringIO()
+    show_banner(replace(RUNNING, **everywhere), out)
+    assert "kcat -P -b broker.example:9092 -t first, then kcat -C -b broker.example:9092" in out.getvalue()
+
+    out = io.StringIO()
+    api = Address("0.0.0.0", 8080)
+    secured = replace(RUNNING, **everywhere, http=api, listeners={"http": api}, tls=frozenset({"http"}))
+    show_banner(replace(secured, security=SimpleNamespace()), out)
+    line = next(line for line in out.getvalue().splitlines() if line.startswith("Next"))
+    assert "kcat" not in line
+    assert "GOQUEUE_SERVER=https://broker.example:8080 GOQUEUE_API_KEY=" in line
+    assert "GOQUEUE_CA=security/ca.pem goqueue security whoami" in line
+
+    out = io.StringIO()
+    show_banner(replace(RUNNING, listeners={"kafka": RUNNING.kafka}, tls=frozenset({"kafka"})), out)
+    assert "goqueue health --server http://[::1]:8080" in out.getvalue()
 
 
 def test_only_a_terminal_gets_colour(monkeypatch: pytest.MonkeyPatch) -> None:

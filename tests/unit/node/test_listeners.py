@@ -66,7 +66,7 @@ def test_a_short_listener_is_switched_off_when_another_has_its_protocol(tmp_path
         ("a=kafka://127.0.0.1", "give host:port"),
         ("a=kafka://127.0.0.1:1?advertise=x:1", "unknown option 'advertise'"),
         ("a=kafka://127.0.0.1:1?client_certificates=required", "client certificates need TLS"),
-        ("a=kafka+tls://127.0.0.1:1?client_certificates=maybe", "is none of none, optional, required"),
+        ("a=kafka+tls://127.0.0.1:1?client_certificates=maybe", "is not one of none, optional, required"),
         ("kafka=kafka://127.0.0.1:1", "there are two listeners named 'kafka'"),
         ("a=http://127.0.0.1:9092", "127.0.0.1:9092 is the address of the listener 'kafka' already"),
         ("a=kafka://10.0.0.1:1", "can be reached from other machines"),

@@ -14,10 +14,12 @@ from goqueue.pipeline.declared.running.run_files import RunFiles
 from goqueue.pipeline.jobs.export import export
 from goqueue.pipeline.jobs.import_files import check_files
 from goqueue.pipeline.jobs.report import Report
-from goqueue.pipeline.places import local_path
+from goqueue.pipeline.paths import local_path
 from goqueue.pipeline.source.options import parse_source_options
 
-ADDRESSES = ["s3a://bucket/x", "gs://bucket/x", "s3://bucket", "abfs://c@a/x", "hdfss://h/x", "S3A://bucket/x"]
+# Some can be opened by nothing here; the others not where a folder of this machine is needed.
+UNKNOWN = ["hdfss://h/x", "s4://bucket/x", "S3B://bucket/x"]
+STORES = ["s3a://bucket/x", "gs://bucket/x", "s3://bucket", "abfs://c@a/x", "S3A://bucket/x"]
 
 
 def silent(_done: int, _total: int) -> None:
@@ -35,23 +37,40 @@ def test_other_paths_stay_as_they_are(given: str) -> None:
     assert local_path(given, "to") == Path(given)
 
 
-@pytest.mark.parametrize("address", ADDRESSES)
-def test_every_job_refuses_an_address_and_leaves_no_folder(
+@pytest.mark.parametrize("address", UNKNOWN)
+def test_every_job_refuses_an_unknown_scheme_and_leaves_no_folder(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data" / "metadata").mkdir(parents=True)
-    data, bad = Path("data"), Path(address)
+    data = Path("data")
     wanted = {"path": "data", "subscribe": "x"}
 
     for work in (
-        lambda: job.backup(None, data, bad, ask_instant=lambda: None, show=silent),
-        lambda: job.backup(None, bad, Path("to"), ask_instant=lambda: None, show=silent),
-        lambda: job.restore(None, bad, None, Path("new"), show=silent),
-        lambda: job.restore(None, Path("from"), None, bad, show=silent),
-        lambda: job.verify(None, bad, None, show=silent),
-        lambda: export(None, wanted, bad, show=silent),
+        lambda: job.backup(None, data, address, ask_instant=lambda: None, show=silent),
+        lambda: job.restore(None, address, None, Path("new"), show=silent),
+        lambda: job.verify(None, address, None, show=silent),
+        lambda: export(None, wanted, address, show=silent),
+        lambda: export(None, wanted, Path(address), show=silent),
         lambda: check_files(address),
+    ):
+        with pytest.raises(InvalidRequest, match=rf"^{address}: there is no scheme") as refused:
+            work()
+        assert "file://, s3://, s3a://" in (refused.value.hint or "")
+    assert [one.name for one in tmp_path.iterdir()] == ["data"]
+
+
+@pytest.mark.parametrize("address", [*UNKNOWN, *STORES])
+def test_where_a_folder_of_this_machine_is_needed_every_address_is_refused(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data" / "metadata").mkdir(parents=True)
+    bad = Path(address)
+
+    for work in (
+        lambda: job.backup(None, bad, Path("to"), ask_instant=lambda: None, show=silent),
+        lambda: job.restore(None, Path("from"), None, bad, show=silent),
         lambda: Report("any").write(bad),
         lambda: parse_source_options({"path": address, "subscribe": "x"}),
     ):

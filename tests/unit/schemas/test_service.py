@@ -163,3 +163,5 @@ async def test_without_the_extra_the_registry_says_what_to_install(registry, mon
     with pytest.raises(SchemasNotInstalled) as raised:
         await registry.register("orders", A)
     assert "goqueue[schemas]" in (raised.value.hint or "")
+    # Listing runs nobody's schema.
+    assert await registry.ask(lambda state: state.subject_names()) == []

@@ -15,7 +15,7 @@ from goqueue.security.model import ScramCredential
 from goqueue.security.scram import MECHANISMS, Decoy, ScramLogin, credential_of, is_password
 
 CREDENTIALS = {name: credential_of(name, "right", 4096) for name in MECHANISMS}
-DECOY = Decoy()
+DECOY = Decoy(lambda: b"a secret of the cluster")
 
 
 def login(mechanism: str = "SCRAM-SHA-256", user: str = "alice") -> ScramLogin:

@@ -20,8 +20,8 @@ from goqueue.node.assemble import assemble
 from goqueue.records import Acks, NewRecord, TopicPartition
 from goqueue.servers.callers import BOUND, BindCaller, bound, bundles
 from goqueue.servers.http.app import make_app
+from goqueue.servers.kafka.connections.peer import Peer
 from goqueue.servers.kafka.dispatch import Dispatcher
-from goqueue.servers.kafka.peer import Peer
 from goqueue.servers.services import Services
 from goqueue.testing.clock import ManualClock, seeded_rng
 from goqueue.testing.memory_files import MemoryFiles

@@ -19,6 +19,15 @@ NOT_DATA = {
     "GET /livez",
     "GET /readyz",
     "GET /queue/connection",
+    "GET /pipelines/{name}/live",
+    # Views for operators; `ClusterService.GetCluster` has the nodes.
+    "GET /cluster/events",
+    "GET /cluster/health",
+    "GET /cluster/metadata",
+    "GET /cluster/nodes",
+    "GET /cluster/partitions",
+    "GET /cluster/state",
+    "POST /cluster/elections",
     # Clients of other registries ask for it, and are told that there are none.
     "GET /associations/resources/{namespace}/{name}",
 }

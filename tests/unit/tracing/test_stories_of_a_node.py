@@ -10,7 +10,7 @@ import pytest
 
 from goqueue.broker.topics import NewTopic
 from goqueue.caller import Caller
-from goqueue.config import Config, DelayConfig, DeliveryConfig, TracingConfig
+from goqueue.config import Config, DelayConfig, TracingConfig
 from goqueue.delay.values import Held, SlotId
 from goqueue.delivery.dead_letters.redrive import RedriveRequest, RedriveState
 from goqueue.delivery.values import Action, Receive, Settlement
@@ -198,7 +198,7 @@ def test_delayed_messages_have_a_story_before_and_after_they_are_due() -> None:
         one, other = await services.delay.hold("t", held, caller=SHOP)
         assert isinstance(one, SlotId)
         assert isinstance(other, SlotId)
-        slots = "__delayed"
+        slots = "__delayed:t"
         waiting = await services.tracing.reader.story(slots, one.partition, one.offset)
         assert (told(waiting), waiting.status) == (["delay.scheduled"], Status.PENDING)
         await services.delay.reschedule("t", other, now_ms + 90_000)
@@ -215,7 +215,7 @@ def test_delayed_messages_have_a_story_before_and_after_they_are_due() -> None:
         assert by_slot.trace_id == by_place.trace_id == waiting.trace_id
         assert by_place.status is Status.COMPLETED
 
-    assert SimNode(5, Config(delay=DelayConfig(state_partitions=1)), stories=True).live(life)
+    assert SimNode(5, Config(delay=DelayConfig()), stories=True).live(life)
 
 
 def test_stream_groups_that_passed_a_message_and_readers_are_told() -> None:
@@ -367,6 +367,6 @@ def test_a_power_cut_costs_no_message_and_stories_go_on(seed: int) -> None:
         assert all("publish.persisted" in told(one) for one in stories)
         assert told(stories[-1])[0] == "publish.received"
 
-    node = SimNode(seed, Config(delivery=DeliveryConfig(state_partitions=2)), stories=True)
+    node = SimNode(seed, Config(), stories=True)
     node.live(first, crash_at_step=20 + 7 * (seed - 20))
     assert node.live(second)

@@ -127,7 +127,7 @@ class Bench:
     def _new_machine(self) -> None:
         self.open = OpenTransactions()
         producers = ShardProducers()
-        self.open.show(0, producers)
+        self.open.show(0, producers, 0)
         self.machine = TransactionMachine(self.config, producers)
 
     def _carry_out(self, decision: Decision) -> None:

@@ -12,7 +12,8 @@ from goqueue.broker.topics import NewTopic
 from goqueue.config import Config, DeliveryConfig
 from goqueue.coordinator.shard import Transaction
 from goqueue.delivery.values import Action, Delivery, Receive, Settlement
-from goqueue.errors import GroupInFlight, InvalidTransactionState, ReceiptExpired
+from goqueue.errors import CoordinatorFenced, GroupInFlight, InvalidTransactionState, ProducerFenced, ReceiptExpired
+from goqueue.metadata.events import Assignment, AssignmentsChanged
 from goqueue.node.assemble import assemble
 from goqueue.node.node import Node
 from goqueue.records import Acks, NewRecord, TopicPartition
@@ -22,6 +23,7 @@ from goqueue.testing.memory_files import MemoryFiles
 from goqueue.testing.sim_loop import InlineOffload
 from goqueue.transactions.commands import Producer
 from goqueue.transactions.records import TransactionState
+from goqueue.transactions.service import TRANSACTION_STATE
 
 PLACE = TopicPartition("work", 0)
 VISIBILITY_MS = 1000
@@ -65,8 +67,7 @@ async def begin(services: Services) -> Producer:
 
 async def promise(services: Services, producer: Producer, *messages: Delivery, rejected: bool = False) -> None:
     receipts = [message.receipt for message in messages]
-    for place in services.delivery.shards_of(receipts):
-        await services.transactions.add_shard("tx", producer, place)
+    await services.transactions.take_part("tx", producer, services.delivery.places_of(receipts))
     transaction = Transaction(producer.producer_id, producer.epoch)
     await services.delivery.promise(receipts, transaction, rejected=rejected, reason="bad")
 
@@ -180,7 +181,7 @@ async def test_one_bad_receipt_promises_nothing(services: Services) -> None:
     assert await committed(services) == 1
 
 
-async def test_a_promise_needs_an_open_transaction_that_has_its_shard(services: Services) -> None:
+async def test_a_promise_needs_an_open_transaction_that_has_its_partition(services: Services) -> None:
     messages = await receive(services)
     producer = await begin(services)
     transaction = Transaction(producer.producer_id, producer.epoch)
@@ -190,6 +191,60 @@ async def test_a_promise_needs_an_open_transaction_that_has_its_shard(services: 
     await end(services, producer, commit=True)
     with pytest.raises(InvalidTransactionState):
         await services.delivery.promise([messages[1].receipt], transaction)
+
+
+async def test_a_coordinator_that_was_replaced_does_not_end_the_next_transaction(services: Services) -> None:
+    """The late end of one transaction comes while the next one of the same producer is open."""
+    messages = await receive(services)
+    producer = await begin(services)
+    await promise(services, producer, messages[0])
+    await end(services, producer, commit=False)
+    await new_coordinator(services, epoch=5)
+    await services.transactions.begin("tx", producer)
+    await promise(services, producer, messages[1])
+    transaction = Transaction(producer.producer_id, producer.epoch)
+    for coordinator_epoch in (0, 4):
+        with pytest.raises(CoordinatorFenced):
+            await services.delivery.end_promises(PLACE, transaction, commit=True, coordinator_epoch=coordinator_epoch)
+    with pytest.raises(CoordinatorFenced):
+        await services.transactions._markers._end_at(PLACE, transaction, commit=True, coordinator_epoch=4)
+    await end(services, producer, commit=True)
+    assert await committed(services) == 0, "the first message was given back, the second is settled"
+    assert [one.offset for one in await receive(services)] == [], "the third is still leased"
+
+
+async def test_an_end_of_an_earlier_epoch_of_the_producer_leaves_the_promises_of_the_next(services: Services) -> None:
+    messages = await receive(services)
+    first = await begin(services)
+    second = await begin(services)
+    assert second.epoch > first.epoch
+    await promise(services, second, messages[0])
+    late = Transaction(first.producer_id, first.epoch)
+    with pytest.raises(ProducerFenced):
+        await services.delivery.end_promises(PLACE, late, commit=False, coordinator_epoch=0)
+    await end(services, second, commit=True)
+    assert await committed(services) == 1
+
+
+async def test_a_partition_in_which_a_transaction_only_settles_gets_no_marker(services: Services) -> None:
+    messages = await receive(services)
+    end_offset = services.queries.offsets(*PLACE).end_offset
+    producer = await begin(services)
+    await promise(services, producer, *messages)
+    assert (await services.transactions.describe("tx")).partitions == (PLACE,)
+    await end(services, producer, commit=True)
+    assert services.queries.offsets(*PLACE).end_offset == end_offset
+    assert await committed(services) == 3
+
+
+async def new_coordinator(services: Services, epoch: int) -> None:
+    """A new term begins in every partition of the coordinator's topic."""
+    topic = services.topics.get(TRANSACTION_STATE)
+    assignments = {
+        number: Assignment(leader=1, leader_epoch=epoch, replicas=(1,), isr=(1,))
+        for number in range(topic.partition_count)
+    }
+    await services.topics._metadata.commit([AssignmentsChanged(topic.name, topic.topic_id, assignments)])
 
 
 async def test_offsets_are_not_reset_under_a_promise(services: Services, clock: ManualClock) -> None:

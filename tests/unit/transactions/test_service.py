@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from goqueue.broker.local_writer import LocalWriter
+from goqueue.broker.replicas.local_writer import LocalWriter
 from goqueue.broker.topics import NewTopic
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.config import Config

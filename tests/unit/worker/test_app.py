@@ -30,6 +30,18 @@ def test_a_task_is_still_a_function(app):
     assert app.queues == ["errands"]
 
 
+def test_apps_have_queues_of_their_own():
+    shop, office = Worker("http://127.0.0.1:1", name="shop"), Worker("http://127.0.0.1:1", name="office")
+    for app in (shop, office):
+
+        @app.every("0 9 * * *")
+        def report() -> None:
+            pass
+
+    # Another app is another group, and would get every message of a queue that both have.
+    assert (shop.queues, office.queues) == (["shop.tasks"], ["office.tasks"])
+
+
 def test_eager_tasks_run_where_they_are_sent_with_arguments_that_went_through_json(app, goqueue_eager):
     seen = []
 

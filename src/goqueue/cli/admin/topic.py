@@ -36,6 +36,9 @@ def create(
     partitions: Annotated[
         int | None, typer.Option("--partitions", "-p", help="Partitions. [default: the broker's setting, 3]")
     ] = None,
+    replication_factor: Annotated[
+        int | None, typer.Option("--replication-factor", help="Copies. [default: 3 in a cluster, else 1]")
+    ] = None,
     retention: Annotated[int | None, typer.Option("--retention", "-r", help="Hours that messages are kept.")] = None,
     config: Settings = None,
     output: Output = Format.table,
@@ -47,7 +50,11 @@ def create(
     if retention is not None:
         settings["retention.ms"] = str(retention * 3_600_000)
     reply = with_client(
-        lambda client: client.create_topic(name, partitions=partitions, config=settings), server, context
+        lambda client: client.create_topic(
+            name, partitions=partitions, replication_factor=replication_factor, config=settings
+        ),
+        server,
+        context,
     )
     if output is Format.table:
         typer.echo(f"created topic {reply['name']} with {reply['partitions']} partitions")
@@ -120,7 +127,7 @@ def delete(
     server: Server = None,
     context: ContextName = None,
 ) -> None:
-    """Delete a topic and everything in it."""
+    """Delete a topic and all its messages."""
     confirmed(f"Delete topic {name} and everything in it?", force=force)
     with_client(lambda client: client.delete_topic(name), server, context)
     tell(f"deleted topic {name}", {"deleted": True, "name": name}, output)

@@ -25,6 +25,14 @@ app = typer.Typer(help="Create, verify, list and restore backups, without Spark.
 
 To = Annotated[str, typer.Option("--to", help="Folder or URL (s3://bucket/backups) in which backups are kept.")]
 From = Annotated[str, typer.Option("--from", help="Folder or URL in which backups are kept.")]
+EncryptTo = Annotated[
+    list[str] | None,
+    typer.Option("--encrypt-to", help="Public key of age (age1...) that the backup is encrypted for; repeatable."),
+]
+Identity = Annotated[
+    Path | None,
+    typer.Option("--identity", envvar="GOQUEUE_BACKUP_IDENTITY", help="File with the private key of age."),
+]
 Name = Annotated[str | None, typer.Option("--backup", help="Name of the backup. [default: the newest]")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and do nothing.")]
 
@@ -35,6 +43,7 @@ def create(
     to: To,
     full: Annotated[bool, typer.Option("--full", help="Read everything, also what the last backup contains.")] = False,
     stopped: Annotated[bool, typer.Option("--stopped", help="The broker is stopped: do not contact it.")] = False,
+    encrypt_to: EncryptTo = None,
     dry_run: DryRun = False,
     output: Output = Format.table,
     server: Server = None,
@@ -49,21 +58,24 @@ def create(
         return {(one["directory"], one["segment"]): one["size_bytes"] for one in reply["logs"]}
 
     def work(run: LocalTasks) -> Outcome:
+        from goqueue.backup.store import Vault
         from goqueue.backup.work import backup
 
-        return backup(None if dry_run else run, data_dir, to, ask_instant=ask, incremental=not full)
+        vault = Vault(to, tuple(encrypt_to or ()))
+        return backup(None if dry_run else run, data_dir, vault, ask_instant=ask, incremental=not full)
 
     _run("backup", work, output)
 
 
 @app.command()
-def verify(backups: From, name: Name = None, output: Output = Format.table) -> None:
+def verify(backups: From, name: Name = None, identity: Identity = None, output: Output = Format.table) -> None:
     """Read a whole backup and verify every checksum and hash."""
 
     def work(run: LocalTasks) -> Outcome:
+        from goqueue.backup.store import Vault
         from goqueue.backup.work import verify
 
-        return verify(run, backups, name)
+        return verify(run, Vault(backups, (), _text(identity)), name)
 
     _run("verify", work, output)
 
@@ -74,6 +86,7 @@ def restore(
     data_dir: Annotated[Path, typer.Option("--data-dir", help="An empty directory for the broker to start on.")],
     name: Name = None,
     until: Annotated[str | None, typer.Option("--until", help="Leave out what was written later (RFC 3339).")] = None,
+    identity: Identity = None,
     dry_run: DryRun = False,
     output: Output = Format.table,
 ) -> None:
@@ -81,9 +94,11 @@ def restore(
     until_ms = time_ms(until, "--until")
 
     def work(run: LocalTasks) -> Outcome:
+        from goqueue.backup.store import Vault
         from goqueue.backup.work import restore
 
-        return restore(None if dry_run else run, backups, name, data_dir, until_ms=until_ms)
+        vault = Vault(backups, (), _text(identity))
+        return restore(None if dry_run else run, vault, name, data_dir, until_ms=until_ms)
 
     _run("restore", work, output)
 
@@ -98,6 +113,10 @@ def list_(backups: From, output: Output = Format.table) -> None:
     except GoQueueError as error:
         raise refuse(error) from None
     show(rows, output)
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
 
 
 def _run(name: str, work: Callable[[LocalTasks], Outcome], output: Format) -> None:

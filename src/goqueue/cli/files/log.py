@@ -21,7 +21,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from goqueue.cli.files.log_rows import (
     FRAME_COLUMNS,
     SEGMENT_COLUMNS,
-    Place,
+    LogDirectory,
     cut_line,
     damage_line,
     frame_row,
@@ -147,8 +147,8 @@ def repair(
         raise typer.Exit(REFUSED)
 
 
-def _tell_repair(place: Place, repair: Repair) -> None:
-    name = f"{place.topic}-{place.partition}"
+def _tell_repair(place: LogDirectory, repair: Repair) -> None:
+    name = place.name
     if repair.end_offset is None:
         typer.echo(f"{name}: not changed, because its end is damaged")
     else:
@@ -164,7 +164,7 @@ def _tell_repair(place: Place, repair: Repair) -> None:
 @contextmanager
 def _stopped_broker(given: Path | None, named: Path | None) -> Iterator[OsFiles]:
     """The data directory, locked. Touches nothing if that is not what it is."""
-    from goqueue.broker.partition_files import LOGS
+    from goqueue.broker.replicas.partition_files import LOGS
     from goqueue.metadata.local import DIRECTORY as METADATA
     from goqueue.node.claims import LOCK_FILE
     from goqueue.node.disk.os_files import OsFiles
@@ -185,34 +185,37 @@ def _stopped_broker(given: Path | None, named: Path | None) -> Iterator[OsFiles]
         raise fail(error if isinstance(error, GoQueueError) else str(error), REFUSED) from None
 
 
-def _places(files: OsFiles, topic: str | None, partition: int | None) -> list[Place]:
-    from goqueue.broker.partition_files import LOGS
+def _places(files: OsFiles, topic: str | None, partition: int | None) -> list[LogDirectory]:
+    from goqueue.broker.replicas.partition_files import LOGS, parse_directory_name
     from goqueue.metadata.local import DIRECTORY as METADATA
 
     if partition is not None and topic is None:
         raise fail("--partition needs --topic", USAGE)
     places = [
-        Place(name, int(number), f"{LOGS}/{name}/{number}")
+        LogDirectory(name, found[0], f"{LOGS}/{name}/{directory}")
         for name in files.list(LOGS)
-        for number in sorted(filter(str.isdigit, files.list(f"{LOGS}/{name}")), key=int)
-        if topic in {None, name} and partition in {None, int(number)}
+        if topic in {None, name}
+        for found, directory in sorted(
+            (parse_directory_name(directory) or (-1, 0), directory) for directory in files.list(f"{LOGS}/{name}")
+        )
+        if found[0] >= 0 and partition in {None, found[0]}
     ]
     if topic is None and files.is_dir(METADATA):
-        places.append(Place(METADATA, 0, METADATA))
+        places.append(LogDirectory(METADATA, 0, METADATA))
     if not places and topic is not None:
         what = f"topic {topic!r}" if partition is None else f"partition {partition} of topic {topic!r}"
         raise fail(f"there are no files of {what}", USAGE)
     return places
 
 
-def _verify(files: OsFiles, places: list[Place]) -> list[tuple[Place, PartitionReport]]:
+def _verify(files: OsFiles, places: list[LogDirectory]) -> list[tuple[LogDirectory, PartitionReport]]:
     """Read and check everything."""
     with _bar(files, places) as advance:
         return [(place, verify_partition(files, place.directory, progress=advance(place))) for place in places]
 
 
 @contextmanager
-def _bar(files: OsFiles, places: list[Place]) -> Iterator[Callable[[Place], Callable[[int], None]]]:
+def _bar(files: OsFiles, places: list[LogDirectory]) -> Iterator[Callable[[LogDirectory], Callable[[int], None]]]:
     """A progress bar over the bytes of all logs, on standard error where that is a terminal."""
     total = sum(
         files.size(f"{place.directory}/{name}")
@@ -231,14 +234,14 @@ def _bar(files: OsFiles, places: list[Place]) -> Iterator[Callable[[Place], Call
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=total)
 
-        def begin(place: Place) -> Callable[[int], None]:
-            bar.update(task, description=f"{place.topic}-{place.partition}")
+        def begin(place: LogDirectory) -> Callable[[int], None]:
+            bar.update(task, description=place.name)
             return lambda size: bar.advance(task, size)
 
         yield begin
 
 
-def _frame_rows(files: OsFiles, places: list[Place], limit: int) -> tuple[list[dict[str, Any]], bool]:
+def _frame_rows(files: OsFiles, places: list[LogDirectory], limit: int) -> tuple[list[dict[str, Any]], bool]:
     rows: list[dict[str, Any]] = []
     for place in places:
         for base in segment_bases(files, place.directory):

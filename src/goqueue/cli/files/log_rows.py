@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from goqueue.broker.replicas.partition_files import log_name
+from goqueue.cli.times import time_text
 from goqueue.codec.compression import Codec
 from goqueue.codec.frame import Flags
 from goqueue.log.inspection.repair import Cut, Repair
@@ -46,15 +47,20 @@ FRAME_COLUMNS = [
 _LANES = [*(lane.name.lower() for lane in Priority), "mixed"]
 
 
-class Place(NamedTuple):
+class LogDirectory(NamedTuple):
     """A partition's directory, and whose it is."""
 
     topic: str
     partition: int
     directory: str
 
+    @property
+    def name(self) -> str:
+        """How it is called in messages: `orders-0`, or `orders-0 (delivery log)`."""
+        return log_name(self.directory) if "/" in self.directory else f"{self.topic}-{self.partition}"
 
-def segment_row(place: Place, segment: SegmentReport) -> dict[str, Any]:
+
+def segment_row(place: LogDirectory, segment: SegmentReport) -> dict[str, Any]:
     """One segment."""
     return {
         "topic": place.topic,
@@ -77,7 +83,7 @@ def segment_row(place: Place, segment: SegmentReport) -> dict[str, Any]:
     }
 
 
-def frame_row(place: Place, segment: int, found: SoundFrame | Damage) -> dict[str, Any]:
+def frame_row(place: LogDirectory, segment: int, found: SoundFrame | Damage) -> dict[str, Any]:
     """One frame, or the damaged bytes in its place."""
     where = {"topic": place.topic, "partition": place.partition, "segment": segment, "position": found.position}
     if isinstance(found, Damage):
@@ -107,7 +113,7 @@ def frame_row(place: Place, segment: int, found: SoundFrame | Damage) -> dict[st
     }
 
 
-def partition_row(place: Place, report: PartitionReport) -> dict[str, Any]:
+def partition_row(place: LogDirectory, report: PartitionReport) -> dict[str, Any]:
     """One partition as `verify` found it."""
     return {
         "topic": place.topic,
@@ -140,7 +146,7 @@ def damage_line(damage: Damage) -> str:
     return f"{damage.file}, bytes {damage.position} to {end} ({damage.size_bytes:,}): {damage.reason}; {damage.offsets}"
 
 
-def repair_row(place: Place, repair: Repair) -> dict[str, Any]:
+def repair_row(place: LogDirectory, repair: Repair) -> dict[str, Any]:
     """What was done to one partition, and what is left to do."""
     return {
         "topic": place.topic,
@@ -161,7 +167,7 @@ def cut_line(cut: Cut) -> str:
     )
 
 
-def totals(reports: Sequence[tuple[Place, PartitionReport]]) -> dict[str, int]:
+def totals(reports: Sequence[tuple[LogDirectory, PartitionReport]]) -> dict[str, int]:
     """How much was looked at."""
     segments = [segment for _, report in reports for segment in report.segments]
     return {
@@ -171,16 +177,6 @@ def totals(reports: Sequence[tuple[Place, PartitionReport]]) -> dict[str, int]:
         "records": sum(segment.records for segment in segments),
         "bytes": sum(segment.size_bytes for segment in segments),
     }
-
-
-def time_text(time_ms: int | None) -> str | None:
-    """A time that people and programs both read; None for "no timestamp"."""
-    if time_ms is None or time_ms < 0:
-        return None
-    try:
-        return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    except (ValueError, OverflowError, OSError):
-        return f"{time_ms} ms"
 
 
 def _lane(flags: int, priority: int) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any, Literal
@@ -230,25 +231,38 @@ def _print(message: Message, shape: Shape) -> None:
     else:
         when = datetime.fromtimestamp(message.timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds")
         sys.stdout.write(
-            f"{when} {message.topic}[{message.partition}]@{message.offset} "
-            f"{message.priority} key={_text(message.key)} {_text(message.value)}\n"
+            f"{when} {message.topic}/{message.partition}@{message.offset} "
+            f"{message.priority} key={shown(message.key)} {shown(message.value)}\n"
         )
     sys.stdout.flush()
 
 
 def row_of(message: Message) -> dict[str, Any]:
-    """A message as JSON shows it."""
-    return {
-        "topic": message.topic,
-        "partition": message.partition,
-        "offset": message.offset,
-        "timestamp": message.timestamp_ms,
-        "key": _text(message.key),
-        "value": _text(message.value),
-        "priority": message.priority,
-        "headers": {name: _text(one) for name, one in message.headers},
-    }
+    """A message as JSON shows it: as text, or all of it in base64 where one part is not UTF-8, as over HTTP."""
+    encoded = _row(message, bytes.decode)
+    return encoded if encoded is not None else {**(_row(message, _base64) or {}), "encoding": "base64"}
 
 
-def _text(data: bytes | None) -> str | None:
+def shown(data: bytes | None) -> str | None:
+    """Bytes as people read them; what is not UTF-8 is escaped."""
     return None if data is None else data.decode(errors="backslashreplace")
+
+
+def _row(message: Message, text: Callable[[bytes], str]) -> dict[str, Any] | None:
+    try:
+        return {
+            "topic": message.topic,
+            "partition": message.partition,
+            "offset": message.offset,
+            "timestamp": message.timestamp_ms,
+            "key": None if message.key is None else text(message.key),
+            "value": None if message.value is None else text(message.value),
+            "priority": message.priority,
+            "headers": {name: None if one is None else text(one) for name, one in message.headers},
+        }
+    except UnicodeDecodeError:
+        return None
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()

@@ -217,7 +217,7 @@ def _row(letter: dict[str, Any]) -> dict[str, Any]:
         "error": letter.get("error"),
         "group": letter.get("group"),
         "deliveries": letter.get("delivery_count"),
-        "from": f"{letter.get('topic')}[{letter.get('partition')}]@{letter.get('offset')}",
+        "from": f"{letter.get('topic')}/{letter.get('partition')}@{letter.get('offset')}",
         "key": message["key"],
         "value": (message["value"] or "")[:_SHOWN_CHARS],
     }

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 _PLACE = re.compile(r"(?P<topic>[^/@:]+)/(?P<partition>[0-9]{1,10})@(?P<offset>[0-9]{1,19})")
 _RECEIPT = re.compile(r"(?P<topic>[^:]+):(?P<partition>[0-9]{1,10}):(?P<offset>[0-9]{1,19}):[0-9]+:[0-9a-f.]+")
 _TRACE = re.compile("[0-9a-f]{32}")
-_SLOT = re.compile("([0-9]{1,10})/([0-9]{1,19})")
-_SLOTS_TOPIC = "__delayed"
+_SLOT = re.compile("([^/@:]+)/([0-9]{1,10})/([0-9]{1,19})")
+_SLOTS_PREFIX = "__delayed:"
 
 What = Annotated[
     str | None,
@@ -29,10 +29,10 @@ What = Annotated[
 ]
 Topic = Annotated[str | None, typer.Option("--topic", "-t", help="With --key or a trace id: the topic.")]
 Key = Annotated[str | None, typer.Option("--key", "-k", help="Every message with this key, in the time given.")]
-Slot = Annotated[str | None, typer.Option("--delayed", help="A delayed message by its slot, such as 2/17.")]
+Slot = Annotated[str | None, typer.Option("--delayed", help="A delayed message by topic and slot: orders/2/17.")]
 Start = Annotated[str | None, typer.Option("--start", help="With --topic: from this time on, ISO 8601 or ms.")]
 End = Annotated[str | None, typer.Option("--end", help="With --topic: before this time.")]
-Limit = Annotated[int, typer.Option("--limit", "-n", help="With --topic: at most so many messages.")]
+Limit = Annotated[int, typer.Option("--limit", "-n", help="With --topic: maximum number of messages.")]
 
 
 def explain(
@@ -47,7 +47,7 @@ def explain(
     server: Server = None,
     context: ContextName = None,
 ) -> None:
-    """Tell what happened to a message: who sent it, every delivery, and where it went."""
+    """Show what happened to a message: who sent it, every delivery, and where it went."""
 
     async def work(client: Client) -> list[dict[str, Any]]:
         if key is not None or (topic is not None and what is not None):
@@ -106,8 +106,11 @@ def _place(what: str | None, delayed: str | None) -> tuple[str, int, int] | None
     if delayed is not None:
         slot = _SLOT.fullmatch(delayed)
         if slot is None:
-            raise fail(f"{delayed!r} is not a slot: write it as produce and list show it, such as 2/17", USAGE)
-        return _SLOTS_TOPIC, int(slot[1]), int(slot[2])
+            raise fail(
+                f"{delayed!r} is not a topic and a slot, such as orders/2/17: produce and list show slots",
+                USAGE,
+            )
+        return _SLOTS_PREFIX + slot[1], int(slot[2]), int(slot[3])
     text = what or ""
     if _TRACE.fullmatch(text):
         return None

@@ -3,60 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import sys
-import threading
-from collections.abc import AsyncIterator
-from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Annotated, Any
+from typing import Annotated, Any
 
 import msgspec
 import typer
 
+from goqueue.cli.messages.lines import DASH, BadLine, Line, lines_of
 from goqueue.cli.output import Format, show, tell
 from goqueue.cli.schemas.encoding import Encode, encoder
-from goqueue.cli.session import REFUSED, USAGE, ContextName, Output, Server, TopicName, fail, with_client
+from goqueue.cli.session import REFUSED, USAGE, ContextName, Output, Server, TopicName, agreed, fail, with_client
 from goqueue.cli.times import duration
 from goqueue.client import Client, ClientError, Delivered, InvalidArgument, TopicNotFound
 from goqueue.client.options import AcksName
 from goqueue.errors import InvalidValue
 
-_FIELDS = frozenset(
-    {"key", "value", "headers", "partition", "timestamp", "priority", "deduplication_id", "delay", "deliverAt"}
-)
-# As a file: standard input, read as a file is.
-_DASH = Path("-")
 # Futures looked at before more is read, so that a large file does not lie in memory.
 _UNCHECKED_MAX = 10_000
-_READ_BYTES = 256 * 1024
 _LANES = ("critical", "high", "normal", "low", "background")
-
-
-@dataclass(slots=True)
-class Line:
-    """One message to send, and the line it came from."""
-
-    number: int
-    value: bytes | str | None
-    key: str | None = None
-    headers: dict[str, str] = field(default_factory=dict)
-    partition: int | None = None
-    timestamp_ms: int | None = None
-    priority: int | str | None = None
-    deduplication_id: str | None = None
-    delay: str | None = None
-    deliver_at: str | None = None
-
-
-@dataclass(slots=True)
-class BadLine:
-    """A line that is no message, and why."""
-
-    number: int
-    problem: Exception
 
 
 def produce(
@@ -78,7 +44,7 @@ def produce(
             "--file",
             "-f",
             help="JSON lines with value, key, headers, partition, timestamp, priority, deduplication_id, delay, "
-            "deliverAt; other lines are values. - reads them from standard input.",
+            "deliverAt, encoding (base64); other lines are values. - reads them from standard input.",
             exists=True,
             dir_okay=False,
             allow_dash=True,
@@ -107,7 +73,10 @@ def produce(
             show_default=False,
         ),
     ] = None,
-    acks: Annotated[AcksName, typer.Option("--acks", help="none, leader or all.")] = "leader",
+    acks: Annotated[
+        AcksName | None,
+        typer.Option("--acks", help="none, leader or all.", show_default="all in a cluster, else leader"),
+    ] = None,
     create: Annotated[bool, typer.Option("--create", help="Create the topic if it does not exist.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing on success.")] = False,
     output: Output = Format.table,
@@ -118,14 +87,14 @@ def produce(
     if value is not None and message is not None:
         raise fail("the value is given twice: as an argument and as --message", USAGE)
     message = value if message is None else message
-    # An argument that is not UTF-8 is a value like any other: its bytes.
+    # Arguments that are not UTF-8 are values, keys and headers like any other: their bytes.
     content = None if message is None else os.fsencode(message)
     if message is not None and file is not None:
         raise fail("a value and --file exclude each other", USAGE)
     if dedup_id is not None and message is None:
         raise fail("--dedup-id belongs to one message: give its value, or deduplication_id in each line", USAGE)
     extra: dict[str, Any] = {
-        "key": key,
+        "key": None if key is None else os.fsencode(key),
         "headers": _headers(header),
         "partition": partition,
         "priority": _priority(priority),
@@ -158,13 +127,15 @@ async def _check_topic(client: Client, topic: str, *, create: bool, may_ask: boo
             raise fail(
                 f"topic {topic} does not exist: create it with --create, or with goqueue topic create", REFUSED
             ) from None
-        if not create and not typer.confirm(f"Topic {topic} does not exist. Create it?", err=True):
-            raise typer.Exit(REFUSED) from None
+        if not create and not agreed(f"Topic {topic} does not exist. Create it?"):
+            raise fail(f"topic {topic} was not created, and nothing was sent", REFUSED) from None
         await client.create_topic(topic, exist_ok=True)
 
 
-async def _send_one(client: Client, topic: str, line: Line, acks: AcksName, output: Format, *, quiet: bool) -> int:
-    async with client.producer(acks=acks, linger=0) as producer:
+async def _send_one(
+    client: Client, topic: str, line: Line, acks: AcksName | None, output: Format, *, quiet: bool
+) -> int:
+    async with client.producer(acks=acks, linger=0, delivery_timeout=0) as producer:
         sent = await producer.send_and_wait(topic, line.value, **_fields(line))
     if sent.delayed:
         text = f"{sent.topic} slot {sent.slot} is due at {sent.deliver_at}"
@@ -181,7 +152,7 @@ async def _send_lines(
     topic: str,
     file: Path | None,
     extra: dict[str, Any],
-    acks: AcksName,
+    acks: AcksName | None,
     output: Format,
     encode: Encode | None,
     *,
@@ -190,7 +161,7 @@ async def _send_lines(
     """Send every line; tell of each that failed, and of how many did not."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-    size = None if file in (None, _DASH) else (await asyncio.to_thread(file.stat)).st_size
+    size = None if file in (None, DASH) else (await asyncio.to_thread(file.stat)).st_size
     sent = failed = 0
     waiting: list[tuple[int, asyncio.Future[Delivered]]] = []
 
@@ -214,9 +185,10 @@ async def _send_lines(
     hidden = quiet or file is None or not sys.stderr.isatty()
     with Progress(*columns, disable=hidden, transient=True, console=_stderr()) as bar:
         task = bar.add_task(f"to {topic}", total=size)
-        async with client.producer(acks=acks) as producer:
+        # Whoever waits at a terminal hears at once that the broker is away.
+        async with client.producer(acks=acks, delivery_timeout=0) as producer:
             try:
-                async for line, size_read in _lines(file, extra):
+                async for line, size_read in lines_of(file, extra):
                     bar.advance(task, size_read)
                     if isinstance(line, BadLine):
                         blame(line.number, line.problem)
@@ -245,84 +217,6 @@ def _report(topic: str, sent: int, failed: int, output: Format, *, quiet: bool) 
         typer.echo(f"{sent} sent, {failed} failed", err=True)
 
 
-async def _lines(file: Path | None, extra: dict[str, Any]) -> AsyncIterator[tuple[Line | BadLine, int]]:
-    """The messages to send. Reading waits in a thread, so that what was typed goes out while more is awaited."""
-    source: IO[bytes] = sys.stdin.buffer if file in (None, _DASH) else await asyncio.to_thread(file.open, "rb")
-    number, rest = 0, b""
-    try:
-        while chunk := await _read_some(source):
-            *whole, rest = (rest + chunk).split(b"\n")
-            for line in whole:
-                number += 1
-                if (parsed := _line(number, line, extra, from_file=file is not None)) is not None:
-                    yield parsed, len(line) + 1
-        if rest and (parsed := _line(number + 1, rest, extra, from_file=file is not None)) is not None:
-            yield parsed, len(rest)
-    finally:
-        if source is not sys.stdin.buffer:
-            source.close()
-
-
-async def _read_some(source: IO[bytes]) -> bytes:
-    """What is there, in a thread of its own: one that waits for somebody to type must not hold up the end."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[bytes] = loop.create_future()
-
-    def tell(chunk: bytes, problem: Exception | None) -> None:
-        if not done.done():
-            done.set_result(chunk) if problem is None else done.set_exception(problem)
-
-    def read() -> None:
-        chunk, problem = b"", None
-        try:
-            # Below the buffer: its lock would be held when the program ends.
-            chunk = os.read(source.fileno(), _READ_BYTES)
-        except OSError as error:
-            problem = error
-        with suppress(RuntimeError):
-            loop.call_soon_threadsafe(tell, chunk, problem)
-
-    threading.Thread(target=read, name="goqueue-stdin", daemon=True).start()
-    return await done
-
-
-def _line(number: int, line: bytes, extra: dict[str, Any], *, from_file: bool) -> Line | BadLine | None:
-    try:
-        text = line.rstrip(b"\r").decode()
-    except UnicodeDecodeError:
-        # Bytes that are not text are a value like any other.
-        return Line(number, line, **extra)
-    if not from_file:
-        return Line(number, text, **extra)
-    stripped = text.strip()
-    return _parse(number, stripped, extra) if stripped and not stripped.startswith("#") else None
-
-
-def _parse(number: int, text: str, extra: dict[str, Any]) -> Line | BadLine:
-    """An object with a `value` is a message; any other line is a value itself."""
-    try:
-        row = json.loads(text)
-    except ValueError:
-        return Line(number, text, **extra)
-    if not isinstance(row, dict) or "value" not in row:
-        return Line(number, text, **extra)
-    if unknown := row.keys() - _FIELDS:
-        return BadLine(number, ValueError(f"unknown field {min(unknown)!r}; known: {', '.join(sorted(_FIELDS))}"))
-    value = row["value"]
-    return Line(
-        number,
-        value if value is None or isinstance(value, str) else json.dumps(value),
-        row.get("key", extra["key"]),
-        row.get("headers") or extra["headers"],
-        row.get("partition", extra["partition"]),
-        row.get("timestamp"),
-        row.get("priority", extra["priority"]),
-        row.get("deduplication_id"),
-        row.get("delay", extra["delay"]),
-        row.get("deliverAt", extra["deliver_at"]),
-    )
-
-
 def _fields(line: Line) -> dict[str, Any]:
     return {
         "key": line.key,
@@ -344,13 +238,13 @@ def _priority(text: str | None) -> int | str | None:
     raise fail(f"--priority {text!r} is not one of {', '.join(_LANES)}, or 0 to 4", USAGE)
 
 
-def _headers(pairs: list[str] | None) -> dict[str, str]:
+def _headers(pairs: list[str] | None) -> dict[str, bytes]:
     headers = {}
     for pair in pairs or ():
         name, equals, value = pair.partition("=")
         if not equals:
             raise fail(f"--header {pair!r} is not of the form name=value", USAGE)
-        headers[name] = value
+        headers[name] = os.fsencode(value)
     return headers
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 import typer
+from msgspec import to_builtins
 
-from goqueue.cli.messages.consume import row_of
+from goqueue.cli.messages.consume import row_of, shown
 from goqueue.cli.output import Format, show
 from goqueue.cli.session import REFUSED, USAGE, ContextName, Output, Server, TopicName, fail, with_client
 from goqueue.cli.times import duration
 from goqueue.client import Client, QueueMessage, Settled
 from goqueue.client.admin.stats import PriorityStats, QueueStats, ReliabilityStats
+from goqueue.client.types import SettleProblem
 
 app = typer.Typer(help="Receive messages with receipts, and settle them.", no_args_is_help=True)
 
@@ -59,12 +61,10 @@ def receive(
         show([_row(one) for one in messages], output)
         return
     for message in messages:
-        row = _row(message)
         again = "" if message.delivery_count == 1 else f" delivery {message.delivery_count}"
-        typer.echo(
-            f"{row['topic']}[{row['partition']}]@{row['offset']} {row['priority']}{again} "
-            f"key={row['key']} {row['value']}"
-        )
+        key = "" if message.key is None else f"key={shown(message.key)} "
+        place = f"{message.topic}/{message.partition}@{message.offset}"
+        typer.echo(f"{place} {message.priority}{again} {key}{shown(message.value)}")
         if not ack:
             typer.echo(f"  receipt {message.receipt}")
     if not messages:
@@ -146,7 +146,7 @@ def release(
 @app.command()
 def stats(
     topic: Annotated[str | None, typer.Argument(help="Only this topic.", show_default=False)] = None,
-    priority: Annotated[bool, typer.Option("--priority", help="Show priorities instead of receipts.")] = False,
+    priority: Annotated[bool, typer.Option("--priority", help="Show messages by priority lane.")] = False,
     output: Output = Format.table,
     server: Server = None,
     context: ContextName = None,
@@ -216,16 +216,15 @@ def _settle(
 
 def _tell(one: Settled) -> None:
     if not one.success:
-        problem = one.error or {}
-        fail(f"{one.receipt}: {problem.get('message')}", REFUSED)
+        fail(f"{one.receipt}: {(one.error or SettleProblem()).message}", REFUSED)
         return
     more = f", dead letter in {one.dead_letter_topic}" if one.dead_letter_topic else ""
-    typer.echo(f"{one.action} {one.topic}[{one.partition}]@{one.offset}{more}")
+    typer.echo(f"{one.action} {one.topic}/{one.partition}@{one.offset}{more}")
 
 
 def _result(one: Settled) -> dict[str, Any]:
     if not one.success:
-        return {"receipt_handle": one.receipt, "success": False, "status": one.status, "error": one.error}
+        return {"receipt_handle": one.receipt, "success": False, "status": one.status, "error": to_builtins(one.error)}
     return {
         "receipt_handle": one.receipt,
         "success": True,
@@ -281,18 +280,27 @@ def _queue_row(one: QueueStats) -> dict[str, Any]:
         "in_flight": one.in_flight,
         "retrying": one.waiting,
         "unsettled": one.outstanding,
-        "limit_reached": "yes" if one.at_bound else "no",
+        "limit_reached": one.at_bound,
         "consumers": one.consumers,
     }
 
 
 def _lane_rows(found: PriorityStats) -> list[dict[str, Any]]:
+    """As many columns as a terminal has room for. `-o json` has every figure."""
     return [
-        {"topic": topic, "partition": int(partition), "group": one["group"], "lane": lane, **figures}
-        for topic, lanes in found["topics"].items()
-        for partition, queues in lanes["partitions"].items()
+        {
+            "queue": f"{topic}/{partition}",
+            "group": one.group,
+            "lane": lane,
+            "ready": figures.ready,
+            "in_flight": figures.in_flight,
+            "delivered": figures.delivered_total,
+            "waiting": f"{figures.waiting_ms / 1000:.1f}s" if figures.waiting_since is not None else "-",
+        }
+        for topic, lanes in found.topics.items()
+        for partition, queues in lanes.partitions.items()
         for one in queues
-        for lane, figures in one["lanes"].items()
+        for lane, figures in one.lanes.items()
     ]
 
 

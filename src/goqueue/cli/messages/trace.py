@@ -13,14 +13,14 @@ from goqueue.cli.times import time_ms
 app = typer.Typer(help="Look at traces: recent ones, one by its id, a search, numbers.", no_args_is_help=True)
 
 _COLUMNS = ["trace_id", "topic", "partition", "offset", "start_time", "duration_ms", "status", "span_count"]
-Limit = Annotated[int, typer.Option("--limit", "-n", help="At most so many.")]
+Limit = Annotated[int, typer.Option("--limit", "-n", help="Maximum number.")]
 
 
 @app.command("list")
 def list_traces(
     limit: Limit = 100, output: Output = Format.table, server: Server = None, context: ContextName = None
 ) -> None:
-    """List the messages to which something happened last."""
+    """List the traces with the most recent events."""
     show(with_client(lambda client: client.traces(limit=limit), server, context), output, _COLUMNS)
 
 
@@ -44,14 +44,14 @@ def get(
 
 @app.command()
 def search(
-    topic: Annotated[str | None, typer.Option("--topic", "-t", help="Messages of this topic.")] = None,
-    partition: Annotated[int | None, typer.Option("--partition", "-p", help="And of this partition.")] = None,
-    group: Annotated[str | None, typer.Option("--consumer-group", "-g", help="That this group had.")] = None,
-    client: Annotated[str | None, typer.Option("--client", help="That this client sent or read.")] = None,
+    topic: Annotated[str | None, typer.Option("--topic", "-t", help="Only this topic.")] = None,
+    partition: Annotated[int | None, typer.Option("--partition", "-p", help="Only this partition.")] = None,
+    group: Annotated[str | None, typer.Option("--consumer-group", "-g", help="Delivered to this group.")] = None,
+    client: Annotated[str | None, typer.Option("--client", help="Sent or read by this client.")] = None,
     start: Annotated[str | None, typer.Option("--start", help="From this time on: ISO 8601 or ms.")] = None,
     end: Annotated[str | None, typer.Option("--end", help="Before this time.")] = None,
     status: Annotated[str | None, typer.Option("--status", help="completed, pending or error.")] = None,
-    longer_than: Annotated[str | None, typer.Option("--longer-than", help="That took longer, such as 5s.")] = None,
+    longer_than: Annotated[str | None, typer.Option("--longer-than", help="Longer than this, such as 5s.")] = None,
     limit: Limit = 100,
     output: Output = Format.table,
     server: Server = None,
@@ -81,5 +81,5 @@ def search(
 
 @app.command()
 def stats(output: Output = Format.table, server: Server = None, context: ContextName = None) -> None:
-    """Show what the tracer did, and what it holds."""
+    """Show what the tracer has recorded and dropped."""
     show(with_client(lambda client: client.trace_stats(), server, context), output)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -44,7 +45,6 @@ def server(
     # switched on again when the broker serves.
     gc.disable()
     from goqueue.node.config.load_config import load
-    from goqueue.node.lifecycle import run
 
     named = {
         "broker.data_dir": data_dir,
@@ -64,4 +64,13 @@ def server(
         raise ConfigError(problems + error.problems) from None
     if problems:
         raise ConfigError(problems)
+    if loaded.metadata.mode == "managed":
+        from goqueue.node.cluster.supervisor import is_supervised, run_supervised
+
+        if not is_supervised():
+            # This process starts the broker, and does not load it.
+            gc.enable()
+            raise typer.Exit(run_supervised(loaded, [sys.executable, "-m", "goqueue", *sys.argv[1:]]))
+    from goqueue.node.lifecycle import run
+
     run(loaded, ready_file=ready_file)

@@ -7,6 +7,7 @@ before the worker was running
 from __future__ import annotations
 
 import sys
+import traceback
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
@@ -14,7 +15,7 @@ from typing import Annotated, Literal
 import typer
 
 from goqueue.cli import contexts
-from goqueue.cli.session import INTERRUPTED, ContextName, Server, refuse
+from goqueue.cli.session import INTERRUPTED, USAGE, ContextName, Server, refuse
 from goqueue.cli.times import duration
 from goqueue.errors import GoQueueError
 
@@ -76,11 +77,18 @@ def _run(
     from goqueue.worker.handling import load_app
 
     concurrency, pool, queues, grace, prune = how
-    app = load_app(path)
+    try:
+        app = load_app(path)
+    except GoQueueError:
+        raise
+    except Exception:  # noqa: BLE001 - shown
+        # The module was found, and raised while it was imported: its traceback says where.
+        traceback.print_exc()
+        raise typer.Exit(USAGE) from None
     if server is not None or context is not None or app.server is None:
         chosen = contexts.resolve(server, context)
         app.connect_to(chosen.server)
-        app.api_key = app.api_key or chosen.api_key
+        app.credentials = app.credentials.over(chosen.credentials)
     with WorkerTable(quiet=quiet) as table:
         # After the table, which shows what is logged above itself.
         logs(table.stream)

@@ -170,7 +170,9 @@ def delete(
     version: Annotated[str | None, typer.Option("--version", "-v", help="Only this version.")] = None,
     permanent: Annotated[
         bool,
-        typer.Option("--permanent", help="For good: only what was deleted before. Its messages become unreadable."),
+        typer.Option(
+            "--permanent", help="What was deleted before, permanently. Its messages can no longer be decoded."
+        ),
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Do not ask.")] = False,
     output: Output = Format.table,
@@ -199,7 +201,9 @@ def config(
         bool | None,
         typer.Option("--validation/--no-validation", help="Check messages of the subject, whatever their topic says."),
     ] = None,
-    reset: Annotated[bool, typer.Option("--reset", help="Remove the settings; the next wider ones hold.")] = False,
+    reset: Annotated[
+        bool, typer.Option("--reset", help="Remove the settings; those of the wider scope apply.")
+    ] = False,
     output: Output = Format.table,
     server: Server = None,
     context: ContextName = None,
@@ -223,7 +227,7 @@ def config(
 @app.command()
 def infer(
     topic: TopicName,
-    limit: Annotated[int, typer.Option("--limit", "-n", help="Look at so many messages of each partition.")] = 1000,
+    limit: Annotated[int, typer.Option("--limit", "-n", help="Number of messages to read from each partition.")] = 1000,
     closed: Annotated[bool, typer.Option("--closed", help="Refuse properties that were not seen.")] = False,
     output: Output = Format.table,
     server: Server = None,

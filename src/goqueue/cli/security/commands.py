@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from goqueue.cli.output import Format, show, tell
 from goqueue.cli.session import USAGE, ContextName, Output, Server, confirmed, fail, with_client
+from goqueue.cli.times import duration, time_text
+from goqueue.client.durations import seconds_of
 from goqueue.client.transport import quoted
 from goqueue.errors import GoQueueError
+
+if TYPE_CHECKING:
+    from goqueue.node.offline_security import Administrator
 
 app = typer.Typer(help="Certificates, users, API keys, roles and access rules.", no_args_is_help=True)
 user_app = typer.Typer(help="Users with passwords.", no_args_is_help=True)
@@ -69,20 +75,35 @@ def init(
 def reset_admin(
     data_dir: DataDir = "./data",
     user: Annotated[str, typer.Option("--user", help="Name of the administrator.")] = "admin",
+    config: Annotated[
+        str | None,
+        typer.Option("--config", help="Settings file of the broker, or of any node of a cluster.", metavar="FILE"),
+    ] = None,
 ) -> None:
-    """Give an administrator a new password and API key. The broker must be stopped."""
+    """Give an administrator a new password and API key. A broker on its own must be stopped; a cluster may run."""
     from goqueue.node.offline_security import make_administrator
 
     try:
-        made = make_administrator(data_dir, user, reset=True)
+        made = _reset_in(config, user) if config is not None else make_administrator(data_dir, user, reset=True)
     except (GoQueueError, OSError) as error:
         raise fail(str(error), USAGE) from None
     _show_administrator(made.user, made.password, made.api_key)
 
 
+def _reset_in(config: str, user: str) -> Administrator:
+    from goqueue.node.config.cluster_settings import is_clustered
+    from goqueue.node.config.load_config import load
+    from goqueue.node.offline_security import make_administrator, make_cluster_administrator
+
+    loaded = load(config, os.environ, {})
+    if is_clustered(loaded):
+        return make_cluster_administrator(loaded, user)
+    return make_administrator(loaded.broker.data_dir, user, reset=True)
+
+
 @app.command()
 def whoami(output: Output = Format.table, server: Server = None, context: ContextName = None) -> None:
-    """Show who the broker takes you for."""
+    """Show the principal that the broker has authenticated you as."""
     show(_get("whoami", server, context), output)
 
 
@@ -128,22 +149,31 @@ def delete_user(
 
 @key_app.command("list")
 def list_keys(output: Output = Format.table, server: Server = None, context: ContextName = None) -> None:
-    """List API keys; their secrets are stored nowhere."""
-    columns = ["id", "principal", "label", "created_ms", "expires_ms", "last_used_ms"]
-    show(_get("keys", server, context)["keys"], output, columns)
+    """List API keys, without their secrets, which are not stored."""
+    keys = _get("keys", server, context)["keys"]
+    if output is not Format.table:
+        show(keys, output)
+        return
+    times = ("created", "expires", "last_used")
+    rows = [{**key, **{name: time_text(key.get(f"{name}_ms") or None) for name in times}} for key in keys]
+    show(rows, output, ["id", "principal", "label", *times])
 
 
 @key_app.command("create")
 def create_key(
     principal: Principal,
     label: Annotated[str, typer.Option("--label", help="What the key is for.")] = "",
-    ttl: Annotated[int | None, typer.Option("--ttl", help="Seconds until it expires.", min=1)] = None,
+    ttl: Annotated[
+        str | None,
+        typer.Option("--ttl", help="Time until it expires, such as 30d.", callback=duration),
+    ] = None,
     output: Output = Format.table,
     server: Server = None,
     context: ContextName = None,
 ) -> None:
-    """Make an API key and show it, this once. Older keys stay valid until they are deleted."""
-    body = {"principal": _principal(principal), "label": label, "ttl_seconds": ttl}
+    """Create an API key and show it once. Older keys stay valid until they are deleted."""
+    ttl_s = None if ttl is None else math.ceil(seconds_of(ttl, "--ttl"))
+    body = {"principal": _principal(principal), "label": label, "ttl_seconds": ttl_s}
     made = _send("POST", "keys", body, server, context)
     if output is Format.table:
         typer.echo(made["key"])
@@ -165,7 +195,7 @@ def delete_key(
 
 # --- roles --------------------------------------------------------------------------------
 
-Prefix = Annotated[str, typer.Option("--prefix", help="Only for names that begin so; empty: for everything.")]
+Prefix = Annotated[str, typer.Option("--prefix", help="Only for names with this prefix; empty: for all names.")]
 
 
 @role_app.command("list")
@@ -202,7 +232,7 @@ def put_role(
 
 @role_app.command("delete")
 def delete_role(name: str, output: Output = Format.table, server: Server = None, context: ContextName = None) -> None:
-    """Delete a role that nobody has."""
+    """Delete a role that no principal has."""
     reply = _send("DELETE", f"roles/{quoted(name)}", None, server, context)
     tell(f"deleted role {name}", reply, output)
 
@@ -237,7 +267,7 @@ def unbind(
     server: Server = None,
     context: ContextName = None,
 ) -> None:
-    """Take a role away."""
+    """Remove a role from a principal."""
     body = {"principal": _principal(principal), "role": role, "prefix": prefix}
     tell(
         f"{_principal(principal)} no longer has role {role}", _send("DELETE", "bindings", body, server, context), output

@@ -36,7 +36,7 @@ def run_job(
 
     `check` comes first: what can be refused is refused before Spark starts.
     """
-    from goqueue.pipeline.places import local_path
+    from goqueue.pipeline.paths import local_path
 
     try:
         if report_to is not None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 E = TypeVar("E", bound=StrEnum)
 
-app = typer.Typer(help="Bulk work on Spark: backup, restore, export, import and more.", no_args_is_help=True)
+app = typer.Typer(help="Bulk jobs on Spark: backup, restore, export, import and more.", no_args_is_help=True)
 
 Broker = Annotated[str, typer.Option("--broker", "-b", help="Addresses of the Kafka port, host:port.")]
 _BROKER = "127.0.0.1:9092"
@@ -32,7 +32,7 @@ for command in (backup, verify, restore):
 @app.command()
 def export(
     topic: Annotated[str, typer.Argument(help="Topics, with commas between them.")],
-    to: Annotated[Path, typer.Option("--to", help="Folder to write to.")],
+    to: Annotated[str, typer.Option("--to", help="Folder or URL (s3://bucket/x) to write to.")],
     lake: Annotated[str, typer.Option("--format", help="parquet, delta or iceberg.")] = "parquet",
     table: Annotated[str, typer.Option("--table", help="Name of the Iceberg table.")] = "goqueue.export",
     catalog: Annotated[list[str] | None, typer.Option("--catalog", help="Iceberg catalog, as uri=...")] = None,
@@ -68,7 +68,7 @@ def export(
 
 @app.command("import")
 def import_(
-    files: Annotated[str, typer.Argument(help="File, folder or pattern.")],
+    files: Annotated[str, typer.Argument(help="File, folder, pattern or URL (s3://bucket/x).")],
     topic: Annotated[str, typer.Argument(help="Topic to send to.")],
     file_format: Annotated[str, typer.Option("--format", help="csv, json (a value per line) or parquet.")] = "json",
     key: Annotated[str | None, typer.Option("--key", help="Column or SQL expression for the key.")] = None,
@@ -190,6 +190,37 @@ def reconcile(
         return job(spark, {"kafka.bootstrap.servers": broker}, topic, table, Columns(partition, offset, value or None))
 
     run_job("reconcile", work, report, output, master=master, check=lambda: _check(broker, topic))
+
+
+@app.command("compact-lake")
+def compact_lake(
+    delta: Annotated[str | None, typer.Option("--delta", help="Path or address of a Delta table.")] = None,
+    iceberg: Annotated[str | None, typer.Option("--iceberg", help="Iceberg table, as lake.events.")] = None,
+    catalog: Annotated[list[str] | None, typer.Option("--catalog", help="Iceberg catalog, as uri=...")] = None,
+    small: Annotated[int, typer.Option("--small-mb", min=1, help="Compact files below this size.")] = 32,
+    keep: Annotated[
+        int | None, typer.Option("--keep-hours", min=1, help="Also remove versions that are older than this.")
+    ] = None,
+    report: ReportTo = None,
+    master: Master = "local[*]",
+    output: Output = Format.table,
+) -> None:
+    """Compact the small files of a lake table, whichever program wrote them; writers may continue."""
+    if (delta is None) == (iceberg is None):
+        raise fail("say either --delta or --iceberg", USAGE)
+    from goqueue.pipeline.jobs.compact_lake import compact_lake as job
+    from goqueue.pipeline.lake.delta import delta_table
+    from goqueue.pipeline.lake.iceberg import iceberg_table
+
+    settings = dict(one.partition("=")[::2] for one in catalog or [])
+    keep_ms = None if keep is None else keep * 3_600_000
+
+    def work(spark: Any, _: Any) -> Any:
+        table = delta_table(delta) if delta is not None else iceberg_table(iceberg or "", settings)
+        name = delta or f"{settings.get('uri', '')} {iceberg}"
+        return job(spark, table, name, small_bytes=small * 2**20, keep_ms=keep_ms)
+
+    run_job("compact-lake", work, report, output, master=master, check=lambda: work(None, None))
 
 
 @app.command("dlq-report")

@@ -1,4 +1,4 @@
-"""The commands `goqueue pipeline init|validate|graph|schema|test|run|maintain|status|stop`."""
+"""The commands `goqueue pipeline init|validate|graph|schema|test|run|maintain|backfill|status|stop`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import typer
 
 from goqueue.cli.output import Format, show
 from goqueue.cli.session import REFUSED, USAGE, Output, fail, refuse
-from goqueue.cli.times import duration
+from goqueue.cli.times import duration, time_ms
 from goqueue.errors import ConfigError, GoQueueError
 
 if TYPE_CHECKING:
@@ -68,13 +68,21 @@ def generate(
 
 
 @app.command()
-def validate(file: File, env: Env = None, given: Set = None, output: Output = Format.table) -> None:
-    """Check a pipeline file, without Spark and without a broker."""
+def validate(
+    file: File,
+    offline: Annotated[bool, typer.Option("--offline", help="Do not ask the registry for subjects.")] = False,
+    env: Env = None,
+    given: Set = None,
+    output: Output = Format.table,
+) -> None:
+    """Check a pipeline file, without Spark; only the registry is asked, for the subjects that the file names."""
+    from goqueue.pipeline.declared.checks.subjects import registry_problems
     from goqueue.pipeline.declared.form.problems import PipelineInvalid
     from goqueue.pipeline.declared.load import load_file
 
     try:
-        pipeline = load_file(file, environment=env, given=_given(given))
+        asked = None if offline else registry_problems
+        pipeline = load_file(file, environment=env, given=_given(given), last=asked)
     except PipelineInvalid as invalid:
         if output is Format.table:
             raise _refused(invalid) from None
@@ -96,7 +104,7 @@ def graph(
 ) -> None:
     """Draw a pipeline as SVG."""
     from goqueue.pipeline.declared.pictures.graph import draw
-    from goqueue.pipeline.places import local_path
+    from goqueue.pipeline.paths import local_path
 
     svg = draw(_loaded(file, env, given))
     try:
@@ -121,7 +129,7 @@ def schema() -> None:
 @app.command("test")
 def run_tests(file: File, env: Env = None, given: Set = None, output: Output = Format.table) -> None:
     """Run the pipeline's own tests: given rows in, expected rows out."""
-    pipeline = _loaded(file, env, given)
+    pipeline = _loaded(file, env, given, asks=True)
     if not pipeline.tests:
         raise fail(f"{file} has no tests: add a list `tests:` with name, given and expect", USAGE)
     from goqueue.pipeline import session
@@ -149,10 +157,10 @@ def run(
     given: Set = None,
 ) -> None:
     """Run a pipeline until it is stopped (ctrl-C, `goqueue pipeline stop`), or has read all with available-now."""
-    pipeline = _loaded(file, env, given)
     if print_submit:
-        typer.echo(_submit_line(pipeline, file, master, env, _given(given)))
+        typer.echo(_submit_line(_loaded(file, env, given), file, master, env, _given(given)))
         return
+    pipeline = _loaded(file, env, given, asks=True)
     from goqueue.cli.spark.pipeline_table import Watch
     from goqueue.pipeline import session
     from goqueue.pipeline.declared.main import run_until_stopped
@@ -178,9 +186,9 @@ def run(
 @app.command()
 def maintain(
     file: File,
-    small: Annotated[int, typer.Option("--small-mb", min=1, help="Files below this size are put together.")] = 32,
+    small: Annotated[int, typer.Option("--small-mb", min=1, help="Compact files below this size.")] = 32,
     keep: Annotated[
-        int | None, typer.Option("--keep-hours", min=1, help="Also forget versions that are older than this.")
+        int | None, typer.Option("--keep-hours", min=1, help="Also remove versions that are older than this.")
     ] = None,
     master: Master = "local[*]",
     env: Env = None,
@@ -202,6 +210,42 @@ def maintain(
     except GoQueueError as failed:
         raise refuse(failed) from None
     show(rows, output, ["sink", "files_before", "files_after", "rewritten", "expired"])
+
+
+@app.command()
+def backfill(
+    file: File,
+    since: Annotated[str, typer.Option("--from", help="Start time (RFC 3339).")],
+    until: Annotated[str, typer.Option("--to", help="End time, exclusive (RFC 3339).")],
+    sinks: Annotated[
+        list[str] | None, typer.Option("--sink", help="Only this sink; several times. [default: all]")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and do nothing.")] = False,
+    master: Master = "local[*]",
+    env: Env = None,
+    given: Set = None,
+    output: Output = Format.table,
+) -> None:
+    """Write messages from before the pipeline's start to its sinks, each once; the pipeline may run meanwhile."""
+    from_ms, to_ms = time_ms(since, "--from") or 0, time_ms(until, "--to") or 0
+    if from_ms >= to_ms:
+        raise fail(f"--to {until!r} is not after --from {since!r}", USAGE)
+    pipeline = _loaded(file, env, given)
+    from goqueue.pipeline import session
+    from goqueue.pipeline.declared.running.backfill import backfill as work
+    from goqueue.pipeline.errors import spark_in_one_line
+
+    wanted, folder = sinks or (), file.resolve().parent
+    try:
+        # A plan refuses what the work would refuse, before Spark is started.
+        rows = work(pipeline, None, from_ms=from_ms, to_ms=to_ms, sinks=wanted)
+        if not dry_run:
+            name = f"{pipeline.name} backfill"
+            with spark_in_one_line(), session(name, master=master, config=pipeline.settings) as spark:
+                rows = work(pipeline, spark, from_ms=from_ms, to_ms=to_ms, sinks=wanted, folder=folder)
+    except GoQueueError as failed:
+        raise refuse(failed) from None
+    show(rows, output, ["sink", "messages", "id"])
 
 
 @app.command()
@@ -260,11 +304,13 @@ def _given(words: list[str] | None) -> dict[str, str]:
     return found
 
 
-def _loaded(file: Path, env: str | None, given: list[str] | None) -> Pipeline:
+def _loaded(file: Path, env: str | None, given: list[str] | None, *, asks: bool = False) -> Pipeline:
+    """The pipeline of a file; with `asks`, the registry must have the subjects that it names."""
+    from goqueue.pipeline.declared.checks.subjects import registry_problems
     from goqueue.pipeline.declared.load import load_file
 
     try:
-        return load_file(file, environment=env, given=_given(given))
+        return load_file(file, environment=env, given=_given(given), last=registry_problems if asks else None)
     except ConfigError as invalid:
         raise _refused(invalid) from None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Unpack
 
-from goqueue.client.admin.replies import DeadLetters, Purged, Redrive, RedriveState
+from goqueue.client.admin.dead_letter_replies import DeadLetters, Purged, Redrive, RedriveState
 from goqueue.client.admin.requests import LetterFields, RedriveFields, text_params
 from goqueue.client.calls import Calls
 from goqueue.client.transport import quoted
@@ -41,9 +41,15 @@ class DeadLetterAdmin(Calls):
         return Redrive(await self._call("POST", path, dict(request)), wait)
 
     async def cancel_redrive(self, topic: str) -> RedriveState:
-        """Stop a redrive; what it has sent stays sent."""
+        """Cancel a redrive; messages that it has already sent back stay sent.
+
+        await client.cancel_redrive("orders")
+        """
         return RedriveState(await self._call("DELETE", f"/topics/{quoted(topic)}/dlq/redrive"))
 
     async def purge_dead_letters(self, topic: str) -> Purged:
-        """Delete all dead letters of a topic."""
+        """Delete all dead letters of a topic.
+
+        print((await client.purge_dead_letters("orders")).purged)
+        """
         return Purged(await self._call("DELETE", f"/topics/{quoted(topic)}/dlq"))

@@ -77,7 +77,10 @@ class DelayedMessages:
         return [DelayedSummary(one) for one in reply["messages"]]
 
     async def get(self, topic: str, slot: str) -> DelayedMessage:
-        """One delayed message with its content."""
+        """One delayed message with its content.
+
+        print((await client.delayed.get("orders", "2/17")).value)
+        """
         return DelayedMessage(await self._transport.call("GET", _path(topic, slot), _Fields))
 
     async def cancel(self, topic: str, slot: str) -> Cancelled:
@@ -96,18 +99,27 @@ class DelayedMessages:
         delay: Delay | None = None,
         deliver_at: DeliverAt | None = None,
     ) -> DelayedSummary:
-        """Deliver one at another time."""
+        """Deliver a delayed message at another time.
+
+        await client.delayed.reschedule("orders", "2/17", delay="1h")
+        """
         body = when(delay, deliver_at)
         # The same time again changes nothing, a delay from now would: only the first may be repeated.
         reply = await self._transport.call("PATCH", _path(topic, slot), _Fields, body=body, repeatable=delay is None)
         return DelayedSummary(reply)
 
     async def now(self, topic: str, slot: str) -> DelayedSummary:
-        """Deliver one without waiting any longer."""
+        """Deliver a delayed message at once.
+
+        await client.delayed.now("orders", "2/17")
+        """
         return DelayedSummary(await self._transport.call("POST", _path(topic, slot) + "/now", _Fields))
 
     async def stats(self) -> DelayStats:
-        """How many messages are delayed, and what happened since the broker was started."""
+        """How many messages are delayed, and what happened since the broker was started.
+
+        print((await client.delayed.stats()).total_pending)
+        """
         return DelayStats(await self._transport.call("GET", "/delay/stats", _Fields))
 
 
@@ -158,16 +170,26 @@ class Schedules:
         return Schedule(await self._transport.call("POST", "/schedules", _Fields, body=body))
 
     async def list(self) -> builtins.list[Schedule]:
-        """All schedules by name, with their next runs."""
+        """All schedules by name, with their next runs.
+
+        for schedule in await client.schedules.list():
+            print(schedule.name, schedule.cron, schedule.next_runs)
+        """
         reply = await self._transport.call("GET", "/schedules", _Fields)
         return [Schedule(one) for one in reply["schedules"]]
 
     async def get(self, name: str) -> Schedule:
-        """One schedule."""
+        """One schedule.
+
+        print((await client.schedules.get("report")).next_runs)
+        """
         return Schedule(await self._transport.call("GET", f"/schedules/{quoted(name)}", _Fields))
 
     async def delete(self, name: str) -> DeletedSchedule:
-        """Delete a schedule."""
+        """Delete a schedule.
+
+        await client.schedules.delete("report")
+        """
         return DeletedSchedule(await self._transport.call("DELETE", f"/schedules/{quoted(name)}", _Fields))
 
 

@@ -6,7 +6,7 @@ fields of a newer broker are not lost.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 
@@ -62,7 +62,11 @@ class OffsetRange(Reply):
 
 
 class Topic(Reply):
-    """One topic: its settings, sizes and offsets (by partition, as text)."""
+    """One topic: its settings, sizes and offsets (by partition, as text).
+
+    `config` has every setting and its effective value. Of a topic that `create_topic` has just created it has those
+    that were given.
+    """
 
     _nested: ClassVar[Mapping[str, type[Reply]]] = {"partition_offsets": OffsetRange}
     name: str
@@ -89,23 +93,32 @@ class GroupSummary(Reply):
     topics: list[str]
 
 
+class AssignedPartition(Reply):
+    """A partition that a member reads."""
+
+    topic: str
+    partition: int
+
+
 class Member(Reply):
     """A member of a group."""
 
+    _nested: ClassVar[Mapping[str, type[Reply]]] = {"assigned_partitions": AssignedPartition}
+    _defaults: ClassVar[Mapping[str, Any]] = {"instance_id": None, "tags": {}}
     id: str
     client_id: str
     host: str
-    assigned_partitions: list[dict[str, Any]]
+    assigned_partitions: list[AssignedPartition]
     instance_id: str | None
     tags: dict[str, str]
 
 
 class GroupOffset(Reply):
-    """How far a group is in one partition."""
+    """How far a group is in one partition; `committed` is None where it has committed nothing."""
 
     topic: str
     partition: int
-    committed: int
+    committed: int | None
     end: int
     lag: int
     lag_seconds: float
@@ -113,8 +126,9 @@ class GroupOffset(Reply):
 
 
 class Group(Reply):
-    """One group."""
+    """One group; `sharing` and `key_ordered` are those of a queue group."""
 
+    _defaults: ClassVar[Mapping[str, Any]] = {"sharing": None, "key_ordered": False}
     _nested: ClassVar[Mapping[str, type[Reply]]] = {"members": Member, "offsets": GroupOffset}
     id: str
     mode: str
@@ -129,18 +143,45 @@ class Group(Reply):
     key_ordered: bool
 
 
-class GroupOffsets(Reply):
-    """Committed offsets and lag by topic and partition."""
+class CommittedOffset(Reply):
+    """A partition's committed offset and lag; `offset` is None where nothing is committed."""
 
-    topics: dict[str, dict[str, dict[str, Any]]]
+    offset: int | None
+    end: int
+    lag: int
+    lag_seconds: float
+    metadata: str
+
+
+class GroupOffsets(Reply):
+    """Committed offsets and lag by topic and partition (as text): `offsets.topics["orders"]["0"].lag`."""
+
+    group_id: str
+    topics: dict[str, dict[str, CommittedOffset]]
     total_lag: int
+
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        super().__init__(fields)
+        self["topics"] = {
+            topic: {partition: CommittedOffset(one) for partition, one in found.items()}
+            for topic, found in self["topics"].items()
+        }
+
+
+class OffsetChange(Reply):
+    """One partition of a reset; `get("from")` is its offset before."""
+
+    topic: str
+    partition: int
+    to: int | None
 
 
 class Reset(Reply):
-    """What a reset moved, or would move: rows of topic, partition, `from` and `to`."""
+    """What a reset moved, or would move."""
 
+    _nested: ClassVar[Mapping[str, type[Reply]]] = {"changes": OffsetChange}
     dry_run: bool
-    changes: list[dict[str, Any]]
+    changes: list[OffsetChange]
 
 
 class Policy(Reply):
@@ -172,74 +213,3 @@ class GroupPolicy(Reply):
     key_ordered: bool
     overrides: dict[str, Any]
     effective: Policy
-
-
-class DeadLetter(Reply):
-    """One dead letter: the message as it was, and what happened to it."""
-
-    message: dict[str, Any]
-    topic: str
-    partition: int
-    offset: int
-    group: str
-    delivery_count: int
-    died_at: int
-    reason: str
-    error: str
-
-
-class DeadLetters(Reply):
-    """Dead letters, by partition and offset; with `cursor`, ask on."""
-
-    _nested: ClassVar[Mapping[str, type[Reply]]] = {"letters": DeadLetter}
-    topic: str
-    dlq_topic: str
-    total: int
-    letters: list[DeadLetter]
-    cursor: str | None
-
-
-class Purged(Reply):
-    """How many dead letters were deleted."""
-
-    topic: str
-    dlq_topic: str
-    purged: int
-
-
-class RedriveState(Reply):
-    """A redrive and how far it is; `state` is running, done, cancelled or failed."""
-
-    topic: str
-    state: str
-    dry_run: bool
-    total: int
-    scanned: int
-    matched: int
-    redriven: int
-    failed: int
-    started_at: int
-    ended_at: int | None
-    error: str | None
-
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing more will happen."""
-        return self.get("state") != "running"
-
-
-class Redrive(RedriveState):
-    """A redrive that was begun.
-
-    job = await client.redrive("orders")
-    print((await job.wait()).redriven)
-    """
-
-    def __init__(self, fields: Mapping[str, Any], wait: Callable[[], Awaitable[RedriveState]]) -> None:
-        super().__init__(fields)
-        object.__setattr__(self, "_wait", wait)
-
-    async def wait(self) -> RedriveState:
-        """Wait until it is over; returns what it did."""
-        waiting: Callable[[], Awaitable[RedriveState]] = object.__getattribute__(self, "_wait")
-        return await waiting()

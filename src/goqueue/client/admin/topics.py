@@ -21,6 +21,7 @@ class TopicAdmin(Calls):
         name: str,
         *,
         partitions: int | None = None,
+        replication_factor: int | None = None,
         config: Mapping[str, str] | None = None,
         exist_ok: bool = False,
     ) -> Topic:
@@ -31,15 +32,21 @@ class TopicAdmin(Calls):
         body: Row = {"name": name, "config": dict(config or {})}
         if partitions is not None:
             body["num_partitions"] = partitions
+        if replication_factor is not None:
+            body["replication_factor"] = replication_factor
         try:
-            return Topic(await self._call("POST", "/topics", body))
+            return _created(await self._call("POST", "/topics", body))
         except TopicExists:
             if not exist_ok:
                 raise
         return await self._topic_soon(name)
 
     async def topics(self, *, internal: bool = False) -> list[TopicSummary]:
-        """Name, partitions and kind of every topic."""
+        """Name, partitions and kind of every topic; with `internal`, the broker's own too.
+
+        for topic in await client.topics():
+            print(topic.name, topic.partitions)
+        """
         reply = await self._call("GET", "/topics", params={"internal": str(internal).lower()})
         return [TopicSummary(one) for one in reply["details"]]
 
@@ -53,14 +60,20 @@ class TopicAdmin(Calls):
     async def alter_topic(
         self, name: str, *, partitions: int | None = None, config: Mapping[str, str | None] | None = None
     ) -> Topic:
-        """Change settings (None takes an override away) or add partitions."""
+        """Change settings (None removes an override) or add partitions.
+
+        await client.alter_topic("orders", partitions=6, config={"retention.ms": "86400000"})
+        """
         body: Row = {"config": dict(config or {})}
         if partitions is not None:
             body["num_partitions"] = partitions
         return Topic(await self._call("PATCH", f"/topics/{quoted(name)}", body))
 
     async def delete_topic(self, name: str) -> None:
-        """Delete a topic and all in it."""
+        """Delete a topic and all its messages.
+
+        await client.delete_topic("orders")
+        """
         await self._call("DELETE", f"/topics/{quoted(name)}")
 
     async def _topic_soon(self, name: str) -> Topic:
@@ -71,3 +84,10 @@ class TopicAdmin(Calls):
             except TopicNotFound:
                 await asyncio.sleep(_CREATED_POLL_S)
         return await self.topic(name)
+
+
+def _created(reply: Row) -> Topic:
+    """A topic that has just been created, with what is true of an empty one."""
+    empty = {str(partition): {"earliest": 0, "latest": 0} for partition in range(reply["partitions"])}
+    sizes = {"total_messages": 0, "total_size_bytes": 0, "partition_offsets": empty}
+    return Topic({**sizes, "internal": False, "overrides": reply["config"], **reply})

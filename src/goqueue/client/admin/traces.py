@@ -61,9 +61,24 @@ class Story(Reply):
     stored: bool
 
 
-class Trace(Reply):
-    """One trace; in a list without its spans."""
+class Span(Reply):
+    """One step of a trace; the first has no parent."""
 
+    _defaults: ClassVar[Mapping[str, Any]] = {"parent_span_id": None, "attributes": {}}
+    span_id: str
+    parent_span_id: str | None
+    event: str
+    name: str
+    time: str
+    status: str
+    attributes: dict[str, int | str]
+
+
+class Trace(Reply):
+    """One trace; in a list its spans are left out."""
+
+    _nested: ClassVar[Mapping[str, type[Reply]]] = {"spans": Span}
+    _defaults: ClassVar[Mapping[str, Any]] = {"spans": []}
     trace_id: str
     topic: str
     partition: int
@@ -73,15 +88,16 @@ class Trace(Reply):
     duration_ms: int
     status: str
     span_count: int
-    spans: list[dict[str, Any]]
+    spans: list[Span]
 
 
 class FoundTraces(Reply):
-    """What a search found; with a cursor there is more to look at: pass it on."""
+    """What a search found; `cursor` is the argument for the next page, None at the end."""
 
     _nested: ClassVar[Mapping[str, type[Reply]]] = {"traces": Trace}
     _defaults: ClassVar[Mapping[str, Any]] = {"cursor": None}
     traces: list[Trace]
+    total: int
     scanned: int
     cursor: str | None
 
@@ -110,18 +126,32 @@ class TraceAdmin(Calls):
         return Story(await self._call("GET", path))
 
     async def traces(self, *, limit: int = 100) -> list[Trace]:
-        """The messages to which something happened last, newest first."""
+        """The traces with the most recent events, newest first.
+
+        for trace in await client.traces(limit=10):
+            print(trace.topic, trace.offset, trace.status)
+        """
         answer = await self._call("GET", "/traces", params={"limit": str(limit)})
         return [Trace(one) for one in answer["traces"]]
 
     async def trace(self, trace_id: str) -> Trace:
-        """One trace with its spans."""
+        """One trace with its spans.
+
+        for span in (await client.trace("4bf92f3577b34da6a3ce929d0e0e4736")).spans:
+            print(span.time, span.name)
+        """
         return Trace(await self._call("GET", f"/traces/{quoted(trace_id)}"))
 
     async def search_traces(self, **params: Unpack[TraceSearch]) -> FoundTraces:
-        """Traces by topic, time, status, group, client, duration, key or trace id."""
+        """Traces by topic, time, status, group, client, duration, key or trace id.
+
+        found = await client.search_traces(topic="orders", status="error", limit=10)
+        """
         return FoundTraces(await self._call("GET", "/traces/search", params=text_params(params)))
 
     async def trace_stats(self) -> TraceStats:
-        """Numbers of the tracer."""
+        """What the tracer has recorded and dropped since the broker was started.
+
+        print((await client.trace_stats()).events_dropped)
+        """
         return TraceStats(await self._call("GET", "/traces/stats"))

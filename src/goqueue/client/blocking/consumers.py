@@ -44,19 +44,33 @@ class Consumer(Closable):
             yield from self.poll(limit=1)
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Stop fetching these partitions until `resume`; what is buffered is still returned."""
+        """Stop fetching these partitions until `resume`; what is buffered is still returned.
+
+        consumer.pause(TopicPartition("orders", 0))
+        """
         self._consumer.pause(*partitions)
 
     def resume(self, *partitions: TopicPartition) -> None:
-        """Fetch these partitions again."""
+        """Fetch these partitions again.
+
+        consumer.resume(TopicPartition("orders", 0))
+        """
         self._consumer.resume(*partitions)
 
     def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
-        """Store how far we are."""
+        """Store how far the group is: all that was returned so far, or the offsets given (of the next message to read).
+
+        for message in consumer.poll():
+            handle(message)
+        consumer.commit()
+        """
         self._loop.run(self._consumer.commit(offsets))
 
     def seek(self, at: TopicPartition, offset: int) -> None:
-        """Read this partition from `offset` next."""
+        """Read this partition from `offset` next.
+
+        consumer.seek(TopicPartition("orders", 0), 42)
+        """
         self._consumer.seek(at, offset)
 
     @property
@@ -65,11 +79,18 @@ class Consumer(Closable):
         return self._consumer.assignment
 
     def lag(self) -> dict[TopicPartition, int]:
-        """Messages between the group's commit and the end, for our partitions."""
+        """Messages between the group's committed offsets and the end, for the partitions of this consumer.
+
+        print(sum(consumer.lag().values()))
+        """
         return self._loop.run(self._consumer.lag())
 
     def close(self) -> None:
-        """Commit if that is automatic, and leave the group."""
+        """Commit if that is automatic, and leave the group.
+
+        consumer = client.consumer("billing", ["orders"])
+        consumer.close()
+        """
         if not self._consumer.closed:
             self._loop.run(self._consumer.close())
 
@@ -96,7 +117,12 @@ class QueueConsumer(Closable):
             yield from self.receive(limit=1)
 
     def ack(self, *messages: QueueMessage) -> list[Settled]:
-        """These are done."""
+        """Acknowledge messages: the group never gets them again. Raises `SettleFailed` if a receipt had expired.
+
+        for message in queue.receive(limit=10):
+            handle(message)
+            queue.ack(message)
+        """
         return self._loop.run(self._queue.ack(*messages))
 
     def nack(
@@ -107,21 +133,33 @@ class QueueConsumer(Closable):
         reason: str | None = None,
         delay_ms: int | None = None,
     ) -> list[Settled]:
-        """These failed and are to be redelivered: after `delay`, or after the group's back-off."""
+        """Have messages redelivered, after `delay` or after the back-off of the group; a dead letter shows `error`.
+
+        queue.nack(message, error="the printer is on fire", delay="10s")
+        """
         return self._loop.run(self._queue.nack(*messages, delay=delay, error=error, reason=reason, delay_ms=delay_ms))
 
     def reject(self, *messages: QueueMessage, error: str | None = None, reason: str | None = None) -> list[Settled]:
-        """These can never succeed: they go to the dead letters, which show `error`; `reason` is another name for it."""
+        """Send messages that can never succeed to the dead letters, which show `error`.
+
+        queue.reject(message, error="unknown currency")
+        """
         return self._loop.run(self._queue.reject(*messages, error=error, reason=reason))
 
     def extend(
         self, *messages: QueueMessage, visibility: Duration | None = None, visibility_ms: int | None = None
     ) -> list[Settled]:
-        """These need so much more time, from now on."""
+        """Keep messages in flight for longer, counted from now.
+
+        queue.extend(message, visibility="5m")
+        """
         return self._loop.run(self._queue.extend(*messages, visibility=visibility, visibility_ms=visibility_ms))
 
     def release(self, *messages: QueueMessage) -> list[Settled]:
-        """Give these back at once, for anyone to take."""
+        """Give messages back at once, for any consumer; this does not count as a delivery.
+
+        queue.release(message)
+        """
         return self._loop.run(self._queue.release(*messages))
 
     def run(self, handler: Handler, **how: Unpack[RunFields]) -> None:
@@ -160,10 +198,16 @@ class QueueConsumer(Closable):
         """Let every `run` of this queue finish what it has in hand, within its grace time, and return.
 
         Safe to call from any thread and from a signal handler.
+
+        queue.run(handle, hooks=Hooks(failure=lambda message, problem: queue.stop()))
         """
         self._loop.call_soon(self._queue.stop)
 
     def close(self) -> None:
-        """Settle what is under way, give back what was not handed out, and leave."""
+        """Settle what is in flight, release what was not handed out, and leave.
+
+        queue = client.queue("orders", group="workers")
+        queue.close()
+        """
         if not self._queue.closed:
             self._loop.run(self._queue.close())

@@ -14,7 +14,7 @@ from goqueue.client.blocking.consumers import Consumer
 from goqueue.client.blocking.loop import BackgroundLoop, Closable
 from goqueue.client.errors import ClientError, ProducerClosed
 from goqueue.client.producing.failures import Answer, Failures
-from goqueue.client.producing.outgoing import Prepared, PriorityName, SendFields, check_topic, prepare
+from goqueue.client.producing.outgoing import OutgoingRecord, PriorityName, SendFields, check_topic, prepare
 from goqueue.client.producing.producer import Producer as AsyncProducer
 from goqueue.client.producing.transaction import Transaction as AsyncTransaction
 from goqueue.client.types import Delivered, QueueMessage, SendFailure
@@ -129,16 +129,31 @@ class Producer(Closable):
         return self.send(topic, value, **fields).result()
 
     def transaction(self, consumer: Consumer | None = None) -> Transaction:
-        """A transaction: `with` it, and all that is sent meanwhile counts together or not at all."""
+        """A transaction: use it with `with`, and all records that are sent in it become visible together or not at all.
+
+        with producer.transaction() as transaction:
+            transaction.send("orders", "hello")
+        """
         inner = None if consumer is None else consumer.asynchronous
         return Transaction(self._loop, self._producer.transaction(inner))
 
     def flush(self) -> None:
-        """Wait until every record so far has its answer; raises `SendFailed` if some were not stored."""
+        """Wait until every record so far has its answer; raises `SendFailed` if some were not stored.
+
+        producer.send("orders", "hello")
+        producer.flush()
+        """
         self._loop.run(self._flush())
 
     def close(self) -> None:
-        """Flush, then refuse more; raises `SendFailed` as `flush` does. A second close does no harm."""
+        """Flush, then refuse more; raises `SendFailed` as `flush` does. A second close does no harm.
+
+        producer = client.producer()
+        try:
+            producer.send("orders", "hello")
+        finally:
+            producer.close()
+        """
         if self._closed:
             return
         self._closed = True
@@ -146,7 +161,7 @@ class Producer(Closable):
 
     # --- on the loop -----------------------------------------------------------------
 
-    def _begin(self, prepared: Prepared, future: SendFuture) -> None:
+    def _begin(self, prepared: OutgoingRecord, future: SendFuture) -> None:
         self._pending.add(future)
         try:
             queued = self._producer.queue_prepared(prepared)
@@ -160,10 +175,10 @@ class Producer(Closable):
         else:
             queued.add_done_callback(lambda done: self._end(prepared, future, done))
 
-    async def _wait(self, prepared: Prepared) -> Delivered:
+    async def _wait(self, prepared: OutgoingRecord) -> Delivered:
         return await (await self._producer.send_prepared(prepared))
 
-    def _end(self, prepared: Prepared, future: SendFuture, done: asyncio.Future[Delivered]) -> None:
+    def _end(self, prepared: OutgoingRecord, future: SendFuture, done: asyncio.Future[Delivered]) -> None:
         if done.cancelled():
             self._fail(prepared, future, ClientError("the client was closed before the record was stored"))
         elif (problem := done.exception()) is not None:
@@ -173,7 +188,7 @@ class Producer(Closable):
             if future.set_running_or_notify_cancel():
                 future.set_result(done.result())
 
-    def _fail(self, prepared: Prepared, future: SendFuture, problem: BaseException) -> None:
+    def _fail(self, prepared: OutgoingRecord, future: SendFuture, problem: BaseException) -> None:
         self._answered(future)
         if not future.set_running_or_notify_cancel():
             return
@@ -217,19 +232,31 @@ class Transaction:
         self._transaction = transaction
 
     def send(self, topic: str, value: bytes | str | None = None, **fields: Unpack[SendFields]) -> None:
-        """As the producer's `send`; what goes wrong at the broker is raised when the block is left."""
+        """Send a record as part of the transaction; arguments are those of the producer's `send`.
+
+        transaction.send("orders", "hello", key="customer-7")
+        """
         self._loop.run(self._send(topic, value, fields))
 
     def ack(self, *messages: QueueMessage) -> None:
-        """These messages of a queue are done if the transaction is committed."""
+        """Acknowledge messages of a queue if the transaction is committed; until it ends they are not redelivered.
+
+        transaction.ack(message)
+        """
         self._loop.run(self._transaction.ack(*messages))
 
     def reject(self, *messages: QueueMessage, error: str | None = None, reason: str | None = None) -> None:
-        """These messages of a queue go to the dead-letter topic if the transaction is committed."""
+        """Send messages of a queue to the dead letters if the transaction is committed.
+
+        transaction.reject(message, error="unknown currency")
+        """
         self._loop.run(self._transaction.reject(*messages, error=error, reason=reason))
 
     def send_offsets(self, consumer: Consumer, offsets: Mapping[TopicPartition, int] | None = None) -> None:
-        """Commit how far a consumer is with the transaction."""
+        """Commit a consumer's offsets with the transaction: all that it has returned, or the offsets given.
+
+        transaction.send_offsets(consumer)
+        """
         self._loop.run(self._transaction.send_offsets(consumer.asynchronous, offsets))
 
     async def _send(self, topic: str, value: bytes | str | None, fields: SendFields) -> None:

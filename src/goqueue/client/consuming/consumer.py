@@ -69,13 +69,18 @@ class Consumer:
     # --- life ------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Join the group and begin to beat."""
+        """Join the group and begin to send heartbeats."""
         await self._heart.start()
         if self._options.auto_commit:
             self._committer = asyncio.create_task(self._commit_now_and_then())
 
     async def close(self) -> None:
-        """Commit what was processed, if that is automatic, and leave. A second close does no harm."""
+        """Commit what was processed, if that is automatic, and leave. A second close does no harm.
+
+        consumer = client.consumer("billing", ["orders"])
+        await consumer.start()
+        await consumer.close()
+        """
         if self._closed:
             return
         self._closed = True
@@ -193,10 +198,26 @@ class Consumer:
     # --- positions -------------------------------------------------------------------
 
     async def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
-        """Store how far we are: what was processed, or the offsets given (of the next message to read)."""
+        """Store how far the group is: all that was returned so far, or the offsets given (of the next message to read).
+
+        for message in await consumer.poll():
+            handle(message)
+        await consumer.commit()
+
+        As in Kafka, calling it says that what you were given is processed. The automatic commit leaves out what you
+        have in hand: messages of the last `poll`, or the message that an iteration is at.
+        """
         self._transport.check_open()
         if offsets is None:
+            self._positions.settle()
             offsets = self._positions.to_commit()
+        await self._commit(offsets)
+
+    async def _commit_processed(self) -> None:
+        self._transport.check_open()
+        await self._commit(self._positions.to_commit())
+
+    async def _commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         if not offsets:
             return
         body: dict[str, Any] = {"member_id": self._member.member_id, "generation": self._member.generation}
@@ -236,19 +257,31 @@ class Consumer:
         self._positions.committed(offsets)
 
     def rewind(self) -> None:
-        """Read again all that was handed out since the last commit."""
+        """Read again all messages that were returned since the last commit.
+
+        consumer.rewind()
+        """
         self._positions.rewind()
 
     def seek(self, at: TopicPartition, offset: int) -> None:
-        """Read this partition from `offset` next."""
+        """Read this partition from `offset` next.
+
+        consumer.seek(TopicPartition("orders", 0), 42)
+        """
         self._positions.seek(at, offset)
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Stop fetching these partitions until `resume`; what is buffered is still returned."""
+        """Stop fetching these partitions until `resume`; what is buffered is still returned.
+
+        consumer.pause(TopicPartition("orders", 0))
+        """
         self._paused.update(partitions)
 
     def resume(self, *partitions: TopicPartition) -> None:
-        """Fetch these partitions again."""
+        """Fetch these partitions again.
+
+        consumer.resume(TopicPartition("orders", 0))
+        """
         self._paused.difference_update(partitions)
 
     @property
@@ -262,7 +295,10 @@ class Consumer:
         return self._member.owned
 
     async def lag(self) -> dict[TopicPartition, int]:
-        """Messages between what the group has committed and the end, for our partitions."""
+        """Messages between the group's committed offsets and the end, for the partitions of this consumer.
+
+        print(sum((await consumer.lag()).values()))
+        """
         reply = await self._transport.call("GET", f"/groups/{quoted(self._group)}/offsets", dict[str, Any])
         return {
             TopicPartition(topic, int(partition)): row["lag"]
@@ -287,7 +323,7 @@ class Consumer:
             # The next owner begins at our commit, so commit before letting go.
             if self._options.auto_commit:
                 with suppress(RequestRefused):
-                    await self.commit()
+                    await self._commit_processed()
             await _call(self._options.on_revoked, changes.revoked)
         await self._member.acknowledge(changes)
         self._positions.forget(changes.revoked)
@@ -299,7 +335,7 @@ class Consumer:
         while True:
             await asyncio.sleep(interval_s)
             try:
-                await self.commit()
+                await self._commit_processed()
             except PASSING:
                 # What was processed is committed when the broker is back.
                 continue

@@ -66,7 +66,10 @@ class Reads(Calls):
         return [decode_message(wire) for wire in reply.messages], reply.next_offsets
 
     async def offset_at(self, topic: str, partition: int, timestamp_ms: int) -> int:
-        """The offset of the first message at or after a time; the end when there is none."""
+        """The offset of the first message at or after a time; the end when there is none.
+
+        first = await client.offset_at("orders", 0, 1_767_225_600_000)
+        """
         reply = await self._transport.call(
             "GET",
             f"/topics/{quoted(topic)}/partitions/{partition}/offset",
@@ -76,7 +79,11 @@ class Reads(Calls):
         return int(reply["offset"])
 
     async def tail(self, topic: str, **params: Unpack[TailFields]) -> AsyncIterator[Message]:
-        """Follow a topic as it grows; `params` are the streaming route's."""
+        """Follow a topic as it grows; `params` are the streaming route's.
+
+        async for message in client.tail("orders", **{"from": "latest"}):
+            print(message.text)
+        """
         given = {"format": "ndjson", **text_params(params)}
         async for line in self._transport.lines(f"/topics/{quoted(topic)}/messages/stream", given):
             yield decode_message(msgspec.json.decode(line, type=WireMessage))

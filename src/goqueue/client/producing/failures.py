@@ -83,10 +83,13 @@ class Failures:
         if count <= self._logged:
             return
         last, _ = self._failed[-1]
+        fresh = count - self._logged
         _log.error(
-            "%d records were not stored, and the results of their futures were not retrieved; the last one is for "
-            "topic %r: %s",
-            count - self._logged,
+            "%d %s not retrieved; the last one is for topic %r: %s",
+            fresh,
+            "record was not stored, and the result of its future was"
+            if fresh == 1
+            else "records were not stored, and the results of their futures were",
             last.topic,
             last.error,
         )

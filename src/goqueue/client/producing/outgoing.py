@@ -55,7 +55,7 @@ class Outgoing(msgspec.Struct, omit_defaults=True):
     deliverAt: str | None = None  # noqa: N815 - the name on the wire
 
 
-class Prepared(msgspec.Struct):
+class OutgoingRecord(msgspec.Struct):
     """A record that has passed every check that needs no broker."""
 
     topic: str
@@ -111,7 +111,7 @@ def prepare(
     deduplication_id: str | None = None,
     delay: Delay | None = None,
     deliver_at: DeliverAt | None = None,
-) -> Prepared:
+) -> OutgoingRecord:
     """Check a record and encode it; what is wrong with it is raised here, before anything waits for an answer."""
     if json is not None:
         if value is not None:
@@ -133,11 +133,12 @@ def prepare(
     if deduplication_id is not None:
         if not isinstance(deduplication_id, str):
             raise TypeError(f"deduplication_id is {type(deduplication_id).__name__}: give a str")
+        _utf8(deduplication_id, "deduplication_id")
         message.deduplication_id = deduplication_id
     if delay is not None or deliver_at is not None:
         times = when(delay, deliver_at)
         message.delay, message.deliverAt = times.get("delay"), times.get("deliverAt")
-    return Prepared(topic, message, key_bytes, partition, size_of(value_bytes, key_bytes, pairs))
+    return OutgoingRecord(topic, message, key_bytes, partition, size_of(value_bytes, key_bytes, pairs))
 
 
 def check_topic(topic: object) -> None:
@@ -170,11 +171,19 @@ def to_bytes(data: object, what: str) -> bytes | None:
     if data is None or isinstance(data, bytes):
         return data
     if isinstance(data, str):
-        return data.encode()
+        return _utf8(data, what)
     if isinstance(data, bytearray | memoryview):
         return bytes(data)
     instead = ", or send(..., json=...)" if what == "value" else ""
     raise TypeError(f"{what} is {type(data).__name__}: give bytes, str or None{instead}")
+
+
+def _utf8(text: str, what: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as problem:
+        # Text with lone surrogates. Later it would fail the batch, and with it the records of others.
+        raise InvalidArgument(f"{what} cannot be encoded as UTF-8: {problem.reason}", "give bytes") from None
 
 
 def header_bytes(headers: Mapping[str, bytes | str | None]) -> dict[str, bytes | None]:
@@ -184,6 +193,7 @@ def header_bytes(headers: Mapping[str, bytes | str | None]) -> dict[str, bytes |
     for name in headers:
         if not isinstance(name, str):
             raise TypeError(f"the header name {name!r} is {type(name).__name__}: give a str")
+        _utf8(name, "a header name")
     return {name: to_bytes(one, f"header {name!r}") for name, one in headers.items()}
 
 

@@ -16,12 +16,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from goqueue.client.admin.delayed import Delay, DeliverAt
-from goqueue.client.durations import ms_of
+from goqueue.client.durations import ms_of, seconds_of
 from goqueue.client.errors import ClientError, ProducerClosed, RequestRefused, SendFailed
 from goqueue.client.options import ProducerOptions
 from goqueue.client.producing.accumulator import Accumulator
 from goqueue.client.producing.failures import Failures, asyncio_future_was_seen
-from goqueue.client.producing.outgoing import Prepared, PriorityName, SendFields, Waiting, check_topic, prepare
+from goqueue.client.producing.outgoing import OutgoingRecord, PriorityName, SendFields, Waiting, check_topic, prepare
 from goqueue.client.producing.partitioning import Partitioner
 from goqueue.client.producing.sending import ANY_PARTITION, HELD_BACK, Sending
 from goqueue.client.producing.transaction import Transaction, TransactionSession
@@ -57,6 +57,7 @@ class Producer:
         self._sending = Sending(
             transport,
             acks=self._options.acks,
+            delivery_timeout_s=seconds_of(self._options.delivery_timeout, "delivery_timeout"),
             session=self._session,
             join=self._batches.join,
             answered=self._have_answer,
@@ -138,7 +139,7 @@ class Producer:
             raise ProducerClosed("the producer is closed: open another one with client.producer()")
         self._transport.check_open()
 
-    async def send_prepared(self, prepared: Prepared) -> asyncio.Future[Delivered]:
+    async def send_prepared(self, prepared: OutgoingRecord) -> asyncio.Future[Delivered]:
         """Queue a record that has been checked."""
         future = self.queue_prepared(prepared)
         if future is None:
@@ -146,7 +147,7 @@ class Producer:
             future = self._queue(prepared, partitioner)
         return future
 
-    def queue_prepared(self, prepared: Prepared) -> asyncio.Future[Delivered] | None:
+    def queue_prepared(self, prepared: OutgoingRecord) -> asyncio.Future[Delivered] | None:
         """Queue a record if that can be done at once; None while it has to wait for room, or for its topic."""
         self._check_transaction(prepared)
         partitioner = self._partitioners.get(prepared.topic)
@@ -154,14 +155,14 @@ class Producer:
             return None
         return self._queue(prepared, partitioner)
 
-    def _check_transaction(self, prepared: Prepared) -> None:
+    def _check_transaction(self, prepared: OutgoingRecord) -> None:
         if self._session is not None:
             if self._session.transaction_id is None:
                 raise ClientError("this producer sends in transactions: `async with producer.transaction():`")
             if prepared.message.deduplication_id is not None:
                 raise ClientError("a message of a transaction is known by its sequence: leave deduplication_id out")
 
-    def _queue(self, prepared: Prepared, partitioner: Partitioner) -> asyncio.Future[Delivered]:
+    def _queue(self, prepared: OutgoingRecord, partitioner: Partitioner) -> asyncio.Future[Delivered]:
         message, partition = prepared.message, prepared.partition
         if self._session is None and (prepared.is_delayed or message.deduplication_id is not None):
             message.partition = partition
@@ -183,9 +184,10 @@ class Producer:
         return waiting.future
 
     def transaction(self, consumer: Consumer | None = None) -> Transaction:
-        """A transaction: `async with` it, and all that is sent meanwhile counts together or not at all.
+        """A transaction: `async with` it, and all records that are sent in it become visible together or not at all.
 
-        With a consumer, how far it is becomes part of it too.
+        async with producer.transaction() as transaction:
+            await transaction.send("orders", "hello")
         """
         if self._session is None:
             raise ClientError("transactions need an id: client.producer(transactional_id=...)")
@@ -195,6 +197,9 @@ class Producer:
         """Send what is queued and wait until every record so far has its answer.
 
         Raises `SendFailed` if records were not stored and the program has not looked at their futures.
+
+        await producer.send("orders", "hello")
+        await producer.flush()
         """
         await self.drain()
         if (failed := self._failures.take()) is not None:
@@ -210,7 +215,14 @@ class Producer:
             self._flushes -= 1
 
     async def close(self) -> None:
-        """Flush, then refuse more; raises `SendFailed` as `flush` does. A second close does no harm."""
+        """Flush, then refuse more; raises `SendFailed` as `flush` does. A second close does no harm.
+
+        producer = client.producer()
+        try:
+            await producer.send("orders", "hello")
+        finally:
+            await producer.close()
+        """
         self._closed = True
         try:
             await self.flush()

@@ -15,6 +15,7 @@ from goqueue.client.errors import BrokerUnreachable, ClientError, DeliveryUnknow
 from goqueue.client.producing.accumulator import Batch
 from goqueue.client.producing.outgoing import PublishReply, Refused, Waiting, fail, tell
 from goqueue.client.producing.transaction import TransactionSession
+from goqueue.client.reconnect import Reconnect
 from goqueue.client.transport import Transport, quoted
 from goqueue.records import TopicPartition
 
@@ -51,7 +52,8 @@ class Sending:
         self,
         transport: Transport,
         *,
-        acks: str,
+        acks: str | None,
+        delivery_timeout_s: float,
         session: TransactionSession | None,
         join: Callable[[Batch[Waiting], Batch[Waiting]], bool],
         answered: Callable[[int], Awaitable[None]],
@@ -59,6 +61,7 @@ class Sending:
     ) -> None:
         self._transport = transport
         self._acks = acks
+        self._reconnect = Reconnect("a producer", delivery_timeout_s)
         self._session = session
         self._join = join
         self._answered = answered
@@ -129,7 +132,7 @@ class Sending:
         producer_id, epoch = identity
         body = {
             "messages": [waiting.message for waiting in batch.records],
-            "acks": self._acks if self._session is None else "all",
+            **self._asked_acks(),
             "partition": batch.target.partition,
             "producer_id": producer_id,
             "producer_epoch": epoch,
@@ -138,9 +141,7 @@ class Sending:
         if self._session is not None:
             body["transaction_id"] = self._session.transaction_id
         try:
-            reply = await self._transport.call(
-                "POST", f"/topics/{quoted(batch.target.topic)}/messages", PublishReply, body=body, repeatable=True
-            )
+            reply = await self._publish(batch.target.topic, body)
         except BrokerUnreachable as problem:
             self._forget(identity)
             raise DeliveryUnknown(str(problem)) from problem
@@ -156,19 +157,28 @@ class Sending:
 
         Those with ids are recognised by them. Delayed ones are not recognised, so they are sent once only.
         """
-        repeatable = batch.target.partition == ANY_PARTITION
-        body = {"messages": [waiting.message for waiting in batch.records], "acks": self._acks}
+        topic = batch.target.topic
+        body = {"messages": [waiting.message for waiting in batch.records], **self._asked_acks()}
         try:
-            reply = await self._transport.call(
-                "POST",
-                f"/topics/{quoted(batch.target.topic)}/messages",
-                PublishReply,
-                body=body,
-                repeatable=repeatable,
-            )
+            if batch.target.partition == ANY_PARTITION:
+                reply = await self._publish(topic, body)
+            else:
+                reply = await self._publish_once(topic, body, repeatable=False)
         except BrokerUnreachable as problem:
             raise DeliveryUnknown(str(problem)) from problem
         tell(batch, reply, self._on_refused)
+
+    async def _publish(self, topic: str, body: dict[str, Any]) -> PublishReply:
+        """Send records that the broker recognises if it has them, while it is away until the delivery timeout."""
+        return await self._reconnect.until_it_works(lambda: self._publish_once(topic, body, repeatable=True))
+
+    async def _publish_once(self, topic: str, body: dict[str, Any], *, repeatable: bool) -> PublishReply:
+        path = f"/topics/{quoted(topic)}/messages"
+        return await self._transport.call("POST", path, PublishReply, body=body, repeatable=repeatable)
+
+    def _asked_acks(self) -> dict[str, str]:
+        acks = "all" if self._session is not None else self._acks
+        return {} if acks is None else {"acks": acks}
 
     async def _identify(self) -> tuple[int, int]:
         if self._session is not None and self._session.identity is not None:

@@ -174,13 +174,16 @@ class Transaction:
     async def send(
         self, topic: str, value: bytes | str | None = None, **fields: Unpack[SendFields]
     ) -> asyncio.Future[Delivered]:
-        """As the producer's `send`."""
+        """Send a record as part of the transaction; arguments are those of the producer's `send`.
+
+        await transaction.send("orders", "hello", key="customer-7")
+        """
         return await self._producer.send(topic, value, **fields)
 
     async def send_offsets(self, consumer: Consumer, offsets: Mapping[TopicPartition, int] | None = None) -> None:
-        """Commit how far a consumer is with the transaction: all it has handed out, or the offsets given.
+        """Commit a consumer's offsets with the transaction: all that it has returned, or the offsets given.
 
-        The consumer must not commit by itself: open it with `auto_commit=False`.
+        await transaction.send_offsets(consumer)
         """
         known = self._offsets.setdefault(consumer, {})
         wanted = consumer.handed_out() if offsets is None else offsets
@@ -189,11 +192,17 @@ class Transaction:
             known.update(wanted)
 
     async def ack(self, *messages: QueueMessage) -> None:
-        """These messages of a queue are done if the transaction is committed; until it ends nobody gets them."""
+        """Acknowledge messages of a queue if the transaction is committed; until it ends they are not redelivered.
+
+        await transaction.ack(message)
+        """
         await self._session.settle([message.receipt for message in messages], "ack")
 
     async def reject(self, *messages: QueueMessage, error: str | None = None, reason: str | None = None) -> None:
-        """These messages of a queue go to the dead-letter topic if the transaction is committed."""
+        """Send messages of a queue to the dead letters if the transaction is committed.
+
+        await transaction.reject(message, error="unknown currency")
+        """
         await self._session.settle([message.receipt for message in messages], "reject", one_name(error, reason))
 
     async def __aenter__(self) -> Self:

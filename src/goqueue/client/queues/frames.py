@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from goqueue.client.types import QueueMessage, Settled
+from goqueue.client.types import QueueMessage, Settled, SettleProblem
 
 PATH = "/queue/connection"
 PROTOCOL = "goqueue.queue.v1"
@@ -171,11 +171,11 @@ class _Lease(msgspec.Struct, eq=False):
     outcome: Outcome = _NOTHING_YET
 
 
-def _named(lease: _Lease, offset: int) -> dict[str, Any]:
+def _named(lease: _Lease, offset: int) -> SettleProblem:
     """The error of one receipt: the broker names the first refused one of its lease."""
     error = dict(lease.outcome.error or {})
     if lease.outcome.refused:
         first = f"{lease.place}:{lease.outcome.refused[0]}:{lease.count}:{lease.nonce}"
         receipt = f"{lease.place}:{offset}:{lease.count}:{lease.nonce}"
         error["message"] = str(error.get("message", "")).replace(first, receipt)
-    return error
+    return msgspec.convert(error, SettleProblem)

@@ -12,9 +12,10 @@ import pickle
 import signal
 import sys
 import traceback
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from typing import Any
@@ -41,10 +42,15 @@ class _Worker:
         self._process.start()
         theirs.close()
         self.was_killed = False
+        self._is_ready = False
 
-    def exchange(self, message: QueueMessage) -> tuple[BaseException | None, str]:
-        """Send a message and wait for what became of it. Blocks."""
+    def exchange(self, message: QueueMessage, begun: Callable[[], object]) -> tuple[BaseException | None, str]:
+        """Send a message and wait for what became of it. Blocks. `begun` is called once the process can handle it."""
         try:
+            if not self._is_ready:
+                self._connection.recv()
+                self._is_ready = True
+            begun()
             self._connection.send(message)
             problem, trace = self._connection.recv()
         except (EOFError, OSError):
@@ -88,8 +94,17 @@ class ProcessPool:
         loop = asyncio.get_running_loop()
         worker = self._idle.pop() if self._idle else await loop.run_in_executor(self._threads, _Worker, self._handler)
         self._all.add(worker)
-        timer = None if limit_s is None else loop.call_later(limit_s, worker.kill)
-        exchange = loop.run_in_executor(self._threads, worker.exchange, message)
+        timer: asyncio.TimerHandle | None = None
+        is_over = False
+
+        def begin_limit() -> None:
+            nonlocal timer
+            if limit_s is not None and not is_over:
+                timer = loop.call_later(limit_s, worker.kill)
+
+        # The start of a process, which imports the handler's module, is not the handler's time.
+        begun = partial(loop.call_soon_threadsafe, begin_limit)
+        exchange = loop.run_in_executor(self._threads, worker.exchange, message, begun)
         try:
             problem, trace = await asyncio.shield(exchange)
         except asyncio.CancelledError:
@@ -105,6 +120,7 @@ class ProcessPool:
                 ) from None
             raise
         finally:
+            is_over = True
             if timer is not None:
                 timer.cancel()
         if worker.was_killed:
@@ -133,6 +149,9 @@ def _serve(connection: Connection[Any, Any], handler: Handler) -> None:
     # Ctrl-C and a signal to the whole process group are for the parent, which decides what they mean.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    with suppress(OSError):
+        # All is imported by now.
+        connection.send(None)
     while True:
         try:
             message = connection.recv()

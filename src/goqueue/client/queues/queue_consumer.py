@@ -47,12 +47,12 @@ class QueueConsumer:
         self._source = source
         self._options = options
         self._transport = transport
-        self._settler = Settler(wire, durable=options.durable, what=str(source))
         self._held = HeldMessages(hold_ms_max=ms_of(options.hold_max, "hold_max"))
         self._wait_ms = ms_of(options.wait, "wait")
         self._visibility_asked_ms = None if options.visibility is None else ms_of(options.visibility, "visibility")
         limit_s = None if options.reconnect_max is None else seconds_of(options.reconnect_max, "reconnect_max")
         self._reconnect = Reconnect(str(source), limit_s)
+        self._settler = Settler(wire, durable=options.durable, what=str(source), outage=self._reconnect.outage)
         self._runners: set[Runner] = set()
         self._buffer: deque[QueueMessage] = deque()
         # How long messages stay with us; known from the first one where the policy decides.
@@ -69,7 +69,12 @@ class QueueConsumer:
             self._extender = asyncio.create_task(self._extend_now_and_then())
 
     async def close(self) -> None:
-        """Settle what is under way, give back what was not handed out, and leave. A second close does no harm."""
+        """Settle what is in flight, release what was not handed out, and leave. A second close does no harm.
+
+        queue = client.queue("orders", group="workers")
+        await queue.start()
+        await queue.close()
+        """
         if self._closed:
             return
         self._closed = True
@@ -141,7 +146,12 @@ class QueueConsumer:
     # --- settling --------------------------------------------------------------------
 
     async def ack(self, *messages: QueueMessage) -> list[Settled]:
-        """These are done. Raises `SettleFailed`, after all were tried, if a receipt was no longer good."""
+        """Acknowledge messages: the group never gets them again. Raises `SettleFailed` if a receipt had expired.
+
+        for message in await queue.receive(limit=10):
+            handle(message)
+            await queue.ack(message)
+        """
         return await self._settle(ACK, messages)
 
     async def nack(
@@ -166,7 +176,10 @@ class QueueConsumer:
     async def reject(
         self, *messages: QueueMessage, error: str | None = None, reason: str | None = None
     ) -> list[Settled]:
-        """These can never succeed: they go to the dead letters, which show `error`; `reason` is another name for it."""
+        """Send messages that can never succeed to the dead letters, which show `error`.
+
+        await queue.reject(message, error="unknown currency")
+        """
         if error is None and reason is None:
             raise InvalidArgument("reject needs an error", "say what is wrong: error='no such customer'")
         return await self._settle(REJECT, messages, error=one_name(error, reason))
@@ -174,7 +187,7 @@ class QueueConsumer:
     async def extend(
         self, *messages: QueueMessage, visibility: Duration | None = None, visibility_ms: int | None = None
     ) -> list[Settled]:
-        """These need so much more time, from now on.
+        """Keep messages in flight for longer, counted from now.
 
         await queue.extend(message, visibility="10m")
         """
@@ -191,26 +204,34 @@ class QueueConsumer:
         return results
 
     async def release(self, *messages: QueueMessage) -> list[Settled]:
-        """Give these back at once, for anyone to take; that does not count as a delivery."""
+        """Give messages back at once, for any consumer; this does not count as a delivery.
+
+        await queue.release(message)
+        """
         return await self._settle(EXTEND, messages, extension_seconds=0)
 
     def ack_soon(self, message: QueueMessage) -> asyncio.Future[Settled]:
-        """Ack without waiting: it travels with others, and the future tells what became of it."""
+        """Ack without waiting: acks are sent in batches, and the future has the outcome.
+
+        queue.ack_soon(message)
+        await queue.flush()
+        """
         _check_messages((message,))
         self._check_open()
         return self._settler.put(ACK, message.receipt, until_s=self._lease_ends_s(message))
 
     async def flush(self) -> None:
-        """Wait until everything settled with `ack_soon` has its answer."""
+        """Wait until everything settled with `ack_soon` has its answer.
+
+        queue.ack_soon(message)
+        await queue.flush()
+        """
         await self._settler.flush()
 
     async def _settle(self, path: str, messages: tuple[QueueMessage, ...], **fields: Any) -> list[Settled]:
         _check_messages(messages)
         self._check_open()
         given = {name: one for name, one in fields.items() if one is not None}
-        if len(messages) == 1:
-            until_s = self._lease_ends_s(messages[0])
-            return [await self._settler.put(path, messages[0].receipt, until_s=until_s, **given)]
         return await self._settler.send(path, messages, until_s=self._leases_end_s(messages), **given)
 
     def _check_open(self) -> None:
@@ -253,7 +274,12 @@ class QueueConsumer:
             self._runners.discard(runner)
 
     def stop(self) -> None:
-        """Let every `run` of this queue finish what it has in hand, within its grace time, and return."""
+        """Let every `run` of this queue finish what it has in hand, within its grace time, and return.
+
+        working = asyncio.create_task(queue.run(handle))
+        queue.stop()
+        await working
+        """
         for runner in self._runners:
             runner.stop()
 

@@ -32,10 +32,16 @@ _log = logging.getLogger("goqueue.client")
 
 
 class Retry(Exception):
-    """Raised by a handler to have its message redelivered, after `delay` or after the group's back-off."""
+    """Raised by a handler to have its message redelivered, after `delay` or after the group's back-off.
+
+    raise Retry("the shop is closed", delay="10m")
+    """
 
     def __init__(self, reason: str = "", *, delay: Duration | None = None) -> None:
         super().__init__(reason)
+        if delay is not None:
+            # Refused where it is raised: the handler has then failed, and its message is retried.
+            seconds_of(delay, "delay")
         self.delay = delay
 
 
@@ -43,13 +49,17 @@ class Retry(Exception):
 class Hooks:
     """Called around the handler, on the client's loop: `def` or `async def`, and short. Their errors are logged.
 
-    `retry` hears of a message that will be redelivered, `failure` of one that went to the dead letters.
+    `retry` hears of a message that will be redelivered, `failure` of one that went to the dead letters, `unsettled` of
+    one that was handled while its outcome could not be stored: its lease had expired, and it may be redelivered.
+
+    queue.run(handle, hooks=Hooks(failure=lambda message, problem: alert(message.text, problem)))
     """
 
     before: Callable[[QueueMessage], Awaitable[object] | object] | None = None
     after: Callable[[QueueMessage], Awaitable[object] | object] | None = None
     retry: Callable[[QueueMessage, BaseException], Awaitable[object] | object] | None = None
     failure: Callable[[QueueMessage, BaseException], Awaitable[object] | object] | None = None
+    unsettled: Callable[[QueueMessage, BaseException], Awaitable[object] | object] | None = None
 
 
 class RunFields(TypedDict, total=False):
@@ -168,8 +178,10 @@ class Runner:
             await self._handle(message)
         except RequestRefused as refused:
             _log.warning("%s was handled, but could not be settled and may be redelivered: %s", place(message), refused)
+            await self._call_hook("unsettled", message, refused)
         except ClientError as problem:
             _log.warning("%s was handled, but its lease ended meanwhile: %s", place(message), problem)
+            await self._call_hook("unsettled", message, problem)
 
     async def _handle(self, message: QueueMessage) -> None:
         await self._call_hook("before", message)
@@ -180,7 +192,8 @@ class Runner:
                 await self._queue.release(message)
             raise
         except Reject as problem:
-            await self._reject(message, problem)
+            _log.warning("%s was rejected by its handler: %s", place(message), problem)
+            await self._reject(message, problem, problem)
         except Retry as problem:
             await self._nack(message, problem, str(problem) or "the handler asked for a retry", problem.delay)
         except BaseException as problem:  # noqa: BLE001 - whatever the handler raises is a failed delivery
@@ -192,17 +205,19 @@ class Runner:
             await self._queue.ack(message)
             await self._call_hook("after", message)
 
-    async def _reject(self, message: QueueMessage, problem: Reject) -> None:
-        _log.warning("%s was rejected by its handler: %s", place(message), problem)
-        await self._queue.reject(message, error=str(problem)[:_REASON_CHARS_MAX] or "rejected")
+    async def _reject(self, message: QueueMessage, rejected: Reject, problem: BaseException) -> None:
+        await self._queue.reject(message, error=str(rejected)[:_REASON_CHARS_MAX] or "rejected")
         await self._call_hook("failure", message, problem)
 
     async def _nack(self, message: QueueMessage, problem: BaseException, reason: str, delay: Duration | None) -> None:
         if self._retry_delay is not None:
             try:
                 usual = self._retry_delay(message, problem)
+                if usual is not None:
+                    seconds_of(usual, "retry_delay")
             except Reject as rejected:
-                await self._reject(message, rejected)
+                # The last attempt. The hook gets what the handler raised, not the decision that followed from it.
+                await self._reject(message, rejected, problem)
                 return
             except Exception:  # noqa: BLE001 - logged; the group's back-off holds
                 _log.exception("retry_delay failed")

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from goqueue.client.errors import ClientError, InvalidArgument, SettleFailed
-from goqueue.client.reconnect import PASSING, Reconnect
+from goqueue.client.reconnect import PASSING, Outage, Reconnect
 from goqueue.client.types import QueueMessage, Settled
 
 # As many as one request takes.
@@ -73,11 +73,13 @@ class _Lane:
 class Settler:
     """Sends receipts in batches and resolves each one's future. `what` names their consumer in the log."""
 
-    def __init__(self, wire: SettleWire, *, durable: bool, what: str = "a consumer") -> None:
+    def __init__(
+        self, wire: SettleWire, *, durable: bool, what: str = "a consumer", outage: Outage | None = None
+    ) -> None:
         self._wire = wire
         self._durable = durable
         self._lanes: dict[Kind, _Lane] = {}
-        self._reconnect = Reconnect(f"{what}, settling,")
+        self._reconnect = Reconnect(what, outage=outage)
         self._closing = False
         # Receipts that were sent and whose answer was lost with the connection.
         self._unanswered: set[str] = set()

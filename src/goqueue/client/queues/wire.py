@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from goqueue.client.durations import ms_of
@@ -83,14 +84,12 @@ class QueueWire:
 
         `on_lost` is called when an attempt may have reached the broker and its answer was lost.
         """
-        if not self._has_frames:
-            return await self._settle_json(path, receipts, fields, durable=durable, on_lost=on_lost)
         kind = (path, durable, *sorted(fields.items()))
         settler = self._settlers.get(kind)
         if settler is None:
 
             async def send(together: Sequence[str], lost: Lost) -> list[Settled]:
-                return await self._settle_frames(path, together, fields, durable=durable, on_lost=lost)
+                return await self._settle_together(path, together, fields, durable=durable, on_lost=lost)
 
             # Reasons and delays make kinds of their own: those that are done are not kept.
             settler = self._settlers[kind] = SettleGatherer(send, lambda: self._settlers.pop(kind, None))
@@ -109,13 +108,15 @@ class QueueWire:
 
     # --- frames --------------------------------------------------------------------------
 
-    async def _settle_frames(
+    async def _settle_together(
         self, path: str, receipts: Sequence[str], fields: Mapping[str, Any], *, durable: bool, on_lost: Lost
     ) -> list[Settled]:
-        try:
-            leases = Leases(receipts)
-        except ValueError:
-            # The broker says what is wrong with them.
+        leases: Leases | None = None
+        if self._has_frames:
+            # Of what is no receipt the broker says what is wrong with it.
+            with suppress(ValueError):
+                leases = Leases(receipts)
+        if leases is None:
             return await self._settle_json(path, receipts, fields, durable=durable, on_lost=on_lost)
         action = _ACTIONS[path.rpartition("/")[2]]
         visibility = fields.get("visibility")

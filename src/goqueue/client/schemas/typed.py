@@ -97,7 +97,7 @@ class TypedReader:
         try:
             return TypedMessage(**fields, decoded=await self._decoded(message.value, message.headers))
         except (InvalidValue, NotFound) as problem:
-            problem.add_note(f"{message.topic}[{message.partition}]@{message.offset}")
+            problem.add_note(f"{message.topic}/{message.partition}@{message.offset}")
             return TypedMessage(**fields, problem=problem)
 
     async def _decoded(self, value: bytes, headers: tuple[tuple[str, bytes | None], ...]) -> Any:

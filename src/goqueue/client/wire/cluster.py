@@ -201,10 +201,10 @@ class WireClient:
             try:
                 return work()
             except (AnswerLost, OSError, BrokerRefused) as error:
-                if isinstance(error, BrokerRefused):
-                    if error.code not in RETRIABLE | STALE_METADATA:
-                        raise
-                    self.forget()
+                if isinstance(error, BrokerRefused) and error.code not in RETRIABLE | STALE_METADATA:
+                    raise
+                # Of a node that is gone others have taken over what it led and coordinated.
+                self.forget()
                 if time.monotonic() + pause_s > deadline:
                     if isinstance(error, BrokerRefused):
                         raise

@@ -33,12 +33,15 @@ class Decided(NamedTuple):
 
 
 def open_participant(client: WireClient, writer: str, epoch: int, task: str) -> Identity | None:
-    """A producer for the task's records; None if the epoch is committed already."""
+    """A producer for the task's records; None if the epoch is committed already.
+
+    All participants of a writer have one coordinator: that of the writer.
+    """
     name = f"{writer}/{epoch}/{task}"
 
     def ask() -> Any:
         request = {"writer": writer, "epoch": epoch, "task": task}
-        return _checked(client.coordinator(name, TRANSACTION).call(OPEN_PARTICIPANT, 0, request), f"writer {name}")
+        return _checked(client.coordinator(writer, TRANSACTION).call(OPEN_PARTICIPANT, 0, request), f"writer {name}")
 
     answer = client.repeat(ask)
     if answer.already_committed:
@@ -54,7 +57,7 @@ def decide(
 
     def ask() -> Any:
         request = {"writer": writer, "epoch": epoch, "commit": commit, "participants": rows}
-        connection = client.coordinator(f"{writer}/{epoch}", TRANSACTION)
+        connection = client.coordinator(writer, TRANSACTION)
         return _checked(connection.call(DECIDE_PREPARED, 0, request), f"epoch {epoch} of writer {writer}")
 
     answer = client.repeat(ask)

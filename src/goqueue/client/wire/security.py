@@ -6,12 +6,17 @@ that was asked for would be worse than not to connect.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 from goqueue.client.wire.errors import SecurityUnsupported
 
+# Names a file with options of security, for those who are given none.
+KAFKA_CONFIG = "GOQUEUE_KAFKA_CONFIG"
+_OF_SECURITY = ("security.", "sasl.", "ssl.")
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 _SASL = frozenset(
@@ -75,11 +80,28 @@ def check_security(options: Mapping[str, str]) -> None:
     security_of(options)
 
 
+def with_defaults(options: Mapping[str, str]) -> dict[str, str]:
+    """The options; if they say nothing of security, with those of the file that GOQUEUE_KAFKA_CONFIG names.
+
+    The file is one of Kafka's tools: a line `name=value` for each option. Only options of security are taken from it.
+    """
+    path = os.environ.get(KAFKA_CONFIG)
+    if not path or "security.protocol" in options:
+        return dict(options)
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SecurityUnsupported(f"{KAFKA_CONFIG}={path} cannot be read: {error}") from None
+    pairs = (line.partition("=") for line in lines if line.strip() and not line.lstrip().startswith(("#", "!")))
+    found = {name.strip(): value.strip() for name, _, value in pairs}
+    return {name: value for name, value in found.items() if name.startswith(_OF_SECURITY)} | dict(options)
+
+
 def security_of(options: Mapping[str, str]) -> WireSecurity | None:
     """What the options ask for; None if it is plain text without a login."""
     protocol = options.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in PROTOCOLS:
-        raise SecurityUnsupported(f"security.protocol={protocol} is none of {', '.join(PROTOCOLS)}")
+        raise SecurityUnsupported(f"security.protocol={protocol} is not one of {', '.join(PROTOCOLS)}")
     uses_tls, uses_sasl = protocol.endswith("SSL"), protocol.startswith("SASL")
     for name in options:
         if name.startswith("sasl.") and (name not in _SASL or not uses_sasl):
@@ -111,7 +133,7 @@ def _login(options: Mapping[str, str], made: WireSecurity) -> WireSecurity:
     # Kafka's own default is GSSAPI.
     mechanism = (options.get("sasl.mechanism") or options.get("sasl.mechanisms") or "GSSAPI").upper()
     if mechanism not in MECHANISMS:
-        raise SecurityUnsupported(f"sasl.mechanism={mechanism} is none of {', '.join(MECHANISMS)}")
+        raise SecurityUnsupported(f"sasl.mechanism={mechanism} is not one of {', '.join(MECHANISMS)}")
     jaas = _jaas(options.get("sasl.jaas.config", ""))
     if mechanism == "OAUTHBEARER":
         url = options.get("sasl.oauthbearer.token.endpoint.url", "")

@@ -1,41 +1,40 @@
 """Dead letters: messages that failed for good go to `{topic}.dlq`, each exactly once.
 
 The machine says which batch is next, under which producer id and sequence, and that is durable
-before it is appended. After a crash the same batch is asked for again; what the dead-letter
-partition knows of the producer tells whether it lies there already. One batch per queue at a time.
+before it is appended. After a crash the same batch is sent again, with the same range of sequences, by
+which the dead-letter partition recognises it. One batch per queue at a time.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
+from itertools import groupby
 from typing import Protocol
 from uuid import UUID
 
-from goqueue.broker.arrival import Facts
-from goqueue.broker.batch_lanes import lane_of
-from goqueue.broker.partitions import Partition, Partitions
-from goqueue.broker.publish import PublishService
+from goqueue.broker.arrivals.append_anywhere import AppendAnywhere
+from goqueue.broker.reading.unreadable import Unreadable
+from goqueue.broker.replicas.partitions import Partition, Partitions
 from goqueue.broker.topics import NewTopic, TopicService
-from goqueue.broker.unreadable import Unreadable
 from goqueue.caller import INTERNAL
 from goqueue.clock import Clock
-from goqueue.codec.batch_encode import encode_batch
-from goqueue.coordinator.runtime import Coordinator
+from goqueue.codec.batch_encode import encode_with_gaps
+from goqueue.coordinator.runtime import Shards
 from goqueue.coordinator.timers import Alarm
 from goqueue.delivery.agreement import Agreement
 from goqueue.delivery.commands import BeginMove, Dead, EndMove, Move, ProducerIdNeeded
 from goqueue.delivery.dead_letters.raw_letters import raw_letter
 from goqueue.delivery.reading.opened_batches import open_batches, raw_batch
-from goqueue.delivery.records import QueueId
+from goqueue.delivery.records import QueueId, QueuePlace
 from goqueue.delivery.stats import DeadLetterCounts
-from goqueue.errors import GoQueueError, PartitionNotFound, TopicIdNotFound
+from goqueue.errors import GoQueueError, OutOfOrderSequence, PartitionNotFound, ProducerFenced, TopicIdNotFound
 from goqueue.ids import DEAD_LETTER_SUFFIX
 from goqueue.metadata.events import Topic
 from goqueue.ports import Offload
-from goqueue.records import Acks, Header, NewRecord, Record
+from goqueue.records import Acks, Header, NewRecord, Record, TopicPartition
 
 # How long after a failure a queue's dead letters are tried again.
 RETRY_MS = 1000
@@ -70,7 +69,7 @@ class DeadLetters:
         *,
         topics: TopicService,
         partitions: Partitions,
-        publish: PublishService,
+        append_anywhere: AppendAnywhere,
         producer_ids: ProducerIds,
         offload: Offload,
         clock: Clock,
@@ -80,12 +79,12 @@ class DeadLetters:
         self._on_moved = on_moved
         self._topics = topics
         self._partitions = partitions
-        self._publish = publish
+        self._append_anywhere = append_anywhere
         self._producer_ids = producer_ids
         self._offload = offload
         self._clock = clock
         self._on_failure = on_failure
-        self._coordinator: Coordinator | None = None
+        self._shards: Shards[QueuePlace] | None = None
         self._agreement: Agreement | None = None
         self._tasks: dict[QueueId, asyncio.Task[None]] = {}
         self._again: set[QueueId] = set()
@@ -96,9 +95,9 @@ class DeadLetters:
         # While a queue is at it: the last stretch that has its letter, so that its other messages do not get one each.
         self._lettered: dict[QueueId, tuple[int, int]] = {}
 
-    def serve(self, coordinator: Coordinator, agreement: Agreement) -> None:
-        """Move for the queues of this coordinator."""
-        self._coordinator = coordinator
+    def serve(self, shards: Shards[QueuePlace], agreement: Agreement) -> None:
+        """Move for the queues of these shards."""
+        self._shards = shards
         self._agreement = agreement
 
     def topic_for(self, topic: str) -> str:
@@ -138,6 +137,9 @@ class DeadLetters:
             while not self._closed and await self._move_some(queue_id):
                 pass
         except Exception as error:  # noqa: BLE001 - whatever it was, the messages are safe where they are
+            if self._is_elsewhere(queue_id):
+                # Whoever leads the partition now moves them.
+                return
             self._failures[queue_id.topic_id] += 1
             if self._closed:
                 return
@@ -148,6 +150,13 @@ class DeadLetters:
         finally:
             # A letter that could not be appended is made again.
             self._lettered.pop(queue_id, None)
+
+    def _is_elsewhere(self, queue_id: QueueId) -> bool:
+        try:
+            topic = self._topics.by_id(queue_id.topic_id)
+        except TopicIdNotFound:
+            return True
+        return not self._partitions.is_led(topic.name, queue_id.partition)
 
     async def _move_some(self, queue_id: QueueId) -> bool:
         """Move one batch; False when nothing is dying any more."""
@@ -164,42 +173,37 @@ class DeadLetters:
             move = await self._submit(queue_id, BeginMove(queue_id, await self._producer_ids.allocate()))
         if not isinstance(move, Move):
             return False
-        next_sequence, count = await self._append(topic, queue_id, move)
+        try:
+            next_sequence, count = await self._append(topic, queue_id, move)
+        except (OutOfOrderSequence, ProducerFenced):
+            # The partition lost what it knew of the producer, so that this batch cannot be in it under its sequence.
+            producer_id = await self._producer_ids.allocate()
+            await self._submit(queue_id, BeginMove(queue_id, producer_id, renews=True))
+            return True
         await self._submit(queue_id, EndMove(queue_id, next_sequence))
         self._moved[topic.name] += count
         return True
 
     async def _append(self, topic: Topic, queue_id: QueueId, move: Move) -> tuple[int, int]:
-        """Append the batch unless it is there; returns where its producer's sequence goes on, and how many died."""
+        """Append the batch, perhaps once more; returns where its producer's sequence goes on, and how many died.
+
+        Each message has its sequence, whether or not it is still there to be read: so the batch has the same range
+        of sequences whenever it is made, and its partition recognises it.
+        """
         target = await self._dead_letter_topic(topic, queue_id.partition)
-        if (opening := self._publish.opening(target, queue_id.partition)) is not None:
-            await opening
-        place = self._partitions.leader(target, queue_id.partition)
-        known = {one.producer_id: one.last_sequence for one in place.log.producers()}.get(move.producer_id, -1)
-        if known >= move.sequence:
-            # Appended before a crash. It may not be durable yet, and must be before it is forgotten elsewhere.
-            unsafe = place.writer.reached(place.log.end_offset, Acks.ALL)
-            if unsafe is not None:
-                await unsafe
-            if self._on_moved is not None:
-                self._on_moved(queue_id, move.dead, target, None, self._clock.now_ms())
-            return known + 1, len(move.dead)
         source = await self._partitions.open_leader(topic.name, queue_id.partition)
         while True:
             lettered = self._lettered.get(queue_id, _NO_STRETCH)
             letters = await self._letters(source, queue_id, topic.name, move.dead)
-            records = [record for _, record in letters]
-            if not records:
-                return move.sequence, len(move.dead)
             now_ms = self._clock.now_ms()
-            batch = encode_batch(
-                records,
+            batch = encode_with_gaps(
+                [letters.get(one.offset) for one in move.dead],
                 producer_id=move.producer_id,
                 producer_epoch=0,
                 base_sequence=move.sequence,
                 now_ms=now_ms,
             )
-            bytes_max = place.config.max_message_bytes
+            bytes_max = self._topics.config(target).max_message_bytes
             if len(batch) <= bytes_max:
                 break
             if len(move.dead) == 1:
@@ -213,13 +217,25 @@ class DeadLetters:
             if not isinstance(fewer, Move):
                 return move.sequence, 0
             move = fewer
-        facts = Facts(lane_of(records))
-        pending = self._publish.append(target, queue_id.partition, batch, acks=Acks.ALL, facts=facts, caller=INTERNAL)
-        if pending.durable is not None:
-            await pending.durable
+        appended = (await self._append_anywhere(TopicPartition(target, queue_id.partition), batch, Acks.ALL)).appended
         if self._on_moved is not None:
-            self._on_moved(queue_id, [one for one, _ in letters], target, pending.appended.base_offset, now_ms)
-        return move.sequence + len(records), len(move.dead)
+            self._tell_moved(queue_id, move, letters, target, None if appended.duplicate else appended.base_offset)
+        return move.sequence + len(move.dead), len(move.dead)
+
+    def _tell_moved(
+        self, queue_id: QueueId, move: Move, letters: Mapping[int, NewRecord], target: str, first: int | None
+    ) -> None:
+        """Tell of the letters, run by run: where the place of a message is empty, the next run begins behind it."""
+        on_moved, now_ms = self._on_moved, self._clock.now_ms()
+        if on_moved is None:
+            return
+        if first is None:
+            on_moved(queue_id, move.dead, target, None, now_ms)
+            return
+        for has_letter, run in groupby(enumerate(move.dead), lambda one: one[1].offset in letters):
+            if has_letter:
+                found = list(run)
+                on_moved(queue_id, [one for _, one in found], target, first + found[0][0], now_ms)
 
     async def _dead_letter_topic(self, topic: Topic, partition: int) -> str:
         name = self.topic_for(topic.name)
@@ -234,38 +250,38 @@ class DeadLetters:
 
     async def _letters(
         self, source: Partition, queue_id: QueueId, topic: str, dead: Sequence[Dead]
-    ) -> list[tuple[Dead, NewRecord]]:
-        letters: list[tuple[Dead, NewRecord]] = []
+    ) -> dict[int, NewRecord]:
+        """By offset, the letters of those messages that are still there."""
+        letters: dict[int, NewRecord] = {}
         for one in dead:
             opened = await self._offload(partial(open_batches, source, one.offset, one.offset, nowait=False))
             unreadable = next((part.unreadable for part in opened if part.first <= one.offset <= part.last), None)
             found = [r for part in opened for r in part.records if r.offset == one.offset]
             if unreadable is not None:
                 raw = await self._raw_letter(source, queue_id, topic, one, unreadable)
-                letters += [(one, letter) for letter in raw]
+                if raw is not None:
+                    letters[one.offset] = raw
             elif found:
-                letters.append((one, dead_letter(found[0], one, topic, queue_id, self._clock.now_ms())))
+                letters[one.offset] = dead_letter(found[0], one, topic, queue_id, self._clock.now_ms())
         return letters
 
     async def _raw_letter(
         self, source: Partition, queue_id: QueueId, topic: str, dead: Dead, found: Unreadable
-    ) -> list[NewRecord]:
-        """The letter of a stretch that nobody can read; none if another message of it has brought it already."""
+    ) -> NewRecord | None:
+        """The letter of a stretch that nobody can read; None if another message of it has brought it already."""
         first, last = self._lettered.get(queue_id, _NO_STRETCH)
         if first <= dead.offset <= last:
-            return []
+            return None
         self._lettered[queue_id] = (found.first, found.last)
         raw = await self._offload(partial(raw_batch, source, dead.offset))
         bytes_max = self._topics.config(self.topic_for(topic)).max_message_bytes
         now_ms = self._clock.now_ms()
-        return [
-            raw_letter(found, raw, dead, topic, queue_id, now_ms, prefix=HEADER_PREFIX, bytes_max=bytes_max),
-        ]
+        return raw_letter(found, raw, dead, topic, queue_id, now_ms, prefix=HEADER_PREFIX, bytes_max=bytes_max)
 
     async def _submit(self, queue_id: QueueId, command: object) -> object:
-        if self._coordinator is None:
-            raise GoQueueError("no coordinator is served yet")
-        return await self._coordinator.submit(queue_id.text, command)
+        if self._shards is None:
+            raise GoQueueError("no queues are served yet")
+        return await self._shards.submit_to(queue_id.place, command)
 
 
 def dead_letter(record: Record, dead: Dead, topic: str, queue_id: QueueId, now_ms: int) -> NewRecord:

@@ -7,13 +7,19 @@ from typing import NamedTuple
 
 import msgspec
 
-from goqueue.broker.deduplication import DEDUPLICATION_HEADER
+from goqueue.broker.arrivals.deduplication import DEDUPLICATION_HEADER
 from goqueue.delivery.dead_letters.dead_letter_moves import HEADER_PREFIX
 from goqueue.delivery.queue import UNREADABLE
 from goqueue.delivery.values import ADDRESS_HEADER
 from goqueue.records import Header, NewRecord
 
 REDRIVEN_HEADER = "goqueue-redriven-at"
+# Headers that have done their work, and what they are called in the history: the topic would act on them again.
+SPENT_HEADERS = {
+    DEDUPLICATION_HEADER: HEADER_PREFIX + "dedup-id",
+    "goqueue-delay-ms": HEADER_PREFIX + "delay-ms",
+    "goqueue-deliver-at": HEADER_PREFIX + "deliver-at",
+}
 
 
 class Letter(NamedTuple):
@@ -91,14 +97,14 @@ def letter_of(
 def way_back(letter: Letter, edits: Edits, now_ms: int, *, group: str | None = None) -> NewRecord:
     """The record to send again: the bytes as they were, the history with it, and the edits.
 
-    With a group it is for that group alone. A deduplication id would keep it out of its own topic, so it becomes part
-    of the history.
+    With a group it is for that group alone. A deduplication id would keep it out of its own topic and a delay would
+    hold it back once more, so they become part of the history.
     """
     headers: list[Header] = []
     for name, value in letter.headers:
         if name in edits.headers or name in {REDRIVEN_HEADER, ADDRESS_HEADER}:
             continue
-        headers.append((HEADER_PREFIX + "dedup-id" if name == DEDUPLICATION_HEADER else name, value))
+        headers.append((SPENT_HEADERS.get(name, name), value))
     headers += [(name, value) for name, value in edits.headers.items() if value is not None]
     headers.append((REDRIVEN_HEADER, str(now_ms).encode()))
     if group is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import NamedTuple
 
-from goqueue.broker.partitions import Partition, Partitions
+from goqueue.broker.replicas.partitions import Partition, Partitions
 from goqueue.broker.topics import TopicService
 from goqueue.clock import Clock
 from goqueue.delivery.agreement import Agreement

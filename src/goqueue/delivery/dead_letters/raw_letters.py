@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from goqueue.broker.unreadable import Unreadable
+from goqueue.broker.reading.unreadable import Unreadable
 from goqueue.delivery.commands import Dead
 from goqueue.delivery.queue import UNREADABLE
 from goqueue.delivery.records import QueueId

@@ -16,8 +16,8 @@ from enum import StrEnum
 import msgspec
 from msgspec import structs
 
-from goqueue.broker.publish import PublishService
-from goqueue.broker.queries import PartitionQueries
+from goqueue.broker.arrivals.append_anywhere import AppendAnywhere
+from goqueue.broker.replicas.partition_facts import PartitionFacts
 from goqueue.broker.topics import TopicService
 from goqueue.caller import INTERNAL
 from goqueue.clock import Clock
@@ -85,8 +85,8 @@ class Redrives:
         self,
         delivery: DeliveryService,
         topics: TopicService,
-        queries: PartitionQueries,
-        publish: PublishService,
+        facts: PartitionFacts,
+        append_anywhere: AppendAnywhere,
         transactions: Transactions,
         is_queue_group: IsQueueGroup,
         clock: Clock,
@@ -95,8 +95,8 @@ class Redrives:
         self._on_sent = on_sent
         self._delivery = delivery
         self._topics = topics
-        self._queries = queries
-        self._publish = publish
+        self._facts = facts
+        self._append_anywhere = append_anywhere
         self._transactions = transactions
         self._routes = ReturnRoutes(delivery.originals, topics, is_queue_group, clock)
         self._clock = clock
@@ -123,9 +123,7 @@ class Redrives:
         """Letters that were not sent back yet, or a few more: some above the lowest may have been."""
         settled = await self._delivery.positions.committed(REDRIVE_GROUP, places)
         left = 0
-        await self._queries.opened(places)
-        for at in places:
-            bounds = self._queries.offsets(at.topic, at.partition)
+        for at, bounds in (await self._facts.bounds(places)).items():
             left += bounds.last_stable_offset - max(bounds.log_start_offset, settled.get(at, 0))
         return left
 
@@ -154,15 +152,18 @@ class Redrives:
 
     async def _run(self, request: RedriveRequest, places: Sequence[TopicPartition], progress: RedriveProgress) -> None:
         kept: list[Delivery] = []
+        state = RedriveState.FAILED
         try:
             await self._work(request, places, progress, kept)
-            progress.state = RedriveState.DONE
+            state = RedriveState.DONE
         except asyncio.CancelledError:
-            progress.state = RedriveState.CANCELLED
+            state = RedriveState.CANCELLED
         except GoQueueError as error:
-            progress.state, progress.error = RedriveState.FAILED, str(error)
+            progress.error = str(error)
         finally:
             await asyncio.shield(self._give_back(kept))
+            # Only now: whoever reads that it is over may begin the next one at once.
+            progress.state = state
             progress.ended_ms = self._clock.now_ms()
 
     async def _work(
@@ -175,7 +176,9 @@ class Redrives:
         loop = asyncio.get_running_loop()
         begun = loop.time()
         turn = 0
-        way = SendBack(request.topic, self._delivery, self._publish, self._transactions, self._on_sent)
+        way = SendBack(
+            request.topic, self._delivery, self._append_anywhere, self._transactions, self._clock, self._on_sent
+        )
         await way.open()
         self._delivery.redriven.note({at.topic for at in places})
         # What a crash left with an earlier job would else be held until its visibility ends.

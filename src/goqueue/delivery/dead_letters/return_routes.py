@@ -77,8 +77,8 @@ class ReturnRoutes:
     ) -> Original | None:
         if not await self._is_queue_group(group):
             raise Conflict(
-                f"group {group!r}, in which the message of offset {letter.history.get('offset')} died, is no queue "
-                "group any more: redrive it for all groups (all_groups) or to another topic (to)"
+                f"group {group!r}, which dead-lettered the message of offset {letter.history.get('offset')}, is not a "
+                "queue group any more: redrive it for all groups (all_groups) or to another topic (to)"
             )
         if where.edits.headers:
             return None

@@ -6,12 +6,15 @@ so ends what an earlier life had begun before it looks at any letter.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
-from goqueue.broker.publish import PublishService
+from goqueue.broker.arrivals.append_anywhere import AppendAnywhere, Stored
 from goqueue.caller import INTERNAL
+from goqueue.clock import Clock
+from goqueue.codec.batch_encode import encode_batch
 from goqueue.coordinator.shard import Transaction
 from goqueue.delivery.commands import FreshShare
 from goqueue.delivery.dead_letters.originals import Original
@@ -19,8 +22,11 @@ from goqueue.delivery.dead_letters.return_routes import Routed
 from goqueue.delivery.records import QueueId, ranges_of
 from goqueue.delivery.service import DeliveryService
 from goqueue.delivery.values import Delivery
-from goqueue.errors import GoQueueError, InvalidRequest, NotFound
+from goqueue.errors import GoQueueError, InvalidRequest, NotFound, wire_of
 from goqueue.records import Acks, NewRecord, TopicPartition
+
+# Between the attempts to append a batch: about three seconds in all.
+_RETRY_PAUSES_MS = (50, 100, 200, 400, 800, 1600)
 
 Outgoing = tuple[Delivery, NewRecord]
 
@@ -41,13 +47,15 @@ class Transactions(Protocol):
         """Make partitions part of it; returns why not."""
         ...
 
-    async def add_shard(
-        self, transactional_id: str, producer: Any, place: TopicPartition, *, number: int | None = None
+    async def take_part(
+        self, transactional_id: str, producer: Any, places: Collection[TopicPartition], *, number: int | None = None
     ) -> None:
-        """Make a partition of an internal topic part of it."""
+        """Make partitions part of it in which it settles or reopens messages."""
 
-    async def end(self, transactional_id: str, producer: Any, *, commit: bool, number: int | None = None) -> Any:
-        """Commit or abort."""
+    async def end(
+        self, transactional_id: str, producer: Any, *, commit: bool, number: int | None = None, until_applied: bool
+    ) -> Any:
+        """Commit or abort; with `until_applied`, wait until every partition knows."""
 
 
 class Outcome(NamedTuple):
@@ -75,8 +83,9 @@ class SendBack:
         self,
         topic: str,
         delivery: DeliveryService,
-        publish: PublishService,
+        append_anywhere: AppendAnywhere,
         transactions: Transactions,
+        clock: Clock,
         on_sent: OnSentBack | None = None,
     ) -> None:
         self._on_sent = on_sent
@@ -84,7 +93,8 @@ class SendBack:
         self._sent: list[tuple[Delivery, str, int, int, bool]] = []
         self._id = f"__redrive-{topic}"
         self._delivery = delivery
-        self._publish = publish
+        self._append_anywhere = append_anywhere
+        self._clock = clock
         self._transactions = transactions
         self._producer: Any = None
         self._sequences: dict[TopicPartition, int] = {}
@@ -109,11 +119,14 @@ class SendBack:
             for at, some in letters.appends.items():
                 await self._write(at, some, number, outcome)
             await self._promise([one.receipt for one in outcome.sent], number)
-            await self._transactions.end(self._id, self._producer, commit=bool(outcome.sent), number=number)
+            # What comes next in the letters' stories begins with the decision, not with the last marker.
+            await self._transactions.end(
+                self._id, self._producer, commit=bool(outcome.sent), number=number, until_applied=False
+            )
         except BaseException:
             # Where even this fails, the transaction's time runs out, or the next job ends it.
             with suppress(GoQueueError):
-                await self._transactions.end(self._id, self._producer, commit=False, number=number)
+                await self._transactions.end(self._id, self._producer, commit=False, number=number, until_applied=False)
             raise
         if self._on_sent is not None:
             for letter, topic, partition, offset, is_held in self._sent:
@@ -129,8 +142,8 @@ class SendBack:
             FreshShare(lane, ranges_of(sorted(keys)), [keys[one] for one in sorted(keys)] if any(keys.values()) else [])
             for lane, keys in by_lane.items()
         ]
-        place = self._delivery.shard_of(queue_id)
-        await self._transactions.add_shard(self._id, self._producer, place, number=number)
+        place = TopicPartition(self._delivery.topic_of(queue_id), queue_id.partition)
+        await self._transactions.take_part(self._id, self._producer, [place], number=number)
         transaction = Transaction(self._producer.producer_id, self._producer.epoch)
         await self._delivery.reopen(queue_id, shares, transaction)
 
@@ -148,40 +161,49 @@ class SendBack:
 
     async def _refusal(self, at: TopicPartition, letters: Sequence[Outgoing], number: int) -> GoQueueError | None:
         """Write letters as one batch, or say why they cannot be; nothing of them is written then."""
-        records = [record for _, record in letters]
         refused = await self._transactions.add_partitions(self._id, self._producer, [at], number=number)
         if at in refused:
             return refused[at]
         sequence = self._sequences.get(at, 0)
+        batch = encode_batch(
+            [record for _, record in letters],
+            producer_id=self._producer.producer_id,
+            producer_epoch=self._producer.epoch,
+            base_sequence=sequence,
+            transactional=True,
+            now_ms=self._clock.now_ms(),
+        )
         try:
-            results = await self._publish.publish_records(
-                at.topic,
-                records,
-                acks=Acks.ALL,
-                partition=at.partition,
-                producer_id=self._producer.producer_id,
-                producer_epoch=self._producer.epoch,
-                sequence=sequence,
-                transactional=True,
-                caller=INTERNAL,
-            )
+            stored = await self._stored(at, batch)
         except (InvalidRequest, NotFound) as error:
             return error
-        for result in results:
-            if isinstance(result.error, InvalidRequest | NotFound):
-                return result.error
-            if result.error is not None:
-                # It may be written all the same, so nothing of this transaction may count.
-                raise result.error
-        self._sequences[at] = sequence + len(records)
-        for (letter, _), result in zip(letters, results, strict=True):
-            self._sent.append((letter, at.topic, result.partition, result.offset, result.due_ms is not None))
+        self._sequences[at] = sequence + len(letters)
+        for position, (letter, _) in enumerate(letters):
+            held = stored.held.get(position)
+            if held is None:
+                self._sent.append((letter, at.topic, at.partition, stored.appended.base_offset + position, False))
+            else:
+                self._sent.append((letter, at.topic, held.partition, held.offset, True))
         return None
+
+    async def _stored(self, at: TopicPartition, batch: bytes) -> Stored:
+        """Append, and again after a failure that may pass: the partition recognises a batch that it has.
+
+        If it fails in the end the batch may be stored all the same, so nothing of its transaction may count.
+        """
+        for pause_ms in _RETRY_PAUSES_MS:
+            try:
+                return await self._append_anywhere(at, batch, Acks.ALL)
+            except GoQueueError as error:
+                if not wire_of(error).retriable:
+                    raise
+            await asyncio.sleep(pause_ms / 1000)
+        return await self._append_anywhere(at, batch, Acks.ALL)
 
     async def _promise(self, receipts: Sequence[str], number: int) -> None:
         if not receipts:
             return
-        for place in self._delivery.shards_of(receipts):
-            await self._transactions.add_shard(self._id, self._producer, place, number=number)
+        places = self._delivery.places_of(receipts)
+        await self._transactions.take_part(self._id, self._producer, places, number=number)
         transaction = Transaction(self._producer.producer_id, self._producer.epoch)
         await self._delivery.promise(receipts, transaction, caller=INTERNAL)

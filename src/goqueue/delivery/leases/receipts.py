@@ -1,8 +1,8 @@
 """Receipts: `topic:partition:offset:deliveryCount:nonce`, new for every delivery.
 
-They are parsed from the right. The nonce names the shard and the lease, so a receipt finds its
-way without a lookup, and ends in a checksum over both and the topic: what was never given out
-can be told from what is over, without remembering either.
+They are parsed from the right. The nonce names the lease and ends in a checksum over it and the
+topic: what was never given out can be told from what is over, without remembering either.
+Receipts of earlier versions have a number and a dot before the lease, which say nothing any more.
 """
 
 from __future__ import annotations
@@ -25,15 +25,14 @@ _HEX = frozenset("0123456789abcdef")
 class Nonce(NamedTuple):
     """What a nonce says."""
 
-    shard: int
     lease_id: int
     check: int
 
 
-def receipt_parts(topic: str, partition: int, topic_id: UUID, shard: int, lease_id: int, count: int) -> tuple[str, str]:
+def receipt_parts(topic: str, partition: int, topic_id: UUID, lease_id: int, count: int) -> tuple[str, str]:
     """What stands before and behind the offset in all receipts of one lease."""
     check = _check(topic_id, partition, lease_id)
-    return f"{topic}:{partition}:", f":{count}:{shard:x}.{lease_id:016x}{check:08x}"
+    return f"{topic}:{partition}:", f":{count}:{lease_id:016x}{check:08x}"
 
 
 def split_receipt(receipt: str) -> tuple[str, int, int, str]:
@@ -63,12 +62,12 @@ def split_place(place: str, receipt: str) -> tuple[str, int]:
 
 def parse_nonce(nonce: str, receipt: str) -> Nonce:
     """What the nonce of a receipt says."""
-    shard, dot, rest = nonce.partition(".")
-    if not (dot and 0 < len(shard) <= _CHECK_DIGITS and len(rest) == _LEASE_DIGITS + _CHECK_DIGITS):
+    former, dot, rest = nonce.rpartition(".")
+    if len(rest) != _LEASE_DIGITS + _CHECK_DIGITS or (dot and not 0 < len(former) <= _CHECK_DIGITS):
         raise InvalidReceipt(receipt)
-    if not _HEX.issuperset(shard) or not _HEX.issuperset(rest):
+    if not _HEX.issuperset(former) or not _HEX.issuperset(rest):
         raise InvalidReceipt(receipt)
-    return Nonce(int(shard, 16), int(rest[:_LEASE_DIGITS], 16), int(rest[_LEASE_DIGITS:], 16))
+    return Nonce(int(rest[:_LEASE_DIGITS], 16), int(rest[_LEASE_DIGITS:], 16))
 
 
 def is_ours(nonce: Nonce, topic_id: UUID, partition: int) -> bool:

@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 import mmh3
 
-from goqueue.broker.partitions import Partition
-from goqueue.broker.unreadable import Unreadable
+from goqueue.broker.reading.unreadable import Unreadable
+from goqueue.broker.replicas.partitions import Partition
 from goqueue.clock import Clock, Rng
-from goqueue.coordinator.runtime import Coordinator
+from goqueue.coordinator.runtime import Shards
 from goqueue.delivery.commands import FreshShare, Granted, Lease, SetAside
 from goqueue.delivery.lanes.lane_scheduler import LANES
 from goqueue.delivery.lanes.lane_window import LOOK_RUNS_MAX
@@ -27,7 +27,7 @@ from goqueue.delivery.leases.receive_plan import Item, LaneOffer, Plan, lanes_av
 from goqueue.delivery.policy import DeliveryPolicy
 from goqueue.delivery.queue import Queue
 from goqueue.delivery.reading.opened_batches import OpenedBatches, Part, address_of, place_batches
-from goqueue.delivery.records import QueueId, offsets_of, ranges_of
+from goqueue.delivery.records import QueueId, QueuePlace, offsets_of, ranges_of
 from goqueue.delivery.table import NodeQueues
 from goqueue.delivery.values import Delivery
 from goqueue.ports import ColdRead, Offload
@@ -98,9 +98,9 @@ class Taker:
     """Takes messages of queues whose shards are loaded."""
 
     def __init__(
-        self, coordinator: Coordinator, queues: NodeQueues, *, offload: Offload, clock: Clock, rng: Rng
+        self, shards: Shards[QueuePlace], queues: NodeQueues, *, offload: Offload, clock: Clock, rng: Rng
     ) -> None:
-        self._coordinator = coordinator
+        self._shards = shards
         self._queues = queues
         self._offload = offload
         self._clock = clock
@@ -134,17 +134,13 @@ class Taker:
                 await _extend(plan, offers, wanted, wanted.batch_end)
             reading = await self._read(plan, offers, wanted) if is_read else _unread(plan, offers)
             lease = self._lease_of(reading, wanted)
-            granted: list[Granted] | None = await self._coordinator.submit_to(self.shard_of(wanted.queue_id), lease)
+            granted: list[Granted] | None = await self._shards.submit_to(wanted.queue_id.place, lease)
             if granted is None:
                 continue
             queue.counts["too_old"] += reading.too_old
             if granted:
                 return reading, granted
         return None
-
-    def shard_of(self, queue_id: QueueId) -> int:
-        """Where the queue's state lies."""
-        return self._coordinator.partition_for(queue_id.text)
 
     async def look(self, queue: Queue, partition: Partition, want: int) -> None:
         """Let every lane's window show `want` messages, or all there are."""
@@ -301,10 +297,7 @@ class Taker:
     def _deliveries(self, wanted: Wanted, reading: Reading, granted: Sequence[Granted]) -> list[Delivery]:
         partition = wanted.partition
         topic, number = partition.key
-        shard = self.shard_of(wanted.queue_id)
-        parts = [
-            (one, *receipt_parts(topic, number, partition.topic_id, shard, one.lease_id, one.count)) for one in granted
-        ]
+        parts = [(one, *receipt_parts(topic, number, partition.topic_id, one.lease_id, one.count)) for one in granted]
         if reading.retries or wanted.policy.key_ordered:
             # Not all that was read was granted, or not in one lease per lane.
             by_offset = {offset: part for part in parts for offset in offsets_of(part[0].ranges)}

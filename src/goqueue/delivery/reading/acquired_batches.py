@@ -1,8 +1,8 @@
-"""Stretches: the records that were acquired by offsets, as batches that hold little else.
+"""AcquiredReads: the records that were acquired by offsets, as batches that hold little else.
 
 Of a batch only what lies from its first to its last acquired record is given away: a producer's
 batch may hold ten thousand records, and a consumer takes a few hundred of them at a time. The
-batch in which a group stands is kept, and where in it, so that the next stretch begins there
+batch in which a group stands is kept, and where in it, so that the next read begins there
 without reading, checking and counting all over again.
 
 Batches are given away closed. One that comes back is opened once before it is given out again: if nobody
@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from goqueue.broker.record_reads import is_hidden
-from goqueue.broker.unreadable import Unreadable
+from goqueue.broker.reading.record_reads import is_hidden
+from goqueue.broker.reading.unreadable import Unreadable
 from goqueue.codec.batch import BatchHeader, parse_batch_header
 from goqueue.codec.batch_cut import START, Mark, cut_batch, is_cuttable
 from goqueue.delivery.records import QueueId
@@ -27,7 +27,7 @@ from goqueue.ports import Buffer, ColdRead, Offload
 from goqueue.records import TopicPartition
 
 if TYPE_CHECKING:
-    from goqueue.broker.partitions import Partition, Partitions
+    from goqueue.broker.replicas.partitions import Partition, Partitions
     from goqueue.delivery.values import AcquiredRange
 
 # What is read at first for a run of so many records: their sizes are not known yet.
@@ -37,12 +37,12 @@ _BYTES_MIN = 16 * 1024
 _KEPT_BYTES_MAX = 16 * 1024 * 1024
 # How many batches are remembered as readable.
 _CHECKED_MAX = 1024
-# A stretch with so much of its batch, in eighths, is not worth a copy: the batch goes as it is.
+# A read with so much of its batch, in eighths, is not worth a copy: the batch goes as it is.
 _WHOLE_EIGHTHS = 7
 
 
 @dataclass(slots=True)
-class Stretch:
+class AcquiredBatches:
     """Batches in the order of the log. All that was acquired up to `covered_to` is in them, hidden or unreadable."""
 
     batches: list[Buffer] = field(default_factory=list)
@@ -64,7 +64,7 @@ class _Batch:
     mark: Mark = START
 
 
-class Stretches:
+class AcquiredReads:
     """Reads for those who acquired messages. At most one batch of each queue is kept; the last used is dropped last."""
 
     def __init__(self, partitions: Partitions, offload: Offload) -> None:
@@ -77,20 +77,20 @@ class Stretches:
 
     async def read(
         self, group: str, at: TopicPartition, acquired: Sequence[AcquiredRange], bytes_left: int, *, must: bool
-    ) -> Stretch:
+    ) -> AcquiredBatches:
         """The records of rising runs, as many as fit; with `must`, those of one batch at least."""
         partition = await self._partitions.open_leader(*at)
         queue_id = QueueId(group, partition.topic_id, at.partition)
-        stretch = Stretch()
+        answer = AcquiredBatches()
         record_bytes = _BYTES_PER_RECORD
         for first, last, delivery_count in acquired:
-            offset = max(first, stretch.covered_to + 1)
+            offset = max(first, answer.covered_to + 1)
             while offset <= last:
                 if offset < partition.log.start_offset:
                     # Retention was faster: nobody is given them.
                     gone = min(partition.log.start_offset - 1, last)
-                    stretch.hidden.append((offset, gone))
-                    stretch.covered_to, offset = max(stretch.covered_to, gone), gone + 1
+                    answer.hidden.append((offset, gone))
+                    answer.covered_to, offset = max(answer.covered_to, gone), gone + 1
                     continue
                 wanted = max(_BYTES_MIN, (last - offset + 1) * record_bytes) if last > offset else 1
                 try:
@@ -99,38 +99,38 @@ class Stretches:
                     )
                 except CorruptFrame as error:
                     damage = partition.unreadable.note_damage(offset, partition.log.last_stable_offset, error)
-                    stretch.unreadable.append(damage)
-                    stretch.covered_to, offset = damage.last, damage.last + 1
+                    answer.unreadable.append(damage)
+                    answer.covered_to, offset = damage.last, damage.last + 1
                     continue
                 if not found:
                     # Nothing is left up to the end of the log: retention was faster.
-                    stretch.covered_to = max(stretch.covered_to, acquired[-1].last)
-                    return stretch
+                    answer.covered_to = max(answer.covered_to, acquired[-1].last)
+                    return answer
                 for one in found:
                     header = one.header
                     if header.base_offset > last:
                         # What lies before it up to the end of the run has left the log. An earlier batch may
                         # reach further than the run: what it holds of the next runs was given with it.
-                        stretch.covered_to, offset = max(stretch.covered_to, last), last + 1
+                        answer.covered_to, offset = max(answer.covered_to, last), last + 1
                         break
                     if one.hidden:
-                        stretch.hidden.append((header.base_offset, header.last_offset))
+                        answer.hidden.append((header.base_offset, header.last_offset))
                     elif await self._is_unreadable(partition, one, _deliveries(acquired, header)):
-                        stretch.unreadable.extend(filter(None, [one.unreadable]))
+                        answer.unreadable.extend(filter(None, [one.unreadable]))
                     else:
                         last_here = _last_within(acquired, header.last_offset)
                         data = _cut(one, max(offset, header.base_offset), last_here)
-                        if len(data) > bytes_left and (stretch.batches or not must):
-                            return stretch
-                        stretch.batches.append(data)
+                        if len(data) > bytes_left and (answer.batches or not must):
+                            return answer
+                        answer.batches.append(data)
                         bytes_left -= len(data)
                         # What comes back is taken from anywhere; the group stands where it takes what is new.
                         if delivery_count == 1:
                             self._keep(queue_id, one if last_here < header.last_offset else None)
-                    stretch.covered_to = header.last_offset
+                    answer.covered_to = header.last_offset
                     offset = header.last_offset + 1
                     record_bytes = len(one.data) // max(header.count, 1) + 1
-        return stretch
+        return answer
 
     async def batch_end(self, queue_id: QueueId, partition: Partition, offset: int) -> int:
         """The last offset of the batch that holds `offset`; `offset` itself where that cannot be told."""
@@ -145,11 +145,11 @@ class Stretches:
         self._keep(queue_id, found[0])
         return found[0].header.last_offset
 
-    def count(self, at: TopicPartition, stretch: Stretch, messages: int) -> None:
+    def count(self, at: TopicPartition, answer: AcquiredBatches, messages: int) -> None:
         """They are given away: traffic of the topic."""
         traffic = self._partitions.leader(*at).traffic
         traffic.messages_out += messages
-        traffic.bytes_out += sum(map(len, stretch.batches))
+        traffic.bytes_out += sum(map(len, answer.batches))
 
     async def _is_unreadable(self, partition: Partition, one: _Batch, delivery_count: int) -> bool:
         """Whether nobody can read a batch: by its header, and if it has come back, by opening it."""

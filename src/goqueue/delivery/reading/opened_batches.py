@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import NamedTuple
 
-from goqueue.broker.partitions import Partition
-from goqueue.broker.unreadable import Unreadable
+from goqueue.broker.reading.unreadable import Unreadable
+from goqueue.broker.replicas.partitions import Partition
 from goqueue.codec.batch import BatchHeader, parse_batch_header
 from goqueue.delivery.values import ADDRESS_HEADER
 from goqueue.errors import CorruptFrame, OffsetOutOfRange

@@ -22,6 +22,7 @@ from goqueue.delivery.records import (
     ranges_of,
 )
 from goqueue.delivery.values import Action
+from goqueue.errors import CoordinatorFenced, ProducerFenced
 
 REJECTED = "rejected"
 RETRIES_EXHAUSTED = "retries_exhausted"
@@ -70,11 +71,33 @@ def promise(command: Promise, leases: dict[int, list[Any]], changes: Changes) ->
         outcomes.append(ShareSettled(queue.id, refused, "promised", None, dies=False))
         if good:
             is_rejected = share.action is Action.REJECT
-            promised = Promised(command.producer_id, is_rejected, share.reason, ranges_of(sorted(set(good))))
+            promised = Promised(
+                command.producer_id,
+                is_rejected,
+                share.reason,
+                ranges_of(sorted(set(good))),
+                command.producer_epoch,
+                command.coordinator_epoch,
+            )
             changes.setdefault(queue, []).append(promised)
     if any(outcome.refused for outcome in outcomes):
         changes.clear()
     return outcomes
+
+
+def check_end(queue: Queue, command: EndPromises) -> None:
+    """Refuse an end that was decided before what waits in the queue was promised."""
+    for one in (*queue.promises.get(command.producer_id, ()), *queue.reopenings.of(command.producer_id)):
+        if 0 <= command.coordinator_epoch < one.coordinator_epoch:
+            raise CoordinatorFenced(
+                f"the end of a transaction of producer {command.producer_id} comes from coordinator epoch "
+                f"{command.coordinator_epoch}, but epoch {one.coordinator_epoch} has begun since"
+            )
+        if command.producer_epoch < one.producer_epoch:
+            raise ProducerFenced(
+                f"producer {command.producer_id} has epoch {command.producer_epoch}, "
+                f"but epoch {one.producer_epoch} has begun since"
+            )
 
 
 def end_promises(queue: Queue, command: EndPromises, now_ms: int) -> list[Change]:

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from goqueue.broker.partitions import Partition, Partitions
+from goqueue.broker.replicas.partitions import Partition, Partitions
 from goqueue.broker.topics import TopicService
 from goqueue.clock import Rng
-from goqueue.coordinator.runtime import Coordinator
+from goqueue.coordinator.runtime import Shards
 from goqueue.delivery.commands import Settle, SettleShare, ShareSettled
 from goqueue.delivery.dead_letters.dead_letter_moves import DeadLetters
 from goqueue.delivery.leases.receipts import is_ours, parse_nonce, split_place, split_receipt
 from goqueue.delivery.queue import Queue
+from goqueue.delivery.records import QueuePlace
 from goqueue.delivery.table import NodeQueues
 from goqueue.delivery.values import Action, Settlement, SettleResult
 from goqueue.errors import GoQueueError, InvalidRequest, ReceiptExpired, ReceiptNotFound
+from goqueue.records import TopicPartition
 
 REASON_CHARS_MAX = 1000
 VISIBILITY_MS_MAX = 12 * 3600 * 1000
@@ -28,7 +30,8 @@ _settled = tuple.__new__
 class Located(NamedTuple):
     """Where a receipt belongs."""
 
-    shard: int
+    topic: str
+    place: QueuePlace
     lease_id: int
     count: int  # type: ignore[assignment]  # hides tuple.count, which nobody asks for here
     offset: int
@@ -59,7 +62,7 @@ class Settler:
 
     def __init__(
         self,
-        coordinator: Coordinator,
+        shards: Shards[QueuePlace],
         queues: NodeQueues,
         dead_letters: DeadLetters,
         *,
@@ -68,7 +71,7 @@ class Settler:
         rng: Rng,
         receipts_max: int,
     ) -> None:
-        self._coordinator = coordinator
+        self._runtime = shards
         self._queues = queues
         self._dead_letters = dead_letters
         self._topics = topics
@@ -82,19 +85,17 @@ class Settler:
             raise InvalidRequest(f"{len(settlements)} receipts are more than {self._receipts_max}", field="receipts")
         results: list[SettleResult | None] = [None] * len(settlements)
         shares = self._shares(settlements, results)
-        by_shard: dict[int, list[tuple[_Share, SettleShare]]] = {}
+        by_place: dict[QueuePlace, list[tuple[_Share, SettleShare]]] = {}
         for (_, count, _, action, delay_ms, reason, visibility_ms), found in shares.items():
             part = SettleShare(
                 found.lease_id, count, action, found.offsets, delay_ms, reason[:REASON_CHARS_MAX], visibility_ms
             )
-            by_shard.setdefault(found.shard, []).append((found, part))
+            by_place.setdefault(found.place, []).append((found, part))
         replies = [
-            self._coordinator.submit_to(
-                shard, Settle([part for _, part in parts], durable=durable, chance=self._rng.random())
-            )
-            for shard, parts in by_shard.items()
+            self._runtime.submit_to(at, Settle([part for _, part in parts], durable=durable, chance=self._rng.random()))
+            for at, parts in by_place.items()
         ]
-        for reply, parts in zip(replies, by_shard.values(), strict=True):
+        for reply, parts in zip(replies, by_place.values(), strict=True):
             try:
                 outcomes: list[ShareSettled] = await reply
             except GoQueueError as error:
@@ -121,7 +122,7 @@ class Settler:
         if count > self._receipts_max:
             raise InvalidRequest(f"{count} receipts are more than {self._receipts_max}", field="leases")
         results = [LeaseSettled()] * len(leases)
-        by_shard: dict[int, list[tuple[int, _Share, SettleShare]]] = {}
+        by_place: dict[QueuePlace, list[tuple[int, _Share, SettleShare]]] = {}
         for position, (place, deliveries, nonce, offsets) in enumerate(leases):
             receipt = f"{place}:{min(offsets, default=0)}:{deliveries}:{nonce}"
             try:
@@ -132,14 +133,14 @@ class Settler:
             part = SettleShare(
                 share.lease_id, deliveries, action, offsets, delay_ms, reason[:REASON_CHARS_MAX], visibility_ms
             )
-            by_shard.setdefault(share.shard, []).append((position, share, part))
+            by_place.setdefault(share.place, []).append((position, share, part))
         replies = [
-            self._coordinator.submit_to(
-                shard, Settle([part for _, _, part in parts], durable=durable, chance=self._rng.random())
+            self._runtime.submit_to(
+                at, Settle([part for _, _, part in parts], durable=durable, chance=self._rng.random())
             )
-            for shard, parts in by_shard.items()
+            for at, parts in by_place.items()
         ]
-        for reply, parts in zip(replies, by_shard.values(), strict=True):
+        for reply, parts in zip(replies, by_place.values(), strict=True):
             try:
                 outcomes: list[ShareSettled] = await reply
             except GoQueueError as error:
@@ -198,11 +199,19 @@ class Settler:
                 results[position] = SettleResult(receipt, error=error)
         return shares
 
+    def place_of(self, receipt: str) -> TopicPartition:
+        """Whose messages it is about, if that exists. Whether the receipt is good, the leader of the partition says."""
+        topic, number = split_place(split_receipt(receipt)[0], receipt)
+        known = self._topics.find(topic)
+        if known is None or number >= known.partition_count:
+            raise ReceiptNotFound(receipt)
+        return TopicPartition(topic, number)
+
     def locate(self, receipt: str) -> Located:
         """Whose receipt it is, or why it is none."""
         place, offset, count, nonce = split_receipt(receipt)
         share = self._share(Settlement(receipt, Action.ACK), place, nonce)
-        return Located(share.shard, share.lease_id, count, offset)
+        return Located(share.topic, share.place, share.lease_id, count, offset)
 
     def _share(self, settlement: Settlement, place: str, nonce: str) -> _Share:
         receipt, _, delay_ms, _, visibility_ms = settlement
@@ -215,9 +224,7 @@ class Settler:
         known = self._topics.find(topic)
         if known is None or number >= known.partition_count or not is_ours(parsed, known.topic_id, number):
             raise ReceiptNotFound(receipt)
-        if parsed.shard >= self._coordinator.partitions:
-            raise ReceiptNotFound(receipt)
-        return _Share(topic, number, parsed.shard, parsed.lease_id, [], [])
+        return _Share(topic, QueuePlace(known.topic_id, number), parsed.lease_id, [], [])
 
     def _fill(
         self,
@@ -227,7 +234,7 @@ class Settler:
         settlements: Sequence[Settlement],
         results: list[SettleResult | None],
     ) -> None:
-        topic, number = share.topic, share.partition
+        topic, number = share.topic, share.place.partition
         committed, in_flight, dlq = -1, 0, None
         queue = None if outcome.queue is None else self._queues.find(outcome.queue)
         if queue is not None:
@@ -253,8 +260,7 @@ class _Share(NamedTuple):
     """Receipts of one settlement that differ only in their offsets."""
 
     topic: str
-    partition: int
-    shard: int
+    place: QueuePlace
     lease_id: int
     offsets: list[int]
     positions: list[int]

@@ -18,7 +18,7 @@ def check_heartbeat(command: ConsumerHeartbeat) -> None:
     """Raise unless a heartbeat says what it must, whatever the group looks like."""
     epoch = command.member_epoch
     if epoch < STATIC_LEAVE_EPOCH:
-        raise InvalidRequest(f"{epoch} is no member epoch", field="member_epoch")
+        raise InvalidRequest(f"{epoch} is not a member epoch", field="member_epoch")
     if not command.member_id:
         raise InvalidRequest("a member has an id", field="member_id")
     if epoch == STATIC_LEAVE_EPOCH and command.instance_id is None:

@@ -38,8 +38,8 @@ from goqueue.groups.consumer.heartbeats import check_epoch_can_go_on, check_epoc
 from goqueue.groups.consumer.reconciliation import reconcile
 from goqueue.groups.consumer.targets import Targets
 from goqueue.groups.outbox import Alarm, AlarmKey, Alarms, Outbox
-from goqueue.groups.own_settings import Timing
 from goqueue.groups.records import MemberRecord
+from goqueue.groups.settings.own_settings import Timing
 from goqueue.groups.statistics import Reason, Rebalances
 from goqueue.groups.subscription.topic_partitions import NO_PARTITIONS
 

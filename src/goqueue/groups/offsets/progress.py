@@ -7,8 +7,9 @@ from contextlib import suppress
 
 import msgspec
 
-from goqueue.broker.queries import EARLIEST, LATEST, PartitionQueries
-from goqueue.broker.record_reads import RecordReader
+from goqueue.broker.reading.queries import EARLIEST, LATEST, PartitionOffsets
+from goqueue.broker.reading.record_reads import ReadsRecords
+from goqueue.broker.replicas.partition_facts import PartitionFacts
 from goqueue.broker.topics import TopicService
 from goqueue.clock import Clock
 from goqueue.errors import (
@@ -70,13 +71,13 @@ class GroupProgress:
         self,
         groups: GroupService,
         topics: TopicService,
-        queries: PartitionQueries,
-        reads: RecordReader,
+        facts: PartitionFacts,
+        reads: ReadsRecords,
         clock: Clock,
     ) -> None:
         self._groups = groups
         self._topics = topics
-        self._queries = queries
+        self._facts = facts
         self._reads = reads
         self._clock = clock
 
@@ -88,8 +89,7 @@ class GroupProgress:
         rows = []
         for at in sorted(places | committed.keys()):
             try:
-                await self._queries.opened([at])
-                bounds = self._queries.offsets(at.topic, at.partition)
+                bounds = (await self._facts.bounds([at]))[at]
             except (TopicNotFound, PartitionNotFound):
                 # The topic has gone since; its offsets follow when they expire.
                 continue
@@ -97,7 +97,7 @@ class GroupProgress:
             end, start = bounds.last_stable_offset, bounds.log_start_offset
             offset = start if last is None else last.offset
             lag = max(0, end - max(offset, start)) if at not in unsettled else unsettled[at]
-            seconds = await self._lag_seconds(at, offset) if lag else 0.0
+            seconds = await self._lag_seconds(at, max(offset, start)) if lag else 0.0
             rows.append(
                 PartitionProgress(
                     *at,
@@ -152,10 +152,9 @@ class GroupProgress:
         wanted = self._wanted(group, committed.keys(), topic, partitions)
         await self._check_inactive(group)
         changes = []
-        await self._queries.opened(wanted)
-        for at in wanted:
+        for at, bounds in (await self._facts.bounds(wanted)).items():
             before = committed[at].offset if at in committed else None
-            changes.append(Change(*at, before, self._aim(at, before, target)))
+            changes.append(Change(*at, before, await self._aim(at, before, target, bounds)))
         if not dry_run and changes:
             moved = [NewOffset(one.topic, one.partition, one.after) for one in changes]
             for problem in await self._groups.commit(group, moved):
@@ -187,12 +186,12 @@ class GroupProgress:
         if described.members:
             raise GroupNotEmpty(f"group {group!r} has {len(described.members)} active members: stop them first")
 
-    def _aim(self, at: TopicPartition, before: int | None, target: Target) -> int:
-        bounds = self._queries.offsets(at.topic, at.partition)
+    async def _aim(self, at: TopicPartition, before: int | None, target: Target, bounds: PartitionOffsets) -> int:
+        at_time = 0 if target.timestamp_ms is None else await self._at_time(at, target.timestamp_ms)
         aims: list[tuple[object, Callable[[], int]]] = [
             (target.earliest or None, lambda: bounds.log_start_offset),
             (target.latest or None, lambda: bounds.last_stable_offset),
-            (target.timestamp_ms, lambda: self._at_time(at, target.timestamp_ms or 0)),
+            (target.timestamp_ms, lambda: at_time),
             (target.offset, lambda: target.offset or 0),
             (target.shift, lambda: (before if before is not None else bounds.log_start_offset) + (target.shift or 0)),
         ]
@@ -202,19 +201,18 @@ class GroupProgress:
         # Kafka's tool does the same: an aim outside the log means its nearest end.
         return min(max(given[0](), bounds.log_start_offset), bounds.last_stable_offset)
 
-    def _at_time(self, at: TopicPartition, timestamp_ms: int) -> int:
+    async def _at_time(self, at: TopicPartition, timestamp_ms: int) -> int:
         for spec in (timestamp_ms, LATEST, EARLIEST):
-            found = self._queries.list_offset(at.topic, at.partition, spec, Isolation.READ_COMMITTED)
+            found = await self._facts.offset_at(at, spec, Isolation.READ_COMMITTED)
             if found is not None:
                 return found.offset
         return 0
 
     async def _lag_seconds(self, at: TopicPartition, offset: int) -> float:
-        start = max(offset, self._queries.offsets(at.topic, at.partition).log_start_offset)
-        found = (await self._reads.read({at: start}, limit=1, max_bytes=_ONE_RECORD_BYTES, is_counted=False))[at]
+        found = (await self._reads.read({at: offset}, limit=1, max_bytes=_ONE_RECORD_BYTES, is_counted=False))[at]
         if not found.records:
             return 0.0
         since_ms = found.records[0].timestamp_ms
         if since_ms <= 0:  # not a time: the producer sent none
-            since_ms = self._queries.append_time_ms(at.topic, at.partition, found.records[0].offset)
+            since_ms = await self._facts.append_time_ms(at, found.records[0].offset)
         return max(0, self._clock.now_ms() - since_ms) / 1000

@@ -12,8 +12,8 @@ from goqueue.groups.classic.protocol import ClassicProtocol
 from goqueue.groups.commands import CommitOffsets, CommittedOffsets, DeleteOffsets, FetchOffsets, Outcomes
 from goqueue.groups.consumer.protocol import ConsumerProtocol
 from goqueue.groups.descriptions import GroupState
+from goqueue.groups.group_entry import GroupEntry
 from goqueue.groups.outbox import Outbox
-from goqueue.groups.slot import Slot
 from goqueue.groups.subscription.subscriptions import Subscriptions
 from goqueue.groups.subscription.topic_partitions import TopicCatalog
 
@@ -36,60 +36,60 @@ class Offsets:
     consumer: ConsumerProtocol
 
     def commit(
-        self, slot: Slot, command: CommitOffsets, now_ms: int, out: Outbox, *, checked: bool = False
+        self, entry: GroupEntry, command: CommitOffsets, now_ms: int, out: Outbox, *, checked: bool = False
     ) -> Outcomes:
         """Write offsets down for a member, or for anybody while the group is empty.
 
         With `checked` membership does not matter: something else says who may.
         """
         if not checked:
-            self._check_commit(slot, command, now_ms)
+            self._check_commit(entry, command, now_ms)
         text_chars = sum(len(one.metadata) for one in command.offsets)
         if len(command.offsets) > COMMIT_OFFSETS_MAX or text_chars > COMMIT_CHARS_MAX:
             raise InvalidRequest("more offsets, or more text beside them, than one commit may have", field="offsets")
         limit = self.config.offset_metadata_bytes_max
-        return slot.offsets.commit(command.offsets, metadata_bytes_max=limit, now_ms=now_ms, out=out)
+        return entry.offsets.commit(command.offsets, metadata_bytes_max=limit, now_ms=now_ms, out=out)
 
-    def _check_commit(self, slot: Slot, command: CommitOffsets, now_ms: int) -> None:
-        if slot.consumer is not None:
-            self.consumer.check_commit(slot.consumer, command)
-        elif slot.classic is not None:
-            self.classic.check_commit(slot.classic, command, now_ms)
+    def _check_commit(self, entry: GroupEntry, command: CommitOffsets, now_ms: int) -> None:
+        if entry.consumer is not None:
+            self.consumer.check_commit(entry.consumer, command)
+        elif entry.classic is not None:
+            self.classic.check_commit(entry.classic, command, now_ms)
         elif command.generation >= 0:
             raise GroupNotFound(command.group)
 
-    def fetch(self, slot: Slot, command: FetchOffsets) -> CommittedOffsets:
+    def fetch(self, entry: GroupEntry, command: FetchOffsets) -> CommittedOffsets:
         """Read offsets back."""
-        if slot.consumer is not None:
-            self.consumer.check_fetch(slot.consumer, command)
-        return slot.offsets.fetch(command.partitions, self.catalog)
+        if entry.consumer is not None:
+            self.consumer.check_fetch(entry.consumer, command)
+        return entry.offsets.fetch(command.partitions, self.catalog)
 
-    def delete(self, slot: Slot, command: DeleteOffsets, out: Outbox) -> Outcomes:
+    def delete(self, entry: GroupEntry, command: DeleteOffsets, out: Outbox) -> Outcomes:
         """Forget offsets, but not of a topic that is being read."""
-        classic = slot.classic
+        classic = entry.classic
         if classic is not None and classic.members and classic.protocol_type != CONSUMER_PROTOCOL_TYPE:
             raise GroupNotEmpty(f"group {command.group!r} has members, and what they read is not known")
-        is_read = slot.reads(self.subscriptions)
+        is_read = entry.reads(self.subscriptions)
         outcomes: list[GoQueueError | None] = []
         for partition in command.partitions:
             if is_read(partition.topic):
                 outcomes.append(GroupSubscribed(f"group {command.group!r} reads topic {partition.topic!r}"))
             else:
-                slot.offsets.delete(partition, out)
+                entry.offsets.delete(partition, out)
                 outcomes.append(None)
         return tuple(outcomes)
 
-    def expire(self, slots: Iterable[Slot], now_ms: int, out: Outbox) -> None:
+    def expire(self, table: Iterable[GroupEntry], now_ms: int, out: Outbox) -> None:
         """Forget offsets that are too old, and empty stream groups that have none left."""
         before_ms = now_ms - self.config.offsets_retention_ms
-        for slot in slots:
-            is_empty = slot.state is GroupState.EMPTY
+        for entry in table:
+            is_empty = entry.state is GroupState.EMPTY
             # An empty group's offsets are kept for as long after the last member left.
-            limit_ms = 0 if is_empty and slot.changed_ms >= before_ms else before_ms
-            left = slot.offsets.expire(
-                is_read=slot.reads(self.subscriptions), before_ms=limit_ms, catalog=self.catalog, out=out
+            limit_ms = 0 if is_empty and entry.changed_ms >= before_ms else before_ms
+            left = entry.offsets.expire(
+                is_read=entry.reads(self.subscriptions), before_ms=limit_ms, catalog=self.catalog, out=out
             )
-            is_expected = slot.classic is not None and slot.classic.pending
+            is_expected = entry.classic is not None and entry.classic.pending
             # A queue group lives until it is deleted, and speaks the same protocol for as long.
-            if is_empty and not left and not is_expected and slot.queue is None:
-                slot.write_group_tombstones(out)
+            if is_empty and not left and not is_expected and entry.queue is None:
+                entry.write_group_tombstones(out)

@@ -7,7 +7,7 @@ first member; a group that is only received from, without members, leaves it ope
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from types import MappingProxyType
 
@@ -50,21 +50,24 @@ class QueueSettings(msgspec.Struct, frozen=True):
     version: int = 0
     # "earliest" or "latest", in a partition that is new to the group; empty: the default.
     start: str = ""
+    # Tells the group from one of the same name that was deleted.
+    incarnation: int = 0
 
 
 def settings_of(record: QueueRecord) -> QueueSettings:
     """The record, for whoever asks."""
     sharing = Sharing(record.sharing) if record.sharing else None
-    return QueueSettings(sharing, record.key_ordered, MappingProxyType(record.policy), record.version, record.start)
+    policy = MappingProxyType(record.policy)
+    return QueueSettings(sharing, record.key_ordered, policy, record.version, record.start, record.incarnation)
 
 
-def settled(group: str, record: QueueRecord | None, wish: AsQueue) -> QueueRecord:
+def settled(group: str, record: QueueRecord | None, wish: AsQueue, new_incarnation: Callable[[], int]) -> QueueRecord:
     """What holds after a use with this wish: the same record when there is nothing new in it."""
     if record is None:
-        return QueueRecord(sharing=wish.sharing or "", key_ordered=bool(wish.key_ordered))
+        return QueueRecord(wish.sharing or "", bool(wish.key_ordered), incarnation=new_incarnation())
     if wish.key_ordered is not None and wish.key_ordered != record.key_ordered:
-        is_so = "in order of their keys" if record.key_ordered else "in no order of keys"
-        raise GroupModeMismatch(group, Mode.QUEUE, f"queue group {group!r} hands messages out {is_so}")
+        is_so = "delivers messages in order of their keys" if record.key_ordered else "does not order messages by key"
+        raise GroupModeMismatch(group, Mode.QUEUE, f"queue group {group!r} {is_so}")
     if wish.sharing is None or wish.sharing == record.sharing:
         return record
     if record.sharing:
@@ -79,21 +82,30 @@ def altered(
 ) -> QueueRecord:
     """The record with these changes. None takes an override back; what members rest on waits until they are gone."""
     rest = dict(changes)
-    sharing, key_ordered, start = record.sharing, record.key_ordered, record.start
+    sharing, key_ordered = record.sharing, record.key_ordered
     if "sharing" in rest:
         sharing = _sharing(rest.pop("sharing"))
     if "key_ordered" in rest:
         key_ordered = _flag(rest.pop("key_ordered"))
-    if "start" in rest:
-        start = _start(rest.pop("start"))
     if (sharing, key_ordered) != (record.sharing, record.key_ordered) and not is_empty:
         raise GroupNotEmpty(f"group {group!r} has members: sharing and order are changed when they are gone")
-    policy = {name: value for name, value in {**record.policy, **rest}.items() if value is not None}
-    if len(policy) > POLICY_ENTRIES_MAX:
-        raise InvalidRequest(f"a group overrides at most {POLICY_ENTRIES_MAX} settings", field="policy")
+    policy, start = altered_delivery(record.policy, record.start, rest)
     if (sharing, key_ordered, policy, start) == (record.sharing, record.key_ordered, record.policy, record.start):
         return record
-    return QueueRecord(sharing, key_ordered, policy, record.version + 1, start=start)
+    return QueueRecord(sharing, key_ordered, policy, record.version + 1, start=start, incarnation=record.incarnation)
+
+
+def altered_delivery(
+    policy: Mapping[str, PolicyValue], start: str, changes: Mapping[str, PolicyValue | None]
+) -> tuple[dict[str, PolicyValue], str]:
+    """Overrides and start position with these changes. None takes an override back."""
+    rest = dict(changes)
+    if "start" in rest:
+        start = _start(rest.pop("start"))
+    after = {name: value for name, value in {**policy, **rest}.items() if value is not None}
+    if len(after) > POLICY_ENTRIES_MAX:
+        raise InvalidRequest(f"a group overrides at most {POLICY_ENTRIES_MAX} settings", field="policy")
+    return after, start
 
 
 def _sharing(value: PolicyValue | None) -> str:
@@ -101,7 +113,7 @@ def _sharing(value: PolicyValue | None) -> str:
         return Sharing(str(value))
     except ValueError:
         raise InvalidRequest(
-            f"{value!r} is no way to share", field="sharing", hint=f"use {' or '.join(Sharing)}"
+            f"{value!r} is not a sharing mode", field="sharing", hint=f"use {' or '.join(Sharing)}"
         ) from None
 
 
@@ -115,5 +127,5 @@ def _start(value: PolicyValue | None) -> str:
     if value is None:
         return ""
     if value not in {"earliest", "latest"}:
-        raise InvalidRequest(f"{value!r} is no place to begin", field="start", hint="use earliest or latest")
+        raise InvalidRequest(f"{value!r} is not a start position", field="start", hint="use earliest or latest")
     return str(value)

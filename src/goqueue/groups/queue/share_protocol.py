@@ -131,7 +131,7 @@ class ShareProtocol:
 def check_share_heartbeat(command: ConsumerHeartbeat) -> None:
     """Raise unless a heartbeat says what it must, whatever the group looks like."""
     if command.member_epoch < LEAVE_EPOCH:
-        raise InvalidRequest(f"{command.member_epoch} is no member epoch", field="member_epoch")
+        raise InvalidRequest(f"{command.member_epoch} is not a member epoch", field="member_epoch")
     if not command.member_id:
         raise InvalidRequest("a member has an id", field="member_id")
     if sum(map(len, command.topics or ())) > SUBSCRIPTION_CHARS_MAX:

@@ -67,6 +67,8 @@ class CompactionReport(msgspec.Struct, frozen=True):
     records_dropped: int
     cleaned_to: int
     is_complete: bool
+    # Up to where tombstones and markers were dropped because their time is over; 0 if none was.
+    tombstones_gone_to: int = 0
     # A frame that could not be read: compaction ends before it until it is repaired.
     damage: CorruptFrame | None = None
 
@@ -205,6 +207,7 @@ class Compaction:
             records_dropped=filtering.records_dropped,
             cleaned_to=newest.end_offset,
             is_complete=_is_complete(newest, self.segments),
+            tombstones_gone_to=filtering.tombstones_gone_to,
             damage=newest.damage,
         )
 

@@ -22,7 +22,7 @@ from goqueue.log.state.log_state import LogState
 def needs_compaction(state: LogState, now_ms: int) -> bool:
     """Whether enough of what may be compacted has not been seen by a pass."""
     settings = state.settings
-    if not settings.cleanup_compact or state.sync.poison is not None:
+    if not settings.cleanup_compact or state.sync.poison is not None or state.busy_with:
         return False
     segments = _candidates(state, now_ms)
     if not segments:
@@ -37,7 +37,7 @@ def needs_compaction(state: LogState, now_ms: int) -> bool:
 def seal_due(state: LogState, now_ms: int) -> bool:
     """Whether the active segment holds records that compaction must look at now, though nothing is written any more."""
     active = state.segments.active
-    if active is None or not active.size_bytes or state.sync.poison is not None:
+    if active is None or not active.size_bytes or state.sync.poison is not None or state.busy_with:
         return False
     lag_ms = state.settings.max_compaction_lag_ms
     if lag_ms == NEVER_MS:
@@ -68,11 +68,15 @@ def finish(state: LogState, done: Compaction) -> CompactionReport | None:
     """Put the outcome of a pass in place; None if the log has changed so that it no longer fits."""
     report = done.report
     current = state.segments.current.all
-    if report is None or any(segment not in current for segment in done.segments):
+    if report is None or state.busy_with or any(segment not in current for segment in done.segments):
         done.abandon()
         return None
     state.check_writable()
     try:
+        if report.tombstones_gone_to > state.tombstones_gone_to:
+            # On the disk before the tombstones go: a replica that never saw them is told to begin anew.
+            state.tombstones_gone_to = report.tombstones_gone_to
+            state.write_checkpoint()
         # The same list once more: a read that opens a file just as its name changes hands finds
         # that the log has changed, and looks again.
         done.swap(

@@ -51,6 +51,8 @@ class FrameFilter:
         # Producers of whose current transaction this pass has met a batch.
         self._in_transaction: set[int] = set()
         self.records_dropped = 0
+        # Behind the last tombstone, or marker, whose time is over: whoever did not see it must not rely on this log.
+        self.tombstones_gone_to = 0
 
     def begin_segment(self, aborted: AbortedRanges) -> None:
         """The frames that follow are of a segment that these aborted transactions touch."""
@@ -93,6 +95,7 @@ class FrameFilter:
         if horizon_ms > self._now_ms or is_kept:
             return frame
         self.records_dropped += 1
+        self.tombstones_gone_to = header.offset + 1
         return None
 
     def _keep_data(
@@ -146,7 +149,10 @@ class FrameFilter:
             return True
         if record.offset < self._newest.offsets.get(key_hash(record.key), -1):
             return False
-        return record.value is not None or tombstones_stay
+        if record.value is None and not tombstones_stay:
+            self.tombstones_gone_to = record.offset + 1
+            return False
+        return True
 
     def _with_horizon(self, header: FrameHeader, frame: memoryview, value: bytes | memoryview) -> bytes:
         pairs = [*decode_headers(_headers(header, frame)), (HORIZON_HEADER, _HORIZON.pack(self._horizon_ms))]

@@ -74,6 +74,17 @@ def load_state(files: Files, directory: str) -> CompactionState:
         return CompactionState()
 
 
+def may_have_gaps(files: Files, directory: str) -> bool:
+    """Whether a compaction has been at work, or nobody can say: then missing offsets prove nothing."""
+    path = f"{directory}/{STATE}"
+    try:
+        return CompactionState.decode(files.read(path), where=path).cleaned_to > 0
+    except FileNotFoundError:
+        return False
+    except DamagedIndex:
+        return True
+
+
 def forget_from(files: Files, directory: str, offset: int) -> int:
     """The log is about to be cut at `offset`: what will lie there afterwards no pass has seen.
 

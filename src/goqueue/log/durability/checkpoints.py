@@ -9,7 +9,7 @@ from goqueue.log.state.log_state import LogState
 
 def begin_sync(state: LogState) -> SyncRound | None:
     """A round over everything written so far; None if nothing waits, or nothing can be proved any more."""
-    if state.sync.poison is not None:
+    if state.sync.poison is not None or state.busy_with:
         return None
     active = state.segments.active
     first_open = state.producers.first_open_offset()
@@ -22,6 +22,10 @@ def begin_sync(state: LogState) -> SyncRound | None:
 
 def end_sync(state: LogState, done: SyncRound, error: BaseException | None) -> None:
     """Move the synced end to where the round began, or poison the log."""
+    if state.busy_with:
+        # A thread cuts the log, or replaces parts of it: what the round synced may be gone.
+        state.sync.end_void(done, error)
+        return
     if not state.sync.end(done, error):
         if error is not None:
             _note_failed_sync(state, error)
@@ -56,7 +60,7 @@ def _note_failed_sync(state: LogState, error: BaseException) -> None:
 
 def checkpoint(state: LogState) -> None:
     """Write a checkpoint, unless the one on the disk says it all."""
-    if state.segments.active is None or state.is_closed_clean or state.sync.poison == CLOSED:
+    if state.segments.active is None or state.is_closed_clean or state.sync.poison == CLOSED or state.busy_with:
         return
     try:
         state.write_checkpoint()

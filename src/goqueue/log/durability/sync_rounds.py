@@ -101,7 +101,9 @@ class SyncRound:
         if self._active is not None:
             self._active.log.sync()
         elif self._active_path is not None:
-            sync_file(self._files, self._active_path)
+            # Of a former life, and deleted by retention since the round began: there is nothing left to keep.
+            with suppress(FileNotFoundError):
+                sync_file(self._files, self._active_path)
         if self.names_version:
             self._files.sync_dir(self._directory)
 
@@ -253,6 +255,13 @@ class SyncTracker:
             return True
         finally:
             done.release()
+
+    def end_void(self, done: SyncRound, error: BaseException | None) -> None:
+        """Take the outcome of a round that proves nothing any more: only that the disk failed counts."""
+        if error is not None and not lacks_handles(error) and self.poison is None:
+            self.poison = f"{type(error).__name__}: {error}"
+            leave_note(self._files, self._directory, self.poison)
+        done.release()
 
     def cut(self, synced: LogPoint) -> None:
         """The log was cut: rounds under way prove nothing any more."""

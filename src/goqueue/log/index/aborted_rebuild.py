@@ -19,14 +19,19 @@ from goqueue.log.state.snapshot_files import load_snapshot
 
 def rebuild_aborted(state: LogState, segment: Segment) -> AbortedIndex:
     """What the segment's frames say, read from where a snapshot of the producers allows to begin."""
+    return AbortedIndex.rebuild(_frames(segment, segment.base_offset), producers_before(state, segment.base_offset))
+
+
+def producers_before(state: LogState, base_offset: int) -> ProducerState:
+    """The producers as they stood where a segment begins."""
     settings = state.settings
-    taken = load_snapshot(state.files, state.directory, at_most=segment.base_offset, settings=settings)
+    taken = load_snapshot(state.files, state.directory, at_most=base_offset, settings=settings)
     first, producers = taken or (0, ProducerState(settings.producer_window_batches, settings.producer_expiry_ms))
     for earlier in state.segments.current.from_offset(first):
-        if earlier.base_offset >= segment.base_offset:
+        if earlier.base_offset >= base_offset:
             break
         AbortedIndex.rebuild(_frames(earlier, first), producers)
-    return AbortedIndex.rebuild(_frames(segment, segment.base_offset), producers)
+    return producers
 
 
 def _frames(segment: Segment, first: int) -> Iterator[tuple[FrameHeader, memoryview]]:

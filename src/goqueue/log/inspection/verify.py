@@ -16,7 +16,7 @@ from goqueue.codec.batch import BatchHeader, parse_batch_header, verify_batch
 from goqueue.codec.frame import HEADER_BYTES, Flags, FrameDamage, FrameHeader, parse_frame_header
 from goqueue.codec.frame_walk import StoredFrame
 from goqueue.errors import CorruptBatch, UnsupportedFormat
-from goqueue.log.compaction.swap import STATE as COMPACTION_STATE
+from goqueue.log.compaction.swap import may_have_gaps
 from goqueue.log.index.time_index import frame_time_ms
 from goqueue.log.inspection.index_check import IndexCheck, IndexFault, faults_of_snapshots
 from goqueue.log.segment.file_names import LOG, file_name, offsets_of
@@ -194,7 +194,7 @@ def verify_segment(
 def verify_partition(files: Files, directory: str, *, progress: Progress | None = None) -> PartitionReport:
     """Check every file of a partition, and that all is there which the checkpoint knows to be on the disk."""
     bases = segment_bases(files, directory)
-    is_dense = not files.exists(f"{directory}/{COMPACTION_STATE}")
+    is_dense = not may_have_gaps(files, directory)
     segments: list[SegmentReport] = []
     for number, base in enumerate(bases):
         before = segments[-1] if segments else None

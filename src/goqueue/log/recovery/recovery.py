@@ -17,7 +17,8 @@ from __future__ import annotations
 from contextlib import suppress
 from uuid import UUID
 
-from goqueue.errors import DamagedIndex, InconsistentTopicId
+from goqueue.errors import CorruptFrame, DamagedIndex, InconsistentTopicId, StorageError
+from goqueue.log.appends import roll
 from goqueue.log.compaction.swap import finish_interrupted
 from goqueue.log.durability.failed_sync import write_anew
 from goqueue.log.durability.sync_rounds import SyncTracker
@@ -35,7 +36,7 @@ from goqueue.log.segment.file_names import (
     offsets_of,
 )
 from goqueue.log.segment.handle_cache import SegmentCache
-from goqueue.log.segment.segment_list import SegmentList
+from goqueue.log.segment.segment_list import Gap, SegmentList
 from goqueue.log.settings import LogSettings
 from goqueue.log.state.checkpoint import Checkpoint, LogPoint, read_checkpoint
 from goqueue.log.state.leader_epochs import LeaderEpochs
@@ -63,10 +64,13 @@ def recover(
         names = files.list(directory)
     state = _assemble(files, directory, names, checkpoint, settings=settings, topic_id=topic_id, cache=cache)
     report = RecoveryReport()
+    if checkpoint is not None:
+        _miss_segments(state, checkpoint, report)
     if state.segments.active is None:
         # There is nothing that a sync could still lose.
         state.sync.synced = state.end_point()
         state.high_watermark = state.end_offset
+        state.damage = tuple(report.damage)
         if checkpoint is not None and checkpoint.end == state.end_point():
             with suppress(DamagedIndex):
                 state.producers = decode_producers(state, checkpoint)
@@ -76,7 +80,8 @@ def recover(
         Scan(state, checkpoint, report).run()
         # It must not cut again what is written from now on.
         state.is_checkpoint_stale |= checkpoint is not None and checkpoint.is_cut
-    state.start_offset = max(state.start_offset, state.segments.current.all[0].base_offset)
+    if not state.segments.gaps or state.start_offset < state.segments.gaps[0].first_offset:
+        state.start_offset = max(state.start_offset, state.segments.current.all[0].base_offset)
     if state.start_offset > state.end_offset:
         _start_anew(state, checkpoint)
     state.high_watermark = max(min(state.high_watermark, state.end_offset), state.start_offset)
@@ -85,7 +90,37 @@ def recover(
     state.epochs.truncate_start(state.start_offset)
     drop_below_start(state)
     state.damage = tuple(report.damage)
+    if any(gap.end_offset == state.end_offset for gap in state.segments.gaps):
+        # What is written from now on must not lie in one segment with what is missing before it.
+        with suppress(StorageError):
+            roll(state, even_empty=True)
     return state, report
+
+
+def _miss_segments(state: LogState, checkpoint: Checkpoint, report: RecoveryReport) -> None:
+    """Note the segments that were on the disk when the checkpoint was written, and whose files are gone.
+
+    Not those of which nothing was promised yet, nor those that retention deleted, which lie before the checkpoint's
+    start. In a compacted log segments go by themselves.
+    """
+    segments = state.segments.current
+    present = {segment.base_offset for segment in segments.all}
+    if checkpoint.is_cut or present.issuperset(checkpoint.bases):
+        return
+    known = sorted({*checkpoint.bases, *present})
+    lost = [
+        (base, end)
+        for base, end in zip(known, [*known[1:], checkpoint.recovery.offset], strict=True)
+        if base not in present and base < checkpoint.recovery.offset and end > checkpoint.start_offset
+    ]
+    for base, end in lost if state.is_dense() else ():
+        path = f"{state.directory}/{file_name(base, LOG)}"
+        reason = f"offsets {base} to {end - 1} are missing: {file_name(base, LOG)} was synced and is gone"
+        report.damage.append(CorruptFrame(path, 0, reason))
+        state.segments.gaps += (Gap(base, end, path, 0, reason),)
+        before = segments.all[segments.at(base)] if present else None
+        if before is not None and before.base_offset < base:
+            before.end_offset = min(before.end_offset, base)
 
 
 def _finish_cut(files: Files, directory: str, end: LogPoint) -> None:
@@ -159,6 +194,9 @@ def _assemble(
         high_watermark=checkpoint.high_watermark if checkpoint is not None else 0,
         recorded=checkpoint.recovery if checkpoint is not None else None,
     )
+    known = -1 if checkpoint is None else checkpoint.tombstones_gone_to
+    # Where nobody noted it, all may be gone that a compaction has seen.
+    state.tombstones_gone_to = state.compacted_to() if known < 0 and names else max(known, 0)
     bases = offsets_of(names, LOG)
     ends = [*bases[1:], bases[-1]] if bases else []
     state.segments = SegmentList(

@@ -194,14 +194,22 @@ class Scan:
         if promised is not None and promised.position > end.position:
             # These bytes were synced once, so this is no torn write: it is damage, and it stays.
             where = min(end.position, segment.size_bytes)
-            self._report.damage.append(CorruptFrame(segment.path, where, reason or "synced bytes are missing"))
-            segment.end_offset = max(end.offset, promised.offset)
+            if segment.size_bytes > end.position or promised.offset <= end.offset:
+                self._report.damage.append(CorruptFrame(segment.path, where, reason or "synced bytes are missing"))
+                segment.end_offset = max(end.offset, promised.offset)
+            else:
+                self._note_gap(segment, end, promised.offset, "synced bytes are missing")
+                return promised.offset
         elif (lost := self._lost_segment(segment, end)) is not None:
             name = file_name(lost.base_offset, LOG)
             missing = f"offsets {end.offset} to {lost.offset - 1} are missing: {name} was synced and is gone"
-            self._report.damage.append(CorruptFrame(segment.path, end.position, missing))
             # They were given out: no other records may get them.
-            segment.end_offset = lost.offset
+            known = [gap.first_offset for gap in self._state.segments.gaps if gap.first_offset >= end.offset]
+            until = min(known, default=lost.offset)
+            if until > end.offset:
+                self._note_gap(segment, end, until, missing)
+            segment.end_offset = end.offset
+            return lost.offset
         else:
             if segment.size_bytes > end.position:
                 self._cut(segment, end, reason)
@@ -234,11 +242,14 @@ class Scan:
         if reason:
             self._report.damage.append(CorruptFrame(segment.path, end.position, reason))
         elif not self._state.settings.cleanup_compact:
-            missing = f"offsets {end.offset} to {next_base - 1} are missing"
-            self._report.damage.append(CorruptFrame(segment.path, end.position, missing))
-            # Nothing in the bytes tells a reader of this: it must be told.
-            self._state.segments.gaps += (Gap(end.offset, next_base, segment.path, end.position, missing),)
+            self._note_gap(segment, end, next_base, f"offsets {end.offset} to {next_base - 1} are missing")
         return False
+
+    def _note_gap(self, segment: Segment, end: LogPoint, until: int, reason: str) -> None:
+        """Offsets are missing behind a segment. Nothing in the bytes tells a reader of this: it must be told."""
+        self._report.damage.append(CorruptFrame(segment.path, end.position, reason))
+        self._state.segments.gaps += (Gap(end.offset, until, segment.path, end.position, reason),)
+        segment.end_offset = end.offset
 
     def _cut(self, segment: Segment, end: LogPoint, reason: str) -> None:
         """Cut a torn tail."""

@@ -24,7 +24,8 @@ def frames_in(
     """
     want = CHUNK_BYTES
     while position < end:
-        view = memoryview(file.pread(min(want, end - position), position))
+        asked = min(want, end - position)
+        view = memoryview(file.pread(asked, position))
         want = CHUNK_BYTES
         try:
             taken = take_first(view, position) if take_first is not None else 0
@@ -32,7 +33,8 @@ def frames_in(
                 yield position, view, frame
         except FrameDamage as damage:
             at = position + damage.position
-            if not damage.is_short or position + len(view) >= end:
+            # Fewer bytes than asked for: the file was cut, and to ask again would give the same for ever.
+            if not damage.is_short or position + len(view) >= end or len(view) < asked:
                 raise FrameDamage(at, damage.reason, is_short=damage.is_short) from None
             if damage.position == 0:
                 want = _size_of_large_frame(view, at, end)

@@ -12,6 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from struct import Struct
 from struct import error as struct_error
+from struct import pack as struct_pack
+from struct import unpack as struct_unpack
 from typing import NamedTuple
 from uuid import UUID
 
@@ -54,6 +56,10 @@ class Checkpoint:
     producers: bytes = b""
     lanes: bytes = b""
     aborted: bytes = b""
+    # Below it tombstones may be gone. -1: written by an earlier version, which did not know.
+    tombstones_gone_to: int = -1
+    # Where the segments begin, so that one whose file is gone is missed. Empty: written by an earlier version.
+    bases: tuple[int, ...] = ()
 
     @property
     def has_unknown_times(self) -> bool:
@@ -83,7 +89,9 @@ class Checkpoint:
             len(self.aborted),
         )
         epochs = b"".join(_EPOCH.pack(*entry) for entry in self.epochs)
-        body = b"".join((fixed, epochs, self.producers, self.lanes, self.aborted))
+        # Behind all that earlier versions know, who do not look there.
+        rest = struct_pack(f">{1 + len(self.bases)}q", self.tombstones_gone_to, *self.bases)
+        body = b"".join((fixed, epochs, self.producers, self.lanes, self.aborted, rest))
         return _HEAD.pack(_MAGIC, _VERSION, crc32c(body)) + body
 
     @classmethod
@@ -141,6 +149,8 @@ def _parse(view: memoryview) -> Checkpoint:
         parts.append(bytes(view[position : position + size]))
         position += size
     producers, lanes, aborted = parts
+    count = max(len(view) - position, 0) // 8
+    gone_to, *bases = struct_unpack(f">{count}q", view[position : position + count * 8]) if count else (-1,)
     return Checkpoint(
         topic_id=UUID(bytes=bytes(topic_id)),
         start_offset=start,
@@ -157,4 +167,6 @@ def _parse(view: memoryview) -> Checkpoint:
         producers=producers,
         lanes=lanes,
         aborted=aborted,
+        tombstones_gone_to=gone_to,
+        bases=tuple(bases),
     )

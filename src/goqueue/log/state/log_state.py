@@ -63,6 +63,10 @@ class LogState:
     is_closed_clean: bool = False
     # Held by whoever makes the first segment; handed in where a thread may do that before the first append.
     first_segment_lock: AbstractContextManager[object] = field(default_factory=nullcontext)
+    # What a thread does to the whole log. Until it is done nobody else reads, writes or syncs it. Empty: nothing.
+    busy_with: str = ""
+    # Below this offset tombstones and markers may be missing whose time was over, here or where this log was copied.
+    tombstones_gone_to: int = 0
     _compacted_to: int | None = None
 
     def note_damage(self, found: CorruptFrame) -> None:
@@ -163,6 +167,8 @@ class LogState:
                 producers=self.producers.encode() if not is_cut else b"",
                 lanes=active.lanes.encode() if active is not None and active.lanes is not None else b"",
                 aborted=active.aborted.encode() if active is not None and active.aborted is not None else b"",
+                tombstones_gone_to=self.tombstones_gone_to,
+                bases=self._bases(first),
             ),
         )
         if active is not None:
@@ -171,7 +177,33 @@ class LogState:
         self.is_checkpoint_stale = False
         self.is_closed_clean = is_clean
 
+    def _bases(self, first: Segment | None) -> tuple[int, ...]:
+        """Where segments begin, those included that are missing and not repaired yet: they must not be forgotten."""
+        found = {segment.base_offset for segment in self.segments.current.all}
+        found.update(gap.first_offset for gap in self.segments.gaps)
+        if first is not None:
+            found.add(first.base_offset)
+        return tuple(sorted(found))
+
+    def is_dense(self) -> bool:
+        """Whether no offset may be missing: the log was never compacted."""
+        return not self.settings.cleanup_compact and not self.compacted_to()
+
+    def forget_damage(self, where: str, *, position_min: int = 0) -> None:
+        """The bytes from there on are sound again, or gone."""
+        self.damage = tuple(one for one in self.damage if one.where != where or one.position < position_min)
+
+    def check_idle(self) -> None:
+        """A log that a thread is working on is nobody else's."""
+        if self.busy_with:
+            raise StorageError(f"{self.directory} cannot be used now: {self.busy_with}")
+
     def check_writable(self) -> None:
+        """A log takes writes unless a thread works on it, or a sync of it failed."""
+        self.check_idle()
+        self.check_sound()
+
+    def check_sound(self) -> None:
         """A log whose sync failed takes no more writes."""
         if self.sync.poison is not None:
             raise LogPoisoned(self.directory, self.sync.poison)

@@ -54,7 +54,16 @@ class LastBatch(NamedTuple):
 class ProducerState:
     """All producers of one partition."""
 
-    __slots__ = ("_first_open", "_first_unstable", "_open", "_producers", "_unsettled", "expiry_ms", "window_batches")
+    __slots__ = (
+        "_first_open",
+        "_first_unstable",
+        "_kept",
+        "_open",
+        "_producers",
+        "_unsettled",
+        "expiry_ms",
+        "window_batches",
+    )
 
     def __init__(self, window_batches: int = 5, expiry_ms: int = 24 * 3600 * 1000) -> None:
         self.window_batches = window_batches
@@ -67,6 +76,8 @@ class ProducerState:
         self._first_unstable: int | None = None
         # Closed transactions whose marker the high watermark has not passed: (marker, first).
         self._unsettled: deque[tuple[int, int]] = deque()
+        # Producers of the broker itself, whose next repeat may come at any time.
+        self._kept: set[int] = set()
 
     def check(self, batch: BatchHeader, *, coordinator_epoch: int = -1) -> StoredBatch | None:
         """Say whether the batch may be written: None if so, the stored original if it is a retry.
@@ -159,6 +170,14 @@ class ProducerState:
         first = self._open.get(producer_id)
         return first is not None and offset >= first
 
+    def has_open(self, producer_id: int) -> bool:
+        """Whether the producer has a transaction open."""
+        return producer_id in self._open
+
+    def knows(self, producer_id: int) -> bool:
+        """Whether anything is remembered of the producer."""
+        return producer_id in self._producers
+
     def first_open_offset(self) -> int | None:
         """Where the oldest transaction without a marker begins."""
         return self._first_open
@@ -189,11 +208,22 @@ class ProducerState:
         idle = [
             entry.producer_id
             for entry in self._producers.values()
-            if entry.last_timestamp_ms <= horizon_ms and entry.open_first_offset < 0
+            if entry.last_timestamp_ms <= horizon_ms
+            and entry.open_first_offset < 0
+            and entry.producer_id not in self._kept
         ]
         for producer_id in idle:
             del self._producers[producer_id]
         return len(idle)
+
+    def coordinator_epoch_of(self, producer_id: int) -> int:
+        """The epoch of the coordinator that last ended a transaction of this producer; -1 if none did."""
+        entry = self._producers.get(producer_id)
+        return -1 if entry is None else entry.coordinator_epoch
+
+    def keep(self, producer_id: int) -> None:
+        """Never call this producer idle, for as long as this object lives."""
+        self._kept.add(producer_id)
 
     def producers(self) -> list[ProducerInfo]:
         """Every producer, for operators."""

@@ -45,6 +45,7 @@ class Lane:
 
     async def transact(self, compares: Sequence[Compare], writes: Sequence[Write]) -> TxnResult:
         """Make the writes if all compares hold; raises `MetadataUnavailable` if that cannot be found out."""
+        refusal = ""
         for attempt in range(ATTEMPTS_MAX):
             if not self._is_known:
                 await self._settle(None)
@@ -54,8 +55,8 @@ class Lane:
                 result = await self._kv.txn(
                     [Compare(self._key, self._revision), *compares], [Put(self._key, token, self._lease), *writes]
                 )
-            except KvUnavailable:
-                self._is_known = True
+            except KvUnavailable as error:
+                self._is_known, refusal = True, str(error)
                 await _wait(attempt)
                 continue
             except LeaseNotFound:
@@ -73,7 +74,7 @@ class Lane:
             if (0 if own is None else own.mod_revision) != self._revision:
                 raise MetadataUnavailable("the node's session has ended: nothing was changed")
             return msgspec.structs.replace(result, found=tuple(found))
-        raise MetadataUnavailable(f"the metadata store did not take a change in {ATTEMPTS_MAX} attempts")
+        raise MetadataUnavailable(f"the metadata store did not take a change in {ATTEMPTS_MAX} attempts: {refusal}")
 
     async def _settle(self, token: bytes | None) -> int | None:
         """The revision at which that transaction was made; None if it was not and never will be."""

@@ -12,6 +12,8 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import suppress
 
+import msgspec
+
 from goqueue.clock import Rng
 from goqueue.errors import (
     Conflict,
@@ -20,6 +22,7 @@ from goqueue.errors import (
     MetadataUnavailable,
     NotFound,
     ShuttingDown,
+    StorageError,
     TooBusy,
 )
 from goqueue.log.state.log_end import LogEnd
@@ -28,6 +31,7 @@ from goqueue.metadata.deltas import DeltaFeed
 from goqueue.metadata.events import ClusterNamed, Delta, Event
 from goqueue.metadata.image import ABSENT, Image
 from goqueue.metadata.kv_staging import WRITES_MAX, Staging
+from goqueue.metadata.membership import created_at
 from goqueue.metadata.shared.kv import (
     NO_LEASE,
     Compare,
@@ -40,6 +44,7 @@ from goqueue.metadata.shared.kv import (
     Write,
 )
 from goqueue.metadata.shared.kv_lane import Lane
+from goqueue.metadata.shared.kv_members import generation_in
 from goqueue.metadata.shared.kv_pairs import WRITERS, below, prefixed
 from goqueue.metadata.shared.kv_values import changes, fences_of, writes_of
 from goqueue.metadata.store import Guard, Listener, SessionGuard
@@ -70,12 +75,23 @@ class KvMetadata:
         self._closed = False
         self._following: asyncio.Task[None] | None = None
         self._sweeping: asyncio.Task[None] | None = None
-        writer = f"{rng.getrandbits(64):016x}"
-        self._staging = Staging(self, writer)
+        # Transactions that only tell how far others have come: the one under way, and the one that follows it.
+        self._look: asyncio.Task[None] | None = None
+        self._next_look: asyncio.Task[None] | None = None
         # As many transactions may be under way at once.
         self._lanes: asyncio.LifoQueue[Lane] = asyncio.LifoQueue()
+        self._staging = Staging(self)
+        self.use_lease(lease)
+
+    def use_lease(self, lease: int) -> None:
+        """Write under this lease from now on. What is under way under the one before ends with it."""
+        # That the session before had ended is no problem of this one.
+        self._refusal = None
+        writer = f"{self._rng.getrandbits(64):016x}"
+        self._staging.writer = writer
+        self._lanes = asyncio.LifoQueue()
         for number in range(LANES):
-            self._lanes.put_nowait(Lane(kv, f"{prefix}{WRITERS}{writer}/{number}", rng, lease))
+            self._lanes.put_nowait(Lane(self._kv, f"{self._prefix}{WRITERS}{writer}/{number}", self._rng, lease))
 
     @classmethod
     async def open(cls, kv: Kv, *, prefix: str, rng: Rng, lease: int = NO_LEASE) -> KvMetadata:
@@ -94,6 +110,11 @@ class KvMetadata:
     def cluster_id(self) -> str:
         """The id that the cluster got at its first start."""
         return self.image.cluster_id
+
+    @property
+    def generation(self) -> int:
+        """How often the metadata was restored from a backup."""
+        return generation_in(self.pairs)
 
     def problem(self) -> str | None:
         """Why the last change could not be made, or why the image may be behind."""
@@ -139,15 +160,29 @@ class KvMetadata:
         raise TooBusy(f"metadata changed {COMMIT_ATTEMPTS_MAX} times during a commit; nothing was changed")
 
     async def catch_up(self) -> None:
-        """Wait for a transaction of our own: whatever was committed before it is applied before it."""
+        """Wait for a transaction of our own: whatever was committed before it is applied before it.
+
+        A transaction that was sent before a call proves nothing to the caller. Those who come while one is under way
+        share the next one, so that many callers cost two.
+        """
+        if self._next_look is None:
+            look = self._next_look = asyncio.get_running_loop().create_task(self._look_behind(self._look))
+            # Those who asked may be gone when it fails.
+            look.add_done_callback(lambda done: done.cancelled() or done.exception())
+        await asyncio.shield(self._next_look)
+
+    async def _look_behind(self, earlier: asyncio.Task[None] | None) -> None:
+        if earlier is not None:
+            await asyncio.wait([earlier])
+        self._look, self._next_look = self._next_look, None
         result = await self.transact([], [])
         await self._until(result.revision)
 
     async def close(self) -> None:
         """Stop following. What is under way fails."""
         self._closed = True
-        for task in (self._following, self._sweeping):
-            if task is not None:
+        for task in (self._following, self._sweeping, self._next_look, self._look):
+            if task is not None and not task.done():
                 task.cancel()
                 await asyncio.wait([task])
         self._feed.close()
@@ -166,11 +201,9 @@ class KvMetadata:
             except (Conflict, NotFound):
                 if is_last:
                     for guard in guards:
-                        if not isinstance(guard, Guard):
-                            # The image does not show sessions.
-                            continue
-                        if (found := self.image.revision_of(guard.key)) != guard.revision:
-                            raise GuardFailed(guard.key, guard.revision, found) from None
+                        expected, found = guard.compared(self.image)
+                        if found != expected:
+                            raise GuardFailed(guard.key, expected, found) from None
                     raise
                 await self.catch_up()
             else:
@@ -179,20 +212,22 @@ class KvMetadata:
 
     async def transact(self, compares: Sequence[Compare], writes: Sequence[Write]) -> TxnResult:
         """Make the writes if all compares hold, exactly once. Keys are without the cluster's prefix."""
-        lane = await self._lanes.get()
+        lanes = self._lanes
+        lane = await lanes.get()
         try:
             result = await lane.transact(
                 [Compare(self._prefix + one.key, one.number, one.on) for one in compares],
                 [prefixed(write, self._prefix) for write in writes],
             )
         except MetadataUnavailable as error:
-            self._refusal = str(error)
+            if lanes is self._lanes:
+                self._refusal = str(error)
             raise
         else:
             self._refusal = None
             return result
         finally:
-            self._lanes.put_nowait(lane)
+            lanes.put_nowait(lane)
 
     async def read(self, prefix: str) -> Mapping[str, tuple[bytes, int]]:
         """The pairs below that prefix as they are now, and not only as this node knows them."""
@@ -268,9 +303,12 @@ class KvMetadata:
             return self.pairs.get(key, (b"", ABSENT))[1]
 
         events: list[Event] = []
-        for event in changes(self.image, self.pairs, touched):
-            self.image.apply(event, revision, revision_of)
-            events.append(event)
+        try:
+            for event in changes(self.image, self.pairs, touched):
+                self.image.apply(event, revision, revision_of)
+                events.append(event)
+        except (msgspec.DecodeError, ValueError) as error:
+            raise StorageError(f"metadata at revision {revision} cannot be read: {error}") from error
         self._applied = self.image.revision = revision
         self._staging.on_change(touched)
         self._problem = None
@@ -286,7 +324,7 @@ class KvMetadata:
 
 def _compare(guard: Guard | SessionGuard) -> Compare:
     if isinstance(guard, SessionGuard):
-        return Compare(guard.key, guard.epoch, On.CREATED)
+        return Compare(guard.key, created_at(guard.epoch), On.CREATED)
     return Compare(guard.key, guard.revision)
 
 

@@ -16,12 +16,19 @@ from goqueue.metadata.events import (
     AssignmentsChanged,
     BrokerDefaultsChanged,
     ClusterNamed,
+    ControllerChanged,
     DeletionFinished,
     Event,
     FeatureFinalised,
+    GroupSettings,
+    GroupSettingsChanged,
+    NodeChanged,
     PartitionsAdded,
     ProducerIdsReserved,
+    ScheduleHome,
+    ScheduleHomed,
     SecurityChanged,
+    SessionChanged,
     Topic,
     TopicConfigChanged,
     TopicCreated,
@@ -29,6 +36,7 @@ from goqueue.metadata.events import (
 )
 from goqueue.metadata.image import Image
 from goqueue.metadata.shared.kv import Delete, Put, Write
+from goqueue.metadata.shared.kv_members import encode_node, member_changes, not_committed
 
 # Value and revision of every key, without the cluster's prefix.
 Pairs = Mapping[str, tuple[bytes, int]]
@@ -63,18 +71,13 @@ def fences_of(event: Event) -> list[str]:
             return [keys.settings_key(topic_id)]
         case AssignmentsChanged(topic_id=topic_id, assignments=assignments):
             return [keys.partition_key(topic_id, partition) for partition in assignments]
-        case ProducerIdsReserved():
-            return [keys.PRODUCER_IDS]
-        case ClusterNamed():
-            return [keys.CLUSTER]
-        case FeatureFinalised(name):
-            return [keys.feature_key(name)]
-        case SecurityChanged(kind, name):
-            return [keys.security_key(kind, name)]
-        case BrokerDefaultsChanged():
-            return [keys.BROKER_DEFAULTS]
         case DeletionFinished():
             return []
+        case SessionChanged() | ControllerChanged():
+            raise not_committed(event)
+        case _:
+            # What has one key is fenced by it.
+            return [_single_write(event).key]
 
 
 def writes_of(event: Event, image: Image) -> Iterator[Write]:
@@ -101,13 +104,22 @@ def writes_of(event: Event, image: Image) -> Iterator[Write]:
             yield from staged_writes(event)
         case AssignmentsChanged(_, topic_id, changed):
             for partition, assignment in changed.items():
-                yield Put(keys.partition_key(topic_id, partition), _encode_assignment(assignment))
-        case ProducerIdsReserved() | ClusterNamed() | FeatureFinalised() | BrokerDefaultsChanged() | SecurityChanged():
+                yield Put(keys.partition_key(topic_id, partition), encode_assignment(assignment))
+        case SessionChanged() | ControllerChanged():
+            raise not_committed(event)
+        case _:
             yield _single_write(event)
 
 
 def _single_write(
-    event: ProducerIdsReserved | ClusterNamed | FeatureFinalised | BrokerDefaultsChanged | SecurityChanged,
+    event: ProducerIdsReserved
+    | ClusterNamed
+    | FeatureFinalised
+    | BrokerDefaultsChanged
+    | SecurityChanged
+    | ScheduleHomed
+    | GroupSettingsChanged
+    | NodeChanged,
 ) -> Write:
     """The write of an event that has one key."""
     match event:
@@ -117,18 +129,26 @@ def _single_write(
             return Put(keys.CLUSTER, cluster_id.encode())
         case FeatureFinalised(name, level):
             return Put(keys.feature_key(name), str(level).encode())
+        case ScheduleHomed(name, home):
+            key = keys.schedule_key(name)
+            return Delete(key) if home is None else Put(key, msgspec.json.encode(home))
+        case GroupSettingsChanged(group, settings):
+            key = keys.group_settings_key(group)
+            return Delete(key) if settings is None else Put(key, msgspec.json.encode(settings))
         case SecurityChanged(kind, name, value):
             key = keys.security_key(kind, name)
             return Delete(key) if value is None else Put(key, value)
         case BrokerDefaultsChanged(defaults):
             return Put(keys.BROKER_DEFAULTS, msgspec.json.encode(dict(defaults)))
+        case NodeChanged(node_id, node):
+            return Delete(keys.node_key(node_id)) if node is None else Put(keys.node_key(node_id), encode_node(node))
 
 
 def staged_writes(event: TopicCreated | PartitionsAdded) -> list[Write]:
     """The assignments of partitions that become visible with the topic's key, and may be written before it."""
     first, topic_id = (0, event.topic.topic_id) if isinstance(event, TopicCreated) else (event.first, event.topic_id)
     return [
-        Put(keys.partition_key(topic_id, number), _encode_assignment(one))
+        Put(keys.partition_key(topic_id, number), encode_assignment(one))
         for number, one in enumerate(event.assignments, first)
     ]
 
@@ -140,6 +160,7 @@ def changes(image: Image, pairs: Pairs, touched: Iterable[str]) -> Iterator[Even
     for key in touched:
         if key.startswith(keys.FEATURES):
             yield FeatureFinalised(key.removeprefix(keys.FEATURES), int(_value(pairs, key)))
+    yield from member_changes(image, pairs, touched)
     if keys.PRODUCER_IDS in touched and int(_value(pairs, keys.PRODUCER_IDS)) > image.next_producer_id:
         yield ProducerIdsReserved(int(_value(pairs, keys.PRODUCER_IDS)))
     if keys.CLUSTER in touched and not image.cluster_id:
@@ -151,6 +172,8 @@ def changes(image: Image, pairs: Pairs, touched: Iterable[str]) -> Iterator[Even
     for name, numbers in sorted(_touched_topics(image, touched).items()):
         yield from _topic_changes(image, pairs, name, numbers)
     yield from _security_changes(pairs, touched)
+    yield from _schedule_changes(pairs, touched)
+    yield from _group_changes(pairs, touched)
     for key in touched:
         if not key.startswith(keys.DELETIONS):
             continue
@@ -167,6 +190,22 @@ def _security_changes(pairs: Pairs, touched: Iterable[str]) -> Iterator[Event]:
         if key.startswith(keys.SECURITY):
             held = pairs.get(key)
             yield SecurityChanged(*keys.parse_security_key(key), None if held is None else held[0])
+
+
+def _schedule_changes(pairs: Pairs, touched: Iterable[str]) -> Iterator[Event]:
+    for key in touched:
+        if key.startswith(keys.SCHEDULES):
+            held = pairs.get(key)
+            home = None if held is None else msgspec.json.decode(held[0], type=ScheduleHome)
+            yield ScheduleHomed(key.removeprefix(keys.SCHEDULES), home)
+
+
+def _group_changes(pairs: Pairs, touched: Iterable[str]) -> Iterator[Event]:
+    for key in touched:
+        if key.startswith(keys.GROUP_SETTINGS):
+            held = pairs.get(key)
+            settings = None if held is None else msgspec.json.decode(held[0], type=GroupSettings)
+            yield GroupSettingsChanged(key.removeprefix(keys.GROUP_SETTINGS), settings)
 
 
 def _touched_topics(image: Image, touched: Iterable[str]) -> dict[str, list[int]]:
@@ -233,7 +272,8 @@ def _decode_topic(pairs: Pairs, name: str) -> Topic | None:
     return replace(topic, config=MappingProxyType(config), internal=stored.internal, created_ms=stored.created_ms)
 
 
-def _encode_assignment(one: Assignment) -> bytes:
+def encode_assignment(one: Assignment) -> bytes:
+    """An assignment's value."""
     return msgspec.json.encode(
         _StoredAssignment(one.leader, one.leader_epoch, one.replicas, one.isr, one.eligible, one.adding, one.removing)
     )
@@ -243,8 +283,9 @@ def _decode_assignments(pairs: Pairs, topic_id: UUID, numbers: Iterable[int]) ->
     return tuple(_decode_assignment(pairs, keys.partition_key(topic_id, number)) for number in numbers)
 
 
-def _decode_assignment(pairs: Pairs, key: str) -> Assignment:
-    stored = msgspec.json.decode(_value(pairs, key), type=_StoredAssignment)
+def decode_stored_assignment(value: bytes, revision: int = 0) -> Assignment:
+    """The assignment of such a value, which was written at this revision."""
+    stored = msgspec.json.decode(value, type=_StoredAssignment)
     return Assignment(
         stored.leader,
         stored.leader_epoch,
@@ -253,8 +294,12 @@ def _decode_assignment(pairs: Pairs, key: str) -> Assignment:
         stored.eligible,
         stored.adding,
         stored.removing,
-        partition_epoch=pairs[key][1],
+        partition_epoch=revision,
     )
+
+
+def _decode_assignment(pairs: Pairs, key: str) -> Assignment:
+    return decode_stored_assignment(_value(pairs, key), pairs[key][1])
 
 
 def _value(pairs: Pairs, key: str) -> bytes:

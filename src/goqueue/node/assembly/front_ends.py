@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from goqueue.anywhere.asking import Asking
 from goqueue.broker.broker_defaults import BrokerDefaults
 from goqueue.build_info import build_info
-from goqueue.delay.schedules import ScheduleService
-from goqueue.delivery.lane_reads import LaneReader
+from goqueue.cluster.administration import ReplicaAdministration
+from goqueue.cluster.cluster_events import ClusterEvents
+from goqueue.cluster.cluster_view import ClusterView, KafkaNode
+from goqueue.delay.recurring.schedule_homes import ScheduleHomes
+from goqueue.delay.recurring.schedules import ScheduleService
 from goqueue.groups.classic.eager import EagerGroups
 from goqueue.groups.offsets.progress import GroupProgress
 from goqueue.groups.polls import GroupPolls
+from goqueue.groups.queue.settings import Sharing
 from goqueue.node.assembly.features import Features
 from goqueue.node.assembly.paths import Paths
+from goqueue.node.assembly.peer_watch import cluster_checks, watch_session
 from goqueue.node.assembly.storage import Storage
 from goqueue.node.assembly.tools import Tools
 from goqueue.node.config.addresses import Address
@@ -21,16 +29,20 @@ from goqueue.node.disk.housekeeping import Housekeeping
 from goqueue.node.doors import open_doors
 from goqueue.node.health import HealthChecks
 from goqueue.node.listening import CannotListen
-from goqueue.node.metrics.metrics_page import DiskSources, MetricsPage
+from goqueue.node.metrics.metrics_page import CopySources, DiskSources, MetricsPage
+from goqueue.node.reports import report_cluster_event
 from goqueue.node.serving import Serving
 from goqueue.node.stories.wiring import Stories
-from goqueue.servers.http.app import ROUTES
 from goqueue.servers.http.server import HttpServer
 from goqueue.servers.kafka.server import KafkaServer
+from goqueue.servers.operations import Route
 from goqueue.servers.request_times import RequestTimes
 from goqueue.servers.services import NodeIdentity, Services
 
 if TYPE_CHECKING:
+    from goqueue.anywhere.queues.memberships import MembersAnywhere
+    from goqueue.cluster.peer_watch import PeerWatch
+    from goqueue.groups.service import GroupService
     from goqueue.security.service import Security
 
 
@@ -47,7 +59,13 @@ class Server(Protocol):
 
 
 def make_services(
-    tools: Tools, storage: Storage, paths: Paths, features: Features, stories: Stories, serving: Serving
+    tools: Tools,
+    storage: Storage,
+    paths: Paths,
+    features: Features,
+    stories: Stories,
+    serving: Serving,
+    watch: PeerWatch | None,
 ) -> Services:
     """The one bundle that all front-ends get, with health and metrics of everything behind it."""
     config, clock, topics, partitions = tools.config, tools.clock, storage.topics, storage.partitions
@@ -63,7 +81,16 @@ def make_services(
     tools.stack.push_async_callback(housekeeping.close)
     request_times = RequestTimes()
     files, failures = tools.world.files, storage.write_failures
+    metadata = storage.metadata
+    happened = ClusterEvents(config.broker.node_id, metadata.image, clock, report_cluster_event)
+    metadata.subscribe(happened.on_delta)
+    watch_session(tools, storage.cluster, happened)
+    cluster = ClusterView(_here(tools), lambda: metadata.image, happened, watch=watch)
     metrics = MetricsPage(
+        cluster=cluster,
+        replication=_copies(storage),
+        node_id=config.broker.node_id,
+        clock=clock,
         topics=topics,
         partitions=partitions,
         groups=features.groups,
@@ -71,10 +98,12 @@ def make_services(
         delivery=features.delivery,
         delay=features.delay,
         tracing=stories.tracing,
+        schemas=features.schemas,
         storage=DiskSources(topics, partitions, storage.flusher.stats, housekeeping.stats, files.free_bytes, failures),
         request_times=request_times,
         connections=serving.connections,
         certificate_days=serving.certificate_days,
+        security=lambda: serving.security,
     )
     return Services(
         identity=_identity(tools, storage),
@@ -85,29 +114,46 @@ def make_services(
         publish=features.publish,
         fetch=paths.fetch,
         answers=paths.answers,
+        cluster=cluster,
+        replicas=ReplicaAdministration(storage.metadata),
         queries=paths.queries,
+        partitions=paths.facts,
         reads=paths.reads,
-        lane_reads=LaneReader(paths.reads, partitions, offload=tools.work_offload, answers=paths.answers),
+        lane_reads=paths.lane_reads,
         producer_ids=storage.producer_ids,
         transactions=features.transactions,
         delay=features.delay,
         staging=features.staging,
-        schedules=ScheduleService(features.delay, topics, config=config.delay, clock=clock),
+        schedules=ScheduleService(
+            features.delay, topics, ScheduleHomes(storage.metadata), config=config.delay, clock=clock
+        ),
         groups=features.groups,
         delivery=features.delivery,
         redrives=features.redrives,
         eager_groups=EagerGroups(features.groups, topics),
-        group_polls=GroupPolls(features.groups, topics, paths.queries, paths.reads, clock),
-        group_progress=GroupProgress(features.groups, topics, paths.queries, paths.reads, clock),
-        schemas=features.schemas,
+        group_polls=GroupPolls(features.groups, topics, paths.facts, paths.reads, clock),
+        group_progress=GroupProgress(features.groups, topics, paths.facts, paths.reads, clock),
+        schemas=features.schemas.service,
         tracing=stories.tracing,
-        checks=HealthChecks(files, storage.metadata, partitions, config.durability, failures, features.delay, serving),
+        use_shared=partial(_members(features).ensure_queue, sharing=Sharing.SHARED),
+        checks=HealthChecks(
+            files,
+            storage.metadata,
+            partitions,
+            config.durability,
+            failures,
+            features.delay,
+            serving,
+            cluster_checks(storage.cluster, metadata, config.broker.node_id, watch),
+        ),
         metrics=metrics,
         request_times=request_times,
     )
 
 
-async def secure(tools: Tools, storage: Storage, services: Services) -> tuple[Services, Security | None]:
+async def secure(
+    tools: Tools, storage: Storage, services: Services, asking: Asking | None
+) -> tuple[Services, Security | None]:
     """With security on, the services behind a doorkeeper that authorises."""
     config = tools.config.security
     if not config.enabled:
@@ -123,23 +169,36 @@ async def secure(tools: Tools, storage: Storage, services: Services) -> tuple[Se
         offload=tools.work_offload,
         clock=tools.clock,
         stack=tools.stack,
+        node_id=tools.config.broker.node_id,
+        asking=asking,
     )
     return secured(services, security), security
 
 
-async def serve(tools: Tools, services: Services, serving: Serving, security: Security | None) -> None:
-    """Accept clients, now that everything behind the front-ends is there."""
+async def serve(
+    tools: Tools,
+    services: Services,
+    anywhere: Services,
+    routes: Sequence[Route],
+    serving: Serving,
+    security: Security | None,
+) -> None:
+    """Accept clients, now that everything behind the front-ends is there.
+
+    Kafka's clients find leaders by themselves and get what this node has; all others get `anywhere`.
+    """
     world, stack = tools.world, tools.stack
+    serving.security = security
     if world.listeners is not None:
         doors = open_doors(tools.config, world.listeners, tools.clock, stack, serving)
         kafka = KafkaServer(services, doors["kafka"], security=security)
-        http = HttpServer(services, doors["http"], security=security)
+        http = HttpServer(anywhere, doors["http"], routes, security=security)
         servers: list[tuple[Server, Address | None]] = [(kafka, world.kafka), (http, world.http)]
         if doors["grpc"]:
             # Imported only now: grpcio would double the time that a start takes.
             from goqueue.servers.grpc.server import GrpcServer
 
-            servers.append((GrpcServer(services, doors["grpc"], ROUTES, security=security), world.grpc))
+            servers.append((GrpcServer(anywhere, doors["grpc"], routes, security=security), world.grpc))
         for server, address in servers:
             try:
                 await server.start()
@@ -150,6 +209,24 @@ async def serve(tools: Tools, services: Services, serving: Serving, security: Se
         serving.count(lambda: kafka.connection_count)
     serving.begin()
     stack.callback(serving.end)
+
+
+def _copies(storage: Storage) -> CopySources | None:
+    """What counts on the way from and to other nodes; None on a node of its own."""
+    if storage.cluster is None or storage.replicas is None:
+        return None
+    return CopySources(storage.replicas.terms, storage.replicas.replication.counts, storage.cluster.traffic)
+
+
+def _members(features: Features) -> GroupService | MembersAnywhere:
+    """Groups as those who read in their name need them: of every node, where there are several."""
+    queues = features.queues
+    return features.groups if queues is None or queues.members is None else queues.members
+
+
+def _here(tools: Tools) -> KafkaNode:
+    advertised = tools.world.advertised
+    return KafkaNode(tools.config.broker.node_id, advertised.host, advertised.port, tools.config.cluster.rack or None)
 
 
 def _identity(tools: Tools, storage: Storage) -> NodeIdentity:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from goqueue.broker.answer_budget import AnswerBudget
-from goqueue.broker.deduplication import Deduplication
-from goqueue.broker.disk_guard import DiskGuard
-from goqueue.broker.fetch import FetchService
-from goqueue.broker.queries import PartitionQueries
-from goqueue.broker.record_reads import RecordReader
+from goqueue.anywhere.asking import Asking
+from goqueue.broker.arrivals.deduplication import Deduplication
+from goqueue.broker.arrivals.disk_guard import DiskGuard
+from goqueue.broker.reading.answer_budget import AnswerBudget
+from goqueue.broker.reading.fetch import FetchService
+from goqueue.broker.reading.queries import PartitionQueries
+from goqueue.broker.reading.record_reads import ReadsRecords, RecordReader
+from goqueue.broker.replicas.partition_facts import LocalFacts, PartitionFacts
+from goqueue.delivery.lane_reads import LaneReader
+from goqueue.node.assembly.anywhere import reading_anywhere
 from goqueue.node.assembly.storage import Storage
 from goqueue.node.assembly.tools import Tools
 from goqueue.node.stories.wiring import Stories
@@ -25,15 +29,17 @@ class Paths(NamedTuple):
     answers: AnswerBudget
     fetch: FetchService
     queries: PartitionQueries
-    reads: RecordReader
+    facts: PartitionFacts
+    reads: ReadsRecords
+    lane_reads: LaneReader
 
 
-async def open_paths(tools: Tools, storage: Storage, stories: Stories) -> Paths:
+async def open_paths(tools: Tools, storage: Storage, stories: Stories, asking: Asking | None) -> Paths:
     """Ready to be used once the features are there."""
     config, files, clock, offload = tools.config, tools.world.files, tools.clock, tools.work_offload
     partitions, metadata = storage.partitions, storage.metadata
-    deduplication = Deduplication(ids_max=config.limits.deduplication_ids_max)
-    await deduplication.load(metadata.image, partitions, offload, clock.now_ms())
+    deduplication = Deduplication(offload, ids_max=config.limits.deduplication_ids_max)
+    await deduplication.load(metadata.image, partitions, clock.now_ms())
     metadata.subscribe(deduplication.on_delta)
     free_bytes_min = config.durability.disk_free_bytes_min
     guard = DiskGuard(files, free_bytes_min=free_bytes_min, observer=storage.write_failures)
@@ -45,11 +51,18 @@ async def open_paths(tools: Tools, storage: Storage, stories: Stories) -> Paths:
     )
     hooks = stories.hooks
     fetch = FetchService(partitions, offload=offload, limits=config.limits, answers=answers, on_given=hooks.given)
+    queries = PartitionQueries(
+        partitions, metadata, files=files, data_dir=tools.world.data_dir, on_removed=hooks.removed
+    )
+    reads = RecordReader(fetch, partitions, offload=offload, answers=answers)
+    facts_anywhere, reads_anywhere = reading_anywhere(asking, LocalFacts(queries), reads)
     return Paths(
         WayIn(partitions, clock, guard, open_transactions, deduplication, hooks=[hooks.appended]),
         open_transactions,
         answers,
         fetch,
-        PartitionQueries(partitions, metadata, files=files, data_dir=tools.world.data_dir, on_removed=hooks.removed),
-        RecordReader(fetch, partitions, offload=offload, answers=answers),
+        queries,
+        facts_anywhere,
+        reads_anywhere,
+        LaneReader(reads, partitions, offload=offload, answers=answers),
     )

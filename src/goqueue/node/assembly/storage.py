@@ -6,20 +6,29 @@ import logging
 from dataclasses import replace
 from functools import partial
 from threading import Lock
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from goqueue.broker.partitions import Partitions
-from goqueue.broker.producer_ids import ProducerIds
+from goqueue.broker.arrivals.producer_ids import ProducerIds
+from goqueue.broker.replicas.partitions import Partitions
 from goqueue.broker.topics import TopicService
 from goqueue.codec.batch_decode import RECORDS_BYTES_MAX
 from goqueue.handles import open_files_max
 from goqueue.metadata.directory import DataDirectory
 from goqueue.metadata.local import LocalMetadata
+from goqueue.metadata.store import MetadataStore
+from goqueue.node.assembly.registered import this_node
 from goqueue.node.assembly.tools import Tools
 from goqueue.node.claims import check_node_id
+from goqueue.node.cluster.belonging import refuse_clustered
+from goqueue.node.config.cluster_settings import is_clustered
 from goqueue.node.disk.flusher import Flusher
 from goqueue.node.disk.write_failures import WriteFailures
 from goqueue.node.reports import report_topic_change
+
+if TYPE_CHECKING:
+    from goqueue.cluster.replication.terms import Terms
+    from goqueue.node.assembly.cluster import Cluster
+    from goqueue.node.assembly.replication import Replicas
 
 _log = logging.getLogger("goqueue.node")
 
@@ -27,12 +36,16 @@ _log = logging.getLogger("goqueue.node")
 class Storage(NamedTuple):
     """What is stored, and who brings it to the disk."""
 
-    metadata: LocalMetadata
+    metadata: MetadataStore
     partitions: Partitions
     topics: TopicService
     producer_ids: ProducerIds
     flusher: Flusher
     write_failures: WriteFailures
+    directory: DataDirectory
+    # None: this node is on its own.
+    cluster: Cluster | None = None
+    replicas: Replicas | None = None
 
 
 async def open_storage(tools: Tools) -> Storage:
@@ -43,8 +56,25 @@ async def open_storage(tools: Tools) -> Storage:
     )
     write_failures.start()
     stack.push_async_callback(write_failures.close)
-    directory, metadata = _open_metadata(tools, write_failures)
+    directory = DataDirectory(files)
+    # Left last: a stop is clean when all that is opened from here on was closed in order.
+    stack.push(directory.leave)
+    cluster: Cluster | None = None
+    metadata: MetadataStore
+    if tools.kv is not None or is_clustered(config):
+        # Not above: a node on its own does not wait for what it does not use.
+        from goqueue.node.assembly.cluster import open_cluster
+
+        cluster = await open_cluster(tools, directory)
+        metadata = cluster.metadata
+    else:
+        metadata = _open_metadata(tools, directory, write_failures)
     flusher = Flusher(files, tools.sync_offload, config.durability)
+    terms: Terms | None = None
+    if cluster is not None:
+        from goqueue.node.assembly.replication import make_terms, open_replicas
+
+        terms = make_terms(tools, cluster, flusher)
     partitions = Partitions(
         node_id=config.broker.node_id,
         make_lock=Lock,
@@ -57,11 +87,17 @@ async def open_storage(tools: Tools) -> Storage:
         # No client could have sent a larger batch without compression.
         unpacked_bytes_max=max(config.limits.request_bytes_max, RECORDS_BYTES_MAX),
         observer=write_failures,
+        writers=None if terms is None else terms.writer,
     )
     stack.push_async_callback(_close_partitions, partitions, directory)
     # Closed before the partitions: one round for all of them, and nothing is left for each to sync.
     stack.push_async_callback(flusher.close)
-    await partitions.start()
+    # After a restore of the metadata, topics that the backup did not know are unknown without having been deleted.
+    is_known = cluster is not None and cluster.metadata.generation == 0
+    await partitions.start(remove_unknown=is_known, remove_left=cluster is not None)
+    replicas: Replicas | None = None
+    if cluster is not None and terms is not None:
+        replicas = await open_replicas(tools, cluster, terms, partitions, flusher)
     topics = TopicService(
         metadata,
         partitions,
@@ -71,16 +107,16 @@ async def open_storage(tools: Tools) -> Storage:
         clock=clock,
         rng=tools.rng,
         on_change=[report_topic_change],
+        assigning=None if cluster is None else cluster.placement,
     )
-    return Storage(metadata, partitions, topics, ProducerIds(metadata), flusher, write_failures)
+    producer_ids = ProducerIds(metadata)
+    return Storage(metadata, partitions, topics, producer_ids, flusher, write_failures, directory, cluster, replicas)
 
 
-def _open_metadata(tools: Tools, observer: WriteFailures) -> tuple[DataDirectory, LocalMetadata]:
+def _open_metadata(tools: Tools, directory: DataDirectory, observer: WriteFailures) -> LocalMetadata:
     """The metadata in this directory, if it is this node's; it then leads every partition."""
     world, stack, node_id = tools.world, tools.stack, tools.config.broker.node_id
-    directory = DataDirectory(world.files)
-    # Left last: a stop is clean when all that is opened from here on was closed in order.
-    stack.push(directory.leave)
+    refuse_clustered(world.files, data_dir=world.data_dir)
     metadata = LocalMetadata.open(
         world.files,
         clock=tools.clock,
@@ -95,14 +131,15 @@ def _open_metadata(tools: Tools, observer: WriteFailures) -> tuple[DataDirectory
     if taken:
         # Earlier versions started with any node id, and so left topics that no running node led.
         _log.warning("node %d takes over %d topics of another node id: %s", node_id, len(taken), ", ".join(taken[:20]))
-    directory.begin(tools.rng)
+    start = directory.begin(tools.rng)
+    metadata.be_alone(this_node(tools, start.directory_id))
     if metadata.owes_epochs:
         directory.spoil()
-    return directory, metadata
+    return metadata
 
 
 async def _close_partitions(partitions: Partitions, directory: DataDirectory) -> None:
-    if any(place.log.poisoned for place in partitions.all_open()):
+    if any(log.poisoned for log in partitions.open_logs()):
         # What could not be synced may be gone at the next start, although nothing crashed.
         directory.spoil()
     for place, error in await partitions.close():

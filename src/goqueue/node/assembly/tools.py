@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import NamedTuple
 
+from goqueue.broker.arrivals.append_anywhere import AppendAnywhere
 from goqueue.clock import Clock, Rng
+from goqueue.cluster.network import PeerNetwork
 from goqueue.config import Config
+from goqueue.metadata.shared.kv import Kv
 from goqueue.node.world import World
 from goqueue.ports import Offload
+
+WrapAppends = Callable[[AppendAnywhere], AppendAnywhere]
+
+
+def directly(append: AppendAnywhere) -> AppendAnywhere:
+    """Nothing stands before it."""
+    return append
 
 
 class Tools(NamedTuple):
@@ -21,3 +32,8 @@ class Tools(NamedTuple):
     rng: Rng
     sync_offload: Offload
     work_offload: Offload
+    # What stands before every append to a partition that may be led elsewhere. Simulations make it fail.
+    appends: WrapAppends = directly
+    # Of a cluster; None: as the settings say, or a node on its own.
+    kv: Kv | None = None
+    network: PeerNetwork | None = None

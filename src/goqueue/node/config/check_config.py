@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from goqueue.config import Config, SecurityConfig
+from goqueue.node.config.cluster_settings import cluster_problems
 from goqueue.node.config.listeners import ListenerSpec, listener_problems, listeners_of
 from goqueue.security.certificate_names import parse_rules
 
@@ -35,6 +36,7 @@ def problems_of(config: Config, sources: Mapping[str, str]) -> list[str]:
             *_address_problems(config),
             *_security_problems(config),
             *_order_problems(config),
+            *cluster_problems(config),
         )
     ]
 
@@ -99,7 +101,7 @@ def _security_problems(config: Config) -> Iterator[tuple[str, str]]:
     for name, known in (("open_routes", _OPEN_ROUTES), ("sasl_mechanisms", _MECHANISMS)):
         for one in getattr(security, name):
             if one not in known:
-                yield f"security.{name}", f"{one!r} is none of {', '.join(known)}"
+                yield f"security.{name}", f"{one!r} is not one of {', '.join(known)}"
     for principal in security.super_users:
         if not principal.startswith("User:") or principal == "User:*":
             yield "security.super_users", f"{principal!r} is not a principal: write User:name"

@@ -96,7 +96,7 @@ def _parse(text: str) -> ListenerSpec:
         raise ValueError(f"unknown option {unknown[0]!r}: there are advertised and client_certificates")
     certificates = options.get("client_certificates", "none")
     if certificates not in CLIENT_CERTIFICATES:
-        raise ValueError(f"client_certificates={certificates} is none of {', '.join(CLIENT_CERTIFICATES)}")
+        raise ValueError(f"client_certificates={certificates} is not one of {', '.join(CLIENT_CERTIFICATES)}")
     if certificates != "none" and not plus:
         raise ValueError("client certificates need TLS")
     advertised = parse_address(options["advertised"]) if "advertised" in options else None

@@ -77,7 +77,7 @@ class _Given:
 
 def _from_file(config_file: str, problems: list[str]) -> dict[str, _Given]:
     try:
-        content = _read_file(Path(config_file))
+        content = read_settings_file(Path(config_file))
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         problems.append(f"{config_file}: {reason}")
@@ -98,7 +98,8 @@ def _from_file(config_file: str, problems: list[str]) -> dict[str, _Given]:
     return given
 
 
-def _read_file(path: Path) -> Mapping[Any, Any]:
+def read_settings_file(path: Path) -> Mapping[Any, Any]:
+    """The sections of a TOML or YAML file; raises OSError or ValueError."""
     # Each parser is imported only by who has such a file: a start without one need not wait for them.
     if path.suffix == ".toml":
         import tomllib
@@ -168,7 +169,7 @@ def _parse(value: object, setting: Field[Any]) -> object:
     if maximum is not None and parsed > maximum:
         raise ValueError(f"{value} is more than {maximum}")
     if choices is not None and parsed not in choices:
-        raise ValueError(f"{value!r} is none of {', '.join(map(str, choices))}")
+        raise ValueError(f"{value!r} is not one of {', '.join(map(str, choices))}")
     return parsed
 
 

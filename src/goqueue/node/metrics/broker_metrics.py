@@ -7,27 +7,36 @@ is read; nothing on the way of a message does more than add to an integer.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 from prometheus_client.core import HistogramMetricFamily, Metric
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from goqueue.broker.partitions import Partitions
+from goqueue.broker.replicas.partitions import Partitions
 from goqueue.broker.topics import TopicService
+from goqueue.clock import Clock
+from goqueue.cluster.cluster_view import ClusterView
 from goqueue.delay.service import DelayService
 from goqueue.delivery.service import DeliveryService
 from goqueue.errors import GroupNotFound, NotLeader, PartitionNotFound, TopicNotFound
 from goqueue.groups.descriptions import ClassicDescription
 from goqueue.groups.service import GroupService
 from goqueue.groups.statistics import DURATION_BUCKETS_MS
+from goqueue.histogram import BUCKETS_SECONDS
+from goqueue.node.metrics.cluster_metrics import cluster_metrics
 from goqueue.node.metrics.delivery_metrics import delivery_metrics
-from goqueue.node.metrics.metrics_page import DiskSources
-from goqueue.node.metrics.series import PREFIX, Series
+from goqueue.node.metrics.metrics_page import CopySources, DiskSources
+from goqueue.node.metrics.replication_metrics import replication_metrics
+from goqueue.node.metrics.schema_metrics import schema_metrics
+from goqueue.node.metrics.security_metrics import security_metrics
+from goqueue.node.metrics.series import PREFIX, Series, buckets
 from goqueue.node.metrics.storage_metrics import storage_metrics
 from goqueue.node.metrics.tracing_metrics import tracing_metrics
 from goqueue.records import Priority
-from goqueue.servers.request_times import BUCKETS_SECONDS, RequestTimes
+from goqueue.schemas.feature import Schemas
+from goqueue.security.service import Security
+from goqueue.servers.request_times import RequestTimes
 from goqueue.tracing.feature import TracingService
 from goqueue.transactions.service import TransactionService
 from goqueue.transactions.statistics import END_BUCKETS_SECONDS
@@ -46,7 +55,7 @@ TOPICS = Series("broker_topic_count", "Topics, the broker's own included.")
 TOPIC_PARTITIONS = Series("broker_topic_partitions", "Partitions of a topic.", _TOPIC)
 REQUEST_SECONDS = Series("broker_request_latency_seconds", "From a request to its answer.", ("server", "api"))
 CONNECTIONS = Series("broker_active_connections", "Open connections of Kafka clients.")
-CERTIFICATE_DAYS = Series("tls_certificate_days_left", "Days until the certificate of the listeners expires.")
+CERTIFICATE_DAYS = Series("tls_certificate_days_left", "Days until the first certificate of this node expires.")
 DELAYED_SCHEDULED = Series("broker_delayed_messages_scheduled", "Messages held back.", _TOPIC)
 DELAYED_FIRED = Series("broker_delayed_messages_fired", "Held back messages that entered their topic.", _TOPIC)
 DELAYED_CANCELLED = Series("broker_delayed_messages_canceled", "Held back messages that were cancelled.", _TOPIC)
@@ -65,7 +74,7 @@ TRANSACTIONAL_IDS = Series("transactions_ids", "Transactional ids, by the state 
 PARTICIPANTS = Series("transactions_prepared_participants", "Tasks that stage records for an external coordinator.")
 TRANSACTIONS_BEGUN = Series("transactions_begun", "Transactions begun.")
 TRANSACTIONS_ENDED = Series("transactions_ended", "Transactions ended in all their partitions.", ("outcome",))
-TRANSACTIONS_TIMED_OUT = Series("transactions_timed_out", "Transactions aborted because nobody ended them in time.")
+TRANSACTIONS_TIMED_OUT = Series("transactions_timed_out", "Transactions aborted because they timed out.")
 MARKERS = Series("transactions_markers_written", "Partitions told how a transaction ended.")
 MARKER_RETRIES = Series("transactions_marker_retries", "Attempts to tell a partition that failed.")
 TRANSACTION_END_SECONDS = Series("transactions_end_seconds", "From a decision to its last marker.")
@@ -84,11 +93,21 @@ class Metrics:
         delivery: DeliveryService,
         delay: DelayService,
         tracing: TracingService,
+        schemas: Schemas,
         storage: DiskSources,
         request_times: RequestTimes,
         connections: Callable[[], int],
+        cluster: ClusterView,
+        replication: CopySources | None,
+        node_id: int,
+        clock: Clock,
         certificate_days: Callable[[], float | None] = lambda: None,
+        security: Callable[[], Security | None] = lambda: None,
     ) -> None:
+        self._cluster = cluster
+        self._replication = replication
+        self._node_id = node_id
+        self._clock = clock
         self._topics = topics
         self._partitions = partitions
         self._groups = groups
@@ -96,6 +115,8 @@ class Metrics:
         self._delivery = delivery
         self._delay = delay
         self._tracing = tracing
+        self._schemas = schemas
+        self._security = security
         self._storage = storage
         self._request_times = request_times
         self._connections = connections
@@ -104,8 +125,15 @@ class Metrics:
     async def __call__(self) -> bytes:
         """The page, in Prometheus' text format."""
         waited = [*await self._consumers(), *await self._ended(), *await delivery_metrics(self._delivery)]
-        told = tracing_metrics(self._tracing)
-        return page([*self._broker(), *self._delayed(), *storage_metrics(self._storage), *told, *waited])
+        told = [*tracing_metrics(self._tracing), *schema_metrics(self._schemas)]
+        security = self._security()
+        if security is not None:
+            told += security_metrics(security)
+        nodes = [
+            *cluster_metrics(self._cluster, self._node_id, self._clock.now_ms()),
+            *replication_metrics(self._cluster, self._replication),
+        ]
+        return page([*self._broker(), *self._delayed(), *storage_metrics(self._storage), *nodes, *told, *waited])
 
     def _delayed(self) -> Iterator[Metric]:
         stats = self._delay.stats()
@@ -141,7 +169,7 @@ class Metrics:
             PREFIX + REQUEST_SECONDS.name, REQUEST_SECONDS.help, labels=REQUEST_SECONDS.labels
         )
         for labels, histogram in self._request_times.items():
-            family.add_metric(labels, _buckets(BUCKETS_SECONDS, histogram.counts), histogram.seconds)
+            family.add_metric(labels, buckets(BUCKETS_SECONDS, histogram.counts), histogram.seconds)
         yield family
 
     async def _ended(self) -> list[Metric]:
@@ -149,7 +177,7 @@ class Metrics:
         states = Counter(one.state.kafka_name for one in await self._transactions.list())
         staging = sum(len(one.participants) for one in await self._transactions.list_writers())
         seconds = HistogramMetricFamily(PREFIX + TRANSACTION_END_SECONDS.name, TRANSACTION_END_SECONDS.help, labels=())
-        seconds.add_metric((), _buckets(END_BUCKETS_SECONDS, counted.end_counts), counted.end_seconds)
+        seconds.add_metric((), buckets(END_BUCKETS_SECONDS, counted.end_counts), counted.end_seconds)
         return [
             TRANSACTIONAL_IDS.gauge(((state,), count) for state, count in sorted(states.items())),
             PARTICIPANTS.gauge([((), staging)]),
@@ -184,7 +212,7 @@ class Metrics:
         rebalances = self._groups.rebalance_statistics()
         durations = HistogramMetricFamily(PREFIX + REBALANCE_SECONDS.name, REBALANCE_SECONDS.help, labels=())
         bounds = [bound / 1000 for bound in DURATION_BUCKETS_MS]
-        durations.add_metric((), _buckets(bounds, rebalances.durations), rebalances.duration_ms_total / 1000)
+        durations.add_metric((), buckets(bounds, rebalances.durations), rebalances.duration_ms_total / 1000)
         return [
             COMMITTED.gauge(committed),
             LAG.gauge(lags),
@@ -213,13 +241,3 @@ class _Collected(Collector):
 
     def collect(self) -> list[Metric]:
         return self._families
-
-
-def _buckets(bounds: Sequence[float], counts: Sequence[int]) -> list[tuple[str, float]]:
-    """Counts per bucket as the cumulative ones that Prometheus wants."""
-    total = 0
-    rows = []
-    for bound, count in zip([*map(str, bounds), "+Inf"], counts, strict=True):
-        total += count
-        rows.append((bound, float(total)))
-    return rows

@@ -19,11 +19,13 @@ ACKED = Series("broker_messages_acked", "Messages acknowledged.", _QUEUE)
 NACKED = Series("broker_messages_nacked", "Messages given back after a failure.", _QUEUE)
 REJECTED = Series("broker_messages_rejected", "Messages rejected for good.", _QUEUE)
 EXPIRED = Series("broker_messages_expired", "Messages whose visibility ended without an answer.", _QUEUE)
-TOO_OLD = Series("broker_messages_too_old", "Messages passed over because of their topic's TTL.", _QUEUE)
-UNREADABLE = Series("broker_unreadable_set_aside", "Stretches set aside because nobody can read them.", _QUEUE)
+TOO_OLD = Series(
+    "broker_messages_too_old", "Messages passed over because they are older than their topic's TTL.", _QUEUE
+)
+UNREADABLE = Series("broker_unreadable_set_aside", "Unreadable ranges of records that were set aside.", _QUEUE)
 IN_FLIGHT = Series("broker_messages_in_flight", "Messages that consumers hold.", _QUEUE)
 WAITING = Series("broker_messages_waiting", "Messages that wait for a retry or for their key.", _QUEUE)
-DYING = Series("broker_messages_dying", "Messages on their way to the dead-letter topic.", _QUEUE)
+DEAD_LETTERING = Series("broker_messages_dead_lettering", "Messages on their way to the dead-letter topic.", _QUEUE)
 DEAD_LETTERED = Series("broker_messages_dead_lettered", "Messages moved to the dead-letter topic.", ("topic",))
 DEAD_LETTER_FAILURES = Series("broker_dead_letter_failures", "Moves to a dead-letter topic that must be tried again.")
 BY_PRIORITY = Series(
@@ -80,16 +82,16 @@ async def delivery_metrics(delivery: DeliveryService) -> list[Metric]:
     stats = await delivery.stats()
     held: Counter[tuple[str, str]] = Counter()
     waiting: Counter[tuple[str, str]] = Counter()
-    dying: Counter[tuple[str, str]] = Counter()
+    dead_lettering: Counter[tuple[str, str]] = Counter()
     for row in stats.queues:
         held[row.topic, row.group] += row.in_flight
         waiting[row.topic, row.group] += row.waiting
-        dying[row.topic, row.group] += row.dying
+        dead_lettering[row.topic, row.group] += row.dying
     return [
         *(_COUNTED[name].counter(sorted(counter.items())) for name, counter in counts.items()),
         IN_FLIGHT.gauge(sorted(held.items())),
         WAITING.gauge(sorted(waiting.items())),
-        DYING.gauge(sorted(dying.items())),
+        DEAD_LETTERING.gauge(sorted(dead_lettering.items())),
         DEAD_LETTERED.counter(sorted(((topic,), count) for topic, count in stats.dead_lettered_by_topic.items())),
         DEAD_LETTER_FAILURES.counter([((), stats.dead_letter_failures_total)]),
         BY_PRIORITY.counter(sorted(lanes.items())),

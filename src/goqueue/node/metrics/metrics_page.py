@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from goqueue.broker.partitions import Partitions
+from goqueue.broker.replicas.partitions import Partitions
 from goqueue.broker.topics import TopicService
 from goqueue.node.disk.flusher import FlusherStats
 from goqueue.node.disk.housekeeping import HousekeepingStats
 from goqueue.node.disk.write_failures import WriteFailures
+
+if TYPE_CHECKING:
+    from goqueue.cluster.counted_network import Traffic
+    from goqueue.cluster.replication.counts import CopyCounts
+    from goqueue.cluster.replication.terms import Terms
 
 
 class DiskSources(NamedTuple):
@@ -21,6 +26,14 @@ class DiskSources(NamedTuple):
     housekeeping: HousekeepingStats
     free_bytes: Callable[[], int]
     write_failures: WriteFailures
+
+
+class CopySources(NamedTuple):
+    """What counts on the way from and to other nodes."""
+
+    terms: Terms
+    counts: CopyCounts
+    traffic: Traffic
 
 
 class MetricsPage:

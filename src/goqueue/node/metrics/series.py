@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+
+from goqueue.histogram import BUCKETS_SECONDS, Histogram
 
 PREFIX = "goqueue_"
 
@@ -31,3 +33,20 @@ class Series:
         for values, value in rows:
             family.add_metric(values, value)
         return family
+
+    def histogram(self, rows: Iterable[tuple[Sequence[str], Histogram]]) -> HistogramMetricFamily:
+        """The series as a histogram with these rows of label values and counted durations."""
+        family = HistogramMetricFamily(PREFIX + self.name, self.help, labels=self.labels)
+        for values, counted in rows:
+            family.add_metric(values, buckets(BUCKETS_SECONDS, counted.counts), counted.seconds)
+        return family
+
+
+def buckets(bounds: Sequence[float], counts: Sequence[int]) -> list[tuple[str, float]]:
+    """Counts per bucket as the cumulative ones that Prometheus wants."""
+    total = 0
+    rows = []
+    for bound, count in zip([*map(str, bounds), "+Inf"], counts, strict=True):
+        total += count
+        rows.append((bound, float(total)))
+    return rows

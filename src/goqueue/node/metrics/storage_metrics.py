@@ -31,9 +31,14 @@ RECORDS_COMPACTED = Series("storage_records_compacted", "Records that compaction
 CHECKPOINTS = Series("storage_checkpoints", "Recovery points written.")
 HOUSEKEEPING_ERRORS = Series("storage_housekeeping_errors", "Partitions whose housekeeping failed, to be tried again.")
 DAMAGED = Series("storage_damaged_frames", "Damaged frames found and still there, of partitions in use.", _TOPIC)
+REPAIRED = Series("storage_repaired_segments", "Damaged segments that were made whole from other replicas.")
+REPAIRED_RECORDS = Series("storage_repaired_records", "Offsets in them that came from other replicas.")
+COPIED_ANEW = Series("storage_replicas_copied_anew", "Damaged compacted logs that were copied anew from their leader.")
+REPAIR_ERRORS = Series("storage_repair_errors", "Attempts to repair a log that failed, to be tried again.")
+REOPENED = Series("storage_partitions_reopened", "Partitions recovered again, because a log took no more writes.")
 UNREADABLE = Series(
     "storage_unreadable_stretches",
-    "Stretches found that nobody can read and still there, of partitions in use.",
+    "Unreadable ranges of records, of partitions in use.",
     _TOPIC,
 )
 
@@ -51,11 +56,18 @@ def storage_metrics(storage: DiskSources) -> Iterator[Metric]:
     damaged: Counter[str] = Counter()
     unreadable: Counter[str] = Counter()
     for place in in_use:
-        segments[place.topic_name] += len(place.log.segments)
-        damaged[place.topic_name] += len(place.log.damage)
+        for member in place.members():
+            segments[place.topic_name] += len(member.log.segments)
+            damaged[place.topic_name] += len(member.log.damage)
         unreadable[place.topic_name] += len(place.unreadable.still_there(place.log.start_offset))
     yield SEGMENTS.gauge(((topic,), count) for topic, count in segments.items())
     yield DAMAGED.gauge(((topic,), count) for topic, count in damaged.items())
+    repairs = partitions.repairs
+    yield REPAIRED.counter([((), repairs.segments)])
+    yield REPAIRED_RECORDS.counter([((), repairs.records)])
+    yield COPIED_ANEW.counter([((), repairs.resets)])
+    yield REPAIR_ERRORS.counter([((), repairs.failures)])
+    yield REOPENED.counter([((), repairs.reopened)])
     yield UNREADABLE.gauge(((topic,), count) for topic, count in unreadable.items())
     yield LOG_START.gauge(((one.topic_name, str(one.id)), one.log.start_offset) for one in in_use)
     yield LOG_END.gauge(((one.topic_name, str(one.id)), one.log.end_offset) for one in in_use)

@@ -1,4 +1,4 @@
-"""Delayed messages, as events of their slots: a slot is an offset in `__delayed`."""
+"""Delayed messages, as events of their slots: a slot is an offset in the delay log of the message's partition."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from goqueue.broker.topics import TopicService
 from goqueue.caller import Caller
 from goqueue.clock import Clock
-from goqueue.delay.shards import DELAYED
 from goqueue.delay.values import Held, SlotId
 from goqueue.errors import GoQueueError
 from goqueue.node.stories.hooks import Hooks
+from goqueue.records import TopicPartition
 from goqueue.tracing.context import context_of
 from goqueue.tracing.events import At, Attributes, Kind
 from goqueue.tracing.recorder import Recorder
+from goqueue.tracing.slots import slots_id, slots_topic
 
 
 class DelayStories:
@@ -39,39 +40,44 @@ class DelayStories:
             context = context_of(held.record.headers)
             if context is not None:
                 attributes += (At.TRACE, context.trace_id, At.PARENT, context.span_id)
-            self._note(Kind.DELAY_SCHEDULED, slot, attributes)
+            self._note(Kind.DELAY_SCHEDULED, TopicPartition(topic, slot.partition), slot.offset, attributes)
 
-    def rescheduled(self, at: SlotId, topic: str, due_ms: int) -> None:
+    def rescheduled(self, place: TopicPartition, slot: int, due_ms: int) -> None:
         """See `DelayObserver`."""
-        if self._records(topic):
-            self._note(Kind.DELAY_RESCHEDULED, at, (At.TO_TOPIC, topic, At.DUE_MS, due_ms))
+        if self._records(place.topic):
+            self._note(Kind.DELAY_RESCHEDULED, place, slot, (At.TO_TOPIC, place.topic, At.DUE_MS, due_ms))
 
-    def cancelled(self, at: SlotId, topic: str) -> None:
+    def cancelled(self, place: TopicPartition, slot: int) -> None:
         """See `DelayObserver`."""
-        if self._records(topic):
-            self._note(Kind.DELAY_CANCELLED, at, (At.TO_TOPIC, topic))
+        if self._records(place.topic):
+            self._note(Kind.DELAY_CANCELLED, place, slot, (At.TO_TOPIC, place.topic))
 
-    def fired(
-        self, shard: int, slots: Sequence[int], topic: str, partition: int, first: int | None, now_ms: int
-    ) -> None:
+    def fired(self, place: TopicPartition, slots: Sequence[int], first: int | None, now_ms: int) -> None:
         """See `DelayObserver`: noted of each slot, and of the place where the message lies from now on."""
-        found = self._topics.find(topic)
-        if not self._records(topic) or found is None:
+        found = self._topics.find(place.topic)
+        if not self._records(place.topic) or found is None:
             return
         for number, slot in enumerate(slots):
-            target: Attributes = (At.TO_TOPIC, topic, At.TO_PARTITION, partition)
+            target: Attributes = (At.TO_TOPIC, place.topic, At.TO_PARTITION, place.partition)
             if first is not None:
                 target += (At.TO_OFFSET, first + number)
-                source = (At.FROM_TOPIC, DELAYED, At.FROM_PARTITION, shard, At.FROM_OFFSET, slot)
+                source = (
+                    At.FROM_TOPIC,
+                    slots_topic(place.topic),
+                    At.FROM_PARTITION,
+                    place.partition,
+                    At.FROM_OFFSET,
+                    slot,
+                )
                 offset = first + number
-                self._recorder.note(Kind.DELAY_READY, found.topic_id, partition, offset, offset, now_ms, source)
-            self._note(Kind.DELAY_READY, SlotId(shard, slot), target, now_ms)
+                self._recorder.note(Kind.DELAY_READY, found.topic_id, place.partition, offset, offset, now_ms, source)
+            self._note(Kind.DELAY_READY, place, slot, target, now_ms)
 
-    def expired(self, shard: int, slots: Sequence[int], topic: str, reason: str) -> None:
+    def expired(self, place: TopicPartition, slots: Sequence[int], reason: str) -> None:
         """See `DelayObserver`."""
-        if self._records(topic):
+        if self._records(place.topic):
             for slot in slots:
-                self._note(Kind.DELAY_EXPIRED, SlotId(shard, slot), (At.TO_TOPIC, topic, At.REASON, reason))
+                self._note(Kind.DELAY_EXPIRED, place, slot, (At.TO_TOPIC, place.topic, At.REASON, reason))
 
     def _records(self, topic: str) -> bool:
         """Whether the topic's messages have stories: their slots have what they have."""
@@ -80,8 +86,10 @@ class DelayStories:
         found = self._topics.find(topic)
         return found is not None and self._recorder.records(found.topic_id)
 
-    def _note(self, kind: Kind, at: SlotId, attributes: Attributes, now_ms: int | None = None) -> None:
-        slots = self._topics.find(DELAYED)
-        if slots is not None:
+    def _note(
+        self, kind: Kind, place: TopicPartition, slot: int, attributes: Attributes, now_ms: int | None = None
+    ) -> None:
+        found = self._topics.find(place.topic)
+        if found is not None:
             at_ms = self._clock.now_ms() if now_ms is None else now_ms
-            self._recorder.note(kind, slots.topic_id, at.partition, at.offset, at.offset, at_ms, attributes)
+            self._recorder.note(kind, slots_id(found.topic_id), place.partition, slot, slot, at_ms, attributes)

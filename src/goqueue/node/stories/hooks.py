@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from goqueue.broker.arrival import Arrival
-from goqueue.broker.partition_files import LOGS
-from goqueue.broker.partitions import Partition, Partitions
+from collections.abc import Sequence
+
+from goqueue.broker.arrivals.arrival import Arrival
+from goqueue.broker.replicas.partition_files import LOGS
+from goqueue.broker.replicas.partitions import Partition, Partitions
 from goqueue.caller import Caller
 from goqueue.clock import Clock
+from goqueue.codec.batch import BatchHeader
 from goqueue.errors import GoQueueError
 from goqueue.groups.commands import OffsetToCommit
 from goqueue.ids import INTERNAL_PREFIX
@@ -15,7 +18,6 @@ from goqueue.records import TopicPartition
 from goqueue.tracing.context import context_of
 from goqueue.tracing.events import At, Attributes, Kind
 from goqueue.tracing.recorder import Recorder
-from goqueue.transactions.commands import Producer
 
 _CALLERS_MAX = 10_000
 _RECEIVED, _FETCHED = Kind.PUBLISH_RECEIVED, Kind.CONSUME_FETCHED
@@ -73,13 +75,26 @@ class Hooks:
         if begin <= last:
             recorder.note(_RECEIVED, place.topic_id, place.id, begin, last, now_ms, attributes)
 
+    def quarantined(self, arrival: Arrival, at: TopicPartition, first: int, reasons: Sequence[str]) -> None:
+        """Records that their schema does not allow lie in quarantine, from `first` on, each for its reason."""
+        if not self._recorder.active:
+            return
+        topic_id = self._partitions.topic(at.topic).topic_id
+        who = self.caller_attributes(arrival.caller)
+        why = f"not allowed in {arrival.partition.topic_name}"
+        for offset, reason in enumerate(reasons, first):
+            attributes = (*who, At.REASON, why, At.ERROR, reason)
+            self._recorder.note(
+                Kind.SCHEMA_REJECTED, topic_id, at.partition, offset, offset, arrival.now_ms, attributes
+            )
+
     def synced(self, log: PartitionLog, first: int, end: int) -> None:
         """A log is on the disk up to here."""
         if not self._recorder.active:
             return
         root, _, place = log.directory.partition("/")
         topic, _, partition = place.rpartition("/")
-        if root == LOGS and not topic.startswith(INTERNAL_PREFIX):
+        if root == LOGS and partition.isdecimal() and not topic.startswith(INTERNAL_PREFIX):
             now_ms = self._clock.now_ms()
             self._recorder.note(Kind.PUBLISH_SYNCED, log.topic_id, int(partition), first, end - 1, now_ms)
 
@@ -119,12 +134,12 @@ class Hooks:
     # --- transactions --------------------------------------------------------------------
 
     def ended(
-        self, at: TopicPartition, producer: Producer, first: int, last: int, now_ms: int, *, commit: bool
+        self, at: TopicPartition, marker: BatchHeader, first: int, last: int, now_ms: int, *, commit: bool
     ) -> None:
         """A transaction ended in a partition."""
         if self._recorder.active and last >= first:
             place = self._partitions.leader(*at)
-            attributes = (At.PRODUCER_ID, producer.producer_id, At.PRODUCER_EPOCH, producer.epoch)
+            attributes = (At.PRODUCER_ID, marker.producer_id, At.PRODUCER_EPOCH, marker.producer_epoch)
             kind = Kind.TRANSACTION_COMMITTED if commit else Kind.TRANSACTION_ABORTED
             self._recorder.note(kind, place.topic_id, place.id, first, last, now_ms, attributes)
 

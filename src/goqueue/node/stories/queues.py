@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from goqueue.broker.topics import TopicService
 from goqueue.clock import Clock
-from goqueue.delay.shards import DELAYED
 from goqueue.delivery.commands import Dead, Lease, Settle, SettleHeld
 from goqueue.delivery.dead_letters.dead_letter_moves import HEADER_PREFIX
 from goqueue.delivery.leases.outstanding import Hold
@@ -28,6 +27,7 @@ from goqueue.delivery.values import Action, Delivery
 from goqueue.records import Header
 from goqueue.tracing.events import At, Attributes, Kind
 from goqueue.tracing.recorder import Recorder
+from goqueue.tracing.slots import slots_topic
 
 _ORIGIN = tuple(HEADER_PREFIX + name for name in ("topic", "partition", "offset"))
 
@@ -129,7 +129,8 @@ class QueueStories:
         """A dead letter goes on living elsewhere."""
         found = self._topics.find(letter.topic)
         if self._recorder.active and found is not None:
-            attributes = (At.TO_TOPIC, DELAYED if is_held else topic, At.TO_PARTITION, partition, At.TO_OFFSET, offset)
+            target = slots_topic(topic) if is_held else topic
+            attributes = (At.TO_TOPIC, target, At.TO_PARTITION, partition, At.TO_OFFSET, offset)
             self._recorder.note(
                 Kind.REDRIVE_SENT,
                 found.topic_id,

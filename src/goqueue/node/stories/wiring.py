@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from goqueue.build_info import build_info
-from goqueue.delay.shards import DELAYED
 from goqueue.ids import REDRIVE_GROUP
 from goqueue.node.assembly.storage import Storage
 from goqueue.node.assembly.tools import Tools
@@ -41,7 +40,6 @@ def open_stories(tools: Tools, storage: Storage) -> Stories:
         index_directory=None if world.index_root is None else f"{world.index_root}/{INDEX_DIRECTORY}",
         exporters=make_exporters(config, directory=f"{world.data_dir}/traces", version=build_info().version),
         origin_of=origin_of,
-        slots_topic=DELAYED,
         internal_groups=(REDRIVE_GROUP,),
         clock=clock,
         offload=tools.work_offload,

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from goqueue.backup import work
+from goqueue.backup.addresses import as_written
 from goqueue.backup.files import Damaged
+from goqueue.backup.store import Vault
 from goqueue.backup.work import BackupFailed, Outcome
 from goqueue.pipeline.jobs.report import Report
 from goqueue.pipeline.jobs.tasks import ShowProgress, run_tasks
-from goqueue.pipeline.places import local_path
+from goqueue.pipeline.paths import local_path, store_path
 from goqueue.pipeline.steps import reached
 
 if TYPE_CHECKING:
@@ -29,7 +32,7 @@ R = TypeVar("R")
 def backup(
     spark: SparkSession | None,
     data_dir: Path,
-    target: Path,
+    target: str | Path | Vault,
     *,
     ask_instant: Callable[[], Ends | None],
     show: ShowProgress,
@@ -37,22 +40,22 @@ def backup(
     dry_run: bool = False,
 ) -> Report:
     """Copy every log as it is at one instant. Without Spark it is only planned."""
-    data_dir, target = local_path(data_dir, "data_dir"), local_path(target, "to")
+    data_dir, vault = local_path(data_dir, "data_dir"), _checked(target, "to")
     run = None if dry_run or spark is None else SparkTasks(spark, show)
     done = work.backup(
-        run, data_dir, target, ask_instant=ask_instant, incremental=incremental, at_step=lambda step: reached(step, 0)
+        run, data_dir, vault, ask_instant=ask_instant, incremental=incremental, at_step=lambda step: reached(step, 0)
     )
     return _report("backup", done, is_dry_run=run is None)
 
 
-def verify(spark: SparkSession, target: Path, name: str | None, *, show: ShowProgress) -> Report:
+def verify(spark: SparkSession, target: str | Path | Vault, name: str | None, *, show: ShowProgress) -> Report:
     """Compute every checksum and hash of a backup again."""
-    return _report("verify", work.verify(SparkTasks(spark, show), local_path(target, "from"), name))
+    return _report("verify", work.verify(SparkTasks(spark, show), _checked(target, "from"), name))
 
 
 def restore(
     spark: SparkSession | None,
-    target: Path,
+    target: str | Path | Vault,
     name: str | None,
     data_dir: Path,
     *,
@@ -60,10 +63,16 @@ def restore(
     until_ms: int | None = None,
 ) -> Report:
     """Lay a backup into an empty directory; without Spark it is only planned."""
-    data_dir, target = local_path(data_dir, "data_dir"), local_path(target, "from")
+    data_dir, vault = local_path(data_dir, "data_dir"), _checked(target, "from")
     run = None if spark is None else SparkTasks(spark, show)
-    done = work.restore(run, target, name, data_dir, until_ms=until_ms, at_step=lambda step: reached(step, 0))
+    done = work.restore(run, vault, name, data_dir, until_ms=until_ms, at_step=lambda step: reached(step, 0))
     return _report("restore", done, is_dry_run=run is None)
+
+
+def _checked(target: str | Path | Vault, field: str) -> Vault:
+    """Where backups lie; raises if nothing here can open it."""
+    vault = target if isinstance(target, Vault) else Vault(as_written(target))
+    return replace(vault, target=store_path(vault.target, field))
 
 
 class SparkTasks:

@@ -25,22 +25,29 @@ from goqueue.pipeline.declared.form.words import Form
 from goqueue.pipeline.declared.form.yaml_text import line_at, parse
 
 T = TypeVar("T", bound=Form)
+# A check of a pipeline that has no other problem, with the place in the file of each step and sink.
+Check = Callable[[Pipeline, Mapping[str, str]], list[Problem]]
 
 _LISTS = ("sources", "steps", "sinks", "tests")
 
 
 def load_file(
-    path: str | Path, *, environment: str | None = None, given: Mapping[str, str] = MappingProxyType({})
+    path: str | Path,
+    *,
+    environment: str | None = None,
+    given: Mapping[str, str] = MappingProxyType({}),
+    last: Check | None = None,
 ) -> Pipeline:
     """Read and check a pipeline file; `PipelineInvalid` lists all that is wrong with it.
 
-    `environment` and `given` say which values its parameters have.
+    `environment` and `given` say which values its parameters have; `last` is a further check, such as one that asks
+    the registry.
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
         raise PipelineInvalid([Problem("", f"cannot read {path}: {error.strerror}")]) from error
-    return load_text(text, folder=Path(path).resolve().parent, environment=environment, given=given)
+    return load_text(text, folder=Path(path).resolve().parent, environment=environment, given=given, last=last)
 
 
 def load_text(
@@ -49,6 +56,7 @@ def load_text(
     folder: Path | None = None,
     environment: str | None = None,
     given: Mapping[str, str] = MappingProxyType({}),
+    last: Check | None = None,
 ) -> Pipeline:
     """As `load_file`, from the file's text; modules of Python steps are also looked for in `folder`."""
     try:
@@ -58,7 +66,7 @@ def load_text(
         message = f"not YAML: {getattr(error, 'problem', None) or error}"
         raise PipelineInvalid([Problem("", message, line=mark.line + 1 if mark else None)]) from error
     return load_values(
-        raw, folder=folder, line_of=lambda path: line_at(lines, path), environment=environment, given=given
+        raw, folder=folder, line_of=lambda path: line_at(lines, path), environment=environment, given=given, last=last
     )
 
 
@@ -69,6 +77,7 @@ def load_values(
     line_of: Callable[[str], int | None] = lambda _: None,
     environment: str | None = None,
     given: Mapping[str, str] = MappingProxyType({}),
+    last: Check | None = None,
 ) -> Pipeline:
     """A pipeline from plain dictionaries and lists, as YAML gives them or as Python code writes them."""
     raw, problems = with_parameters(raw, environment, given)
@@ -77,6 +86,8 @@ def load_values(
     problems = problems + reading.problems
     if pipeline is not None:
         problems = problems + problems_of(pipeline, folder=folder, places=reading.places, unread=reading.unread)
+        if not problems and last is not None:
+            problems = last(pipeline, reading.places)
     if problems or pipeline is None:
         placed = [replace(one, line=line_of(one.path)) for one in problems]
         raise PipelineInvalid(sorted(placed, key=lambda one: one.line or 0))

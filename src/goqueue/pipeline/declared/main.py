@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from goqueue.errors import GoQueueError
 from goqueue.pipeline.declared.form.spec import Pipeline
 from goqueue.pipeline.declared.load import load_file
+from goqueue.pipeline.declared.running.live import LivePage
 from goqueue.pipeline.declared.running.run import PipelineRun
 from goqueue.pipeline.declared.running.run_files import FAILED, RUNNING, STOPPED, RunFiles
 
@@ -37,9 +38,12 @@ def run_until_stopped(
 def _run(files: RunFiles, pipeline: Pipeline, spark: SparkSession, folder: Path, watch: Show) -> list[dict[str, Any]]:
     run = PipelineRun(pipeline, spark, now_ms=lambda: time.monotonic_ns() // 1_000_000, folder=folder)
     state, error = FAILED, None
+    live = LivePage(pipeline) if pipeline.live else None
     try:
         while not run.step() and not files.is_asked_to_stop:
             files.write({"name": pipeline.name, "state": RUNNING, "sinks": run.status()})
+            if live is not None:
+                live.tell(RUNNING, None, run.status())
             watch(run.status())
             time.sleep(_LOOK_S)
         state = STOPPED
@@ -51,6 +55,9 @@ def _run(files: RunFiles, pipeline: Pipeline, spark: SparkSession, folder: Path,
     finally:
         run.stop()
         files.write({"name": pipeline.name, "state": state, "error": error, "sinks": run.status()})
+        if live is not None:
+            live.tell(state, error, run.status())
+            live.close()
         watch(run.status())
     return run.status()
 

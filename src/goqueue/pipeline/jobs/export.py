@@ -2,12 +2,12 @@
 
 A task reads its range of offsets and writes its files itself; no row enters the JVM. The folder
 is filled under another name and appears once all is in it, so an export that was killed leaves
-nothing that a reader would take for data, and can be run again.
+nothing that a reader would take for data, and can be run again. In a store, where nothing can be renamed, the manifest
+comes last, and what tasks have finished is not written again: see `export_folder.py`.
 """
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -20,11 +20,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from goqueue.backup.whole import appearing, refuse_filled
+from goqueue.pipeline.jobs.export_folder import ExportFolder, check_folder, complete, filling, sweep
 from goqueue.pipeline.jobs.lakes import add_to_iceberg, is_pending, make_delta, mark_pending, sweep_pending
 from goqueue.pipeline.jobs.report import Report
 from goqueue.pipeline.jobs.tasks import ShowProgress, run_tasks
-from goqueue.pipeline.places import local_path
+from goqueue.pipeline.paths import store_path
 from goqueue.pipeline.source.batch_reader import BatchReader
 from goqueue.pipeline.source.options import SourceOptions, parse_source_options
 from goqueue.pipeline.source.plan import Piece
@@ -45,14 +45,13 @@ class LakeFormat(StrEnum):
     ICEBERG = "iceberg"
 
 
-MANIFEST = "_manifest.json"
 _ROW_GROUP_ROWS = 128 * 1024
 
 
 def export(
     spark: SparkSession | None,
     options: Mapping[str, str],
-    to: Path,
+    to: str | Path,
     *,
     lake: LakeFormat = LakeFormat.PARQUET,
     table: str = "goqueue.export",
@@ -61,35 +60,39 @@ def export(
 ) -> Report:
     """Write what the source options select; without Spark it is only planned."""
     begun = time.monotonic()
-    to = local_path(to, "to")
+    place = store_path(to, "to")
     # What a killed export left is replaced; a plan leaves it where it is.
-    is_left = lake is LakeFormat.ICEBERG and is_pending(to)
+    is_left = lake is LakeFormat.ICEBERG and is_pending(place)
     if is_left and spark is not None:
-        sweep_pending(to, table, catalog or {})
-    if not is_left or spark is not None:
-        refuse_filled(to, "to", "export to a new folder")
+        sweep_pending(place, table, catalog or {})
+    folder = ExportFolder(place) if is_left and spark is None else check_folder(place)
     wanted = parse_source_options({name.lower(): value for name, value in options.items()})
     pieces = [piece for task in BatchReader(wanted, COLUMNS).partitions() for piece in task.pieces]
     report = Report("export", is_dry_run=spark is None)
-    report.facts |= {"format": lake, "to": str(to), "tasks": len(pieces)}
+    report.facts |= {"format": lake, "to": place, "tasks": len(pieces)}
     report.tables["Ranges"] = [
         {"topic": one.place.topic, "partition": one.place.partition, "from": one.bounds.start, "to": one.bounds.end}
         for one in pieces
     ]
     if spark is None:
         return report
-    with appearing(to, "exporting") as fresh:
-        work = partial(_export_piece, options=wanted, columns=_columns(lake), folder=str(fresh))
+    with filling(folder) as fresh:
+        work = partial(_export_piece, options=wanted, columns=_columns(lake), folder=fresh)
         files = [file for written in run_tasks(spark, "export", work, pieces, show) for file in written]
-        (fresh / MANIFEST).write_text(json.dumps(files, indent=2), encoding="utf-8")
+        report.facts["files_swept"] = sweep(fresh, files)
+        reached("export-files", 0)
         if lake is LakeFormat.DELTA:
-            make_delta(fresh, files)
+            make_delta(fresh.at, files)
         elif lake is LakeFormat.ICEBERG:
-            mark_pending(fresh)
+            mark_pending(fresh.at)
+        if lake is not LakeFormat.ICEBERG or not fresh.is_store:
+            complete(fresh, files)
         reached("export-written", 0)
     if lake is LakeFormat.ICEBERG:
         reached("export-moved", 0)
-        add_to_iceberg(to, files, table, catalog or {})
+        add_to_iceberg(folder.at, files, table, catalog or {})
+        if folder.is_store:
+            complete(folder, files)
     return _finished(report, files, time.monotonic() - begun)
 
 
@@ -99,9 +102,13 @@ def _columns(lake: LakeFormat) -> tuple[str, ...]:
 
 
 def _export_piece(
-    piece: Piece, *, options: SourceOptions, columns: tuple[str, ...], folder: str
+    piece: Piece, *, options: SourceOptions, columns: tuple[str, ...], folder: ExportFolder
 ) -> list[dict[str, Any]]:
-    """Write the rows of one range of offsets, a file per day."""
+    """Write the rows of one range of offsets, a file per day; unless an earlier run has done that."""
+    task = repr((piece, columns))
+    known = folder.finished(task)
+    if known is not None:
+        return known
     writers: dict[str, pq.ParquetWriter] = {}
     counts: dict[str, dict[str, Any]] = {}
     for batch in read_piece(options, piece, columns):
@@ -109,11 +116,7 @@ def _export_piece(
             place, first = piece.place, piece.bounds.start
             path = f"topic={place.topic}/partition={place.partition}/day={day}/{first:020d}.parquet"
             if day not in writers:
-                file = Path(folder) / path
-                file.parent.mkdir(parents=True, exist_ok=True)
-                writers[day] = pq.ParquetWriter(
-                    file, rows.schema, compression="zstd", use_dictionary=["topic", "partition", "priority"]
-                )
+                writers[day] = folder.open_writer(path, rows.schema)
                 counts[day] = {"path": path, "day": day, "rows": 0, "first_offset": rows["offset"][0].as_py()}
             writers[day].write_batch(rows, row_group_size=_ROW_GROUP_ROWS)
             counts[day]["rows"] += rows.num_rows
@@ -121,8 +124,11 @@ def _export_piece(
     for writer in writers.values():
         writer.close()
     for one in counts.values():
-        one["bytes"] = (Path(folder) / one["path"]).stat().st_size
-    return list(counts.values())
+        one["bytes"] = folder.size_of(one["path"])
+    written = list(counts.values())
+    folder.finish(task, written)
+    reached("export-task", 0)
+    return written
 
 
 def _by_day(batch: pa.RecordBatch) -> list[tuple[str, pa.RecordBatch]]:

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from goqueue.errors import InvalidRequest
+from goqueue.pipeline.jobs.near_files import near_files, stored_files
 from goqueue.pipeline.jobs.report import Report
 from goqueue.pipeline.jobs.sending import Sender
-from goqueue.pipeline.places import SPARK_SCHEMES, local_path, refuse_scheme, scheme_of
+from goqueue.pipeline.paths import SPARK_SCHEMES, is_store, local_path, scheme_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,13 +43,29 @@ def import_files(
     dry_run: bool = False,
 ) -> Report:
     """Send every row of the files to the topic, all or none. `key` and `value` are SQL expressions."""
-    from pyspark.sql import functions as sql
-
     begun = time.monotonic()
     check_files(files)
+    with near_files(spark, files) as near:
+        return _import(spark, near, file_format, options, topic, (files, key, value, schema), begun, dry_run=dry_run)
+
+
+def _import(
+    spark: SparkSession,
+    near: str,
+    file_format: FileFormat,
+    options: Mapping[str, str],
+    topic: str,
+    asked: tuple[str, str | None, str | None, str | None],
+    begun: float,
+    *,
+    dry_run: bool,
+) -> Report:
+    from pyspark.sql import functions as sql
+
+    files, key, value, schema = asked
     reader = spark.read.format(file_format).option("mode", "FAILFAST")
     reader = reader.option("header", "true") if file_format is FileFormat.CSV else reader
-    rows = (reader if schema is None else reader.schema(schema)).load(files)
+    rows = (reader if schema is None else reader.schema(schema)).load(near)
     messages = _messages(rows, key, value)
     report = Report("import", is_dry_run=dry_run)
     report.facts |= {"files": files, "topic": topic, "columns": rows.columns}
@@ -68,10 +85,14 @@ def import_files(
 
 def check_files(files: str) -> None:
     """Raise unless there is something at the path, which may be a pattern or an address."""
-    refuse_scheme(files, "files", SPARK_SCHEMES)
-    if scheme_of(files) == "file":
-        files = str(local_path(files, "files"))
-    if not Path(files).exists() and not set("*?[{").intersection(files) and "://" not in files:
+    if scheme_of(files) in SPARK_SCHEMES - {"file"}:
+        return
+    if is_store(files):
+        if not stored_files(files):
+            raise InvalidRequest(f"there is nothing at {files}", field="files")
+        return
+    path = str(local_path(files, "files"))
+    if not Path(path).exists() and not set("*?[{").intersection(path):
         raise InvalidRequest(f"there is nothing at {files}", field="files")
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from goqueue.pipeline.jobs.charts import Chart, draw_chart
-from goqueue.pipeline.places import local_path
+from goqueue.pipeline.paths import local_path
 
 _STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#0f172a}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import pickle
 from collections.abc import Iterator
+from inspect import signature
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -33,7 +34,7 @@ def append(table: LakeTable, frame: DataFrame, batch: Batch, *, add_columns: boo
     files = write_files(frame, table.file_writer(attempt), batch)
     reached("lake-files", batch.number)
     if files:
-        commit(table, batch, attempt, schema, files)
+        commit(table, batch, attempt, files)
     return sum(file.rows for file in files)
 
 
@@ -47,7 +48,9 @@ def schema_of(frame: DataFrame) -> pa.Schema:
     """The columns of a frame in Arrow's words."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    schema = to_arrow_schema(frame.schema, timezone="UTC", prefers_large_types=False)
+    # Before 4.2 times are in UTC without being asked for.
+    zone = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
+    schema = to_arrow_schema(frame.schema, prefers_large_types=False, **zone)
     return pa.schema([pa.field(one.name, one.type) for one in schema])
 
 
@@ -61,7 +64,6 @@ def commit(
     table: LakeTable,
     batch: Batch,
     attempt: str,
-    schema: pa.Schema,
     added: list[DataFile],
     *,
     is_strict: bool = False,
@@ -73,10 +75,7 @@ def commit(
         _LOG.info("batch %d: %d files of tasks that ran twice were removed", batch.number, dropped)
     for _ in range(ATTEMPTS_MAX):
         try:
-            if table.schema is None:
-                table.create(schema, batch, added)
-            else:
-                table.commit(batch, added, is_strict=is_strict)
+            table.commit(batch, added, is_strict=is_strict)
         except Conflict:
             if is_strict:
                 raise

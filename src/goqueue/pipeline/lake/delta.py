@@ -15,7 +15,7 @@ from goqueue.pipeline.lake.partitioned import partition_text, write_partitioned
 from goqueue.pipeline.lake.stores import table_folder
 from goqueue.pipeline.lake.table import Batch, Bounds, Conflict, DataFile, FileWriter, check_columns
 from goqueue.pipeline.lake.write_log import WriteLog
-from goqueue.pipeline.places import local_path, scheme_of
+from goqueue.pipeline.paths import local_path, scheme_of
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -45,6 +45,8 @@ class DeltaLake:
         self._partition_by = partition_by
         self._options = options
         self._table: DeltaTable | None = None
+        # The columns of a table that does not exist yet: it is made with its first files, in one commit.
+        self._first_schema: pa.Schema | None = None
         self.refresh()
 
     @property
@@ -76,6 +78,7 @@ class DeltaLake:
         if missing:
             raise PipelineError(f"partition_by: the rows have no column {missing[0]!r}")
         if self._table is None or self.schema is None:
+            self._first_schema = schema
             return
         fresh = check_columns(self.schema, schema, add_columns=add_columns)
         if fresh:
@@ -139,7 +142,10 @@ class DeltaLake:
         from deltalake.transaction import RemoveAction
 
         if self._table is None:
-            raise PipelineError(f"there is no table at {self._uri}")
+            if batch is None or self._first_schema is None:
+                raise PipelineError(f"there is no table at {self._uri}")
+            self._create(self._first_schema, batch, added)
+            return
         now_ms = int(time.time() * 1000)
         actions: list[Any] = [_add(one) for one in added]
         actions += [RemoveAction(one.path, True, now_ms, one.bytes, one.entry["partition_values"]) for one in removed]
@@ -155,8 +161,7 @@ class DeltaLake:
         except CommitFailedError as error:
             raise Conflict(f"{self._uri}: {error}") from None
 
-    def create(self, schema: pa.Schema, batch: Batch, added: Sequence[DataFile]) -> None:
-        """Make the table with its first files, in one commit."""
+    def _create(self, schema: pa.Schema, batch: Batch, added: Sequence[DataFile]) -> None:
         from deltalake import CommitProperties, Schema, Transaction
         from deltalake.exceptions import DeltaError
         from deltalake.transaction import create_table_with_add_actions

@@ -133,10 +133,6 @@ class IcebergLake:
         wanted = schema if columns is None else schema.select(*columns)
         return _Reader(self._open.metadata, dict(self._open.io.properties), wanted)
 
-    def create(self, schema: pa.Schema, batch: Batch, added: Sequence[DataFile]) -> None:
-        """Not needed: an Iceberg table is made before its files are written, whose columns have its numbers."""
-        raise NotImplementedError
-
     def commit(
         self,
         batch: Batch | None,

@@ -107,7 +107,7 @@ def _merge_once(
     reached("lake-files", batch.number)
     if not affected:
         if added:
-            commit(table, batch, attempt, schema_of(fresh), added, is_strict=True)
+            commit(table, batch, attempt, added, is_strict=True)
         return
     log.drop_unused(attempt, {file.path for file in added})
     table.commit(batch, added, affected)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyarrow.fs import LocalFileSystem, PyFileSystem, SubTreeFileSystem
 
-from goqueue.pipeline.places import scheme_of
+from goqueue.pipeline.paths import scheme_of
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem

@@ -96,10 +96,6 @@ class LakeTable(Protocol):
         """What executors run to read a file again, with all of its columns or some."""
         ...
 
-    def create(self, schema: pa.Schema, batch: Batch, added: Sequence[DataFile]) -> None:
-        """Make the table with its first files; raises `Conflict` if somebody else has made it."""
-        ...
-
     def commit(
         self,
         batch: Batch | None,
@@ -110,6 +106,7 @@ class LakeTable(Protocol):
     ) -> None:
         """Add and remove files in one commit that holds the batch's number; raises `Conflict`.
 
+        If there is no table, the files are its first ones, with the schema that `prepare` was given.
         With files to remove, and if it is strict, every change that came meanwhile is a conflict. Otherwise only what
         makes the commit impossible.
         """

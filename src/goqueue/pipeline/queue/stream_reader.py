@@ -16,13 +16,18 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader
-from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from goqueue.pipeline.errors import in_one_line
+from goqueue.pipeline.errors import BadOption, in_one_line
 from goqueue.pipeline.queue.keeper import Keeper
 from goqueue.pipeline.queue.leases import QueueOffset
 from goqueue.pipeline.queue.options import QueueOptions
 from goqueue.pipeline.queue.reading import QueueTask, read_leases
+from goqueue.pipeline.spark.api import (
+    HAS_ADMISSION_CONTROL,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
 
 if TYPE_CHECKING:
     from goqueue.pipeline.queue.queue_broker import QueueBroker
@@ -37,6 +42,8 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Takes messages in the planner process, and reads them in tasks."""
 
     def __init__(self, options: QueueOptions) -> None:
+        if not HAS_ADMISSION_CONTROL:
+            raise BadOption("mode", "a queue as a source needs PySpark 4.2 or newer")
         self.options = options
         self._broker: QueueBroker | None = None
         self._keeper: Keeper | None = None

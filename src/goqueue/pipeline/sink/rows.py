@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,9 @@ from goqueue.pipeline.sink.sink_options import SinkOptions
 from goqueue.pipeline.sink.targets import Target, Targets
 from goqueue.records import TopicPartition
 
+if TYPE_CHECKING:
+    from goqueue.pipeline.typed.encoding import ValueEncoder
+
 Headers = list[tuple[str, bytes | None]]
 _DELAY_HEADER, _DELIVER_AT_HEADER = "goqueue-delay-ms", "goqueue-deliver-at"
 _ERROR_HEADER, _TOPIC_HEADER = "goqueue-error", "goqueue-topic"
@@ -32,6 +35,7 @@ class RowWriter:
         self._options = options
         self._producer = producer
         self._targets = Targets(client, turn)
+        self._encoder = _encoder(options)
         self.rows = 0
         self.dead_letters = 0
 
@@ -41,10 +45,17 @@ class RowWriter:
             return
         self.rows += batch.num_rows
         columns = {name: batch.column(at) for at, name in enumerate(batch.schema.names)}
+        unfit: dict[int, str] = {}
+        if self._encoder is not None:
+            columns["value"], unfit = self._encoder.encode(columns["value"])
         for name in ("key", "value"):
             if name in columns:
                 columns[name] = columns[name].cast(pa.binary())
         columns.setdefault("key", pa.nulls(batch.num_rows, pa.binary()))
+        if unfit:
+            self._refuse(unfit, self._options.topic, columns)
+            keep = pa.array([number for number in range(batch.num_rows) if number not in unfit], pa.int64())
+            columns = {name: one.take(keep) for name, one in columns.items()}
         for topic, rows in _by_topic(columns.get("topic"), self._options.topic):
             part = columns if rows is None else {name: one.take(rows) for name, one in columns.items()}
             self._write_topic(topic, part)
@@ -136,6 +147,14 @@ class RowWriter:
         for partition in np.unique(partitions).tolist():
             rows_there = np.nonzero(partitions == partition)[0]
             self._send(target, int(partition), moved, stamps, pa.array(blocks, pa.binary()), rows_there)
+
+
+def _encoder(options: SinkOptions) -> ValueEncoder | None:
+    if options.schema_id is None:
+        return None
+    from goqueue.pipeline.typed.encoding import ValueEncoder
+
+    return ValueEncoder(options.schema_registry_url or "", options.kafka, options.schema_id)
 
 
 def _by_topic(column: pa.Array | None, option: str | None) -> Iterable[tuple[str | None, pa.Array | None]]:

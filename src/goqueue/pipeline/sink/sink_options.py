@@ -8,12 +8,12 @@ from types import MappingProxyType
 
 from pyspark.sql.types import StructType
 
-from goqueue.client.wire.security import check_security
+from goqueue.client.wire.security import check_security, with_defaults
 from goqueue.codec.compression import Codec
 from goqueue.errors import GoQueueError
 from goqueue.pipeline.decoding.columns import RECORD_COLUMNS
 from goqueue.pipeline.errors import BadOption
-from goqueue.pipeline.source.options import SERVERS, check_names, flag, number, one_of, size
+from goqueue.pipeline.source.options import SERVERS, check_names, flag, one_of, size
 
 SINK_OPTIONS = (
     SERVERS,
@@ -26,12 +26,17 @@ SINK_OPTIONS = (
     "batchBytes",
     "path",
     "includeHeaders",
+    "schema",
+    "schemaRegistryUrl",
+    "schemaSubject",
 )
 # Columns that the source gives and a message cannot have: a table that was read can be written as it is.
 IGNORED_COLUMNS = frozenset({"offset", "timestampType"})
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactly-once", "at-least-once"
 # In batches of 256 KB the same bytes cost the broker about twice as much; topics take a little more than this.
 _BATCH_BYTES = 1_000_000
+# Words of the option schema that mean: derived from the rows.
+DERIVED = ("avro", "json")
 _TEXT = ("binary", "string")
 _WHOLE = ("int", "bigint", "smallint", "tinyint")
 # Each column with the types it may have; only `value` must be there.
@@ -63,6 +68,13 @@ class SinkOptions:
     batch_bytes: int
     # Of a batch write under a writer's name: an epoch is written once, and a later one drops what older ones staged.
     epoch: int = 0
+    # avro or json: registered from the rows. registry, a subject, subject:version or an id: as the registry has it.
+    schema: str | None = None
+    schema_registry_url: str | None = None
+    # Where avro or json is registered; {topic}-value unless said otherwise.
+    schema_subject: str | None = None
+    # What that was when the query was planned; None: values are bytes.
+    schema_id: int | None = None
     # May hold passwords: never shown.
     kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
 
@@ -81,6 +93,7 @@ def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
     check_names(options, SINK_OPTIONS)
     kafka = {name[6:]: value for name, value in options.items() if name.startswith("kafka.")}
     try:
+        kafka = with_defaults(kafka)
         check_security(kafka)
     except GoQueueError as error:
         raise BadOption("kafka.security", str(error)) from None
@@ -101,9 +114,27 @@ def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
         dead_letter_topic=options.get("deadlettertopic"),
         codec=int(Codec[chosen.upper()]),
         batch_bytes=size(options, "batchBytes") or _BATCH_BYTES,
-        epoch=number(options, "epoch") or 0,
+        epoch=_epoch(options.get("epoch", "0")),
+        schema=options.get("schema"),
+        schema_registry_url=options.get("schemaregistryurl"),
+        schema_subject=_subject(options),
         kafka=kafka,
     )
+
+
+def _subject(options: Mapping[str, str]) -> str | None:
+    subject = options.get("schemasubject")
+    if subject is not None and options.get("schema", "").lower() not in DERIVED:
+        raise BadOption(
+            "schemaSubject", f"is where a schema is registered: the option schema must be {' or '.join(DERIVED)}"
+        )
+    return subject
+
+
+def _epoch(text: str) -> int:
+    if not text.isdecimal():
+        raise BadOption("epoch", f"{text!r} is not an integer of zero or more")
+    return int(text)
 
 
 def check_columns(options: SinkOptions, schema: StructType) -> None:
@@ -123,6 +154,10 @@ def check_columns(options: SinkOptions, schema: StructType) -> None:
                 f"the sink knows no column {name!r}, which would be lost: drop it by select(), "
                 f"or put it into the value, as in to_json(struct(*)); it knows {', '.join(SINK_COLUMNS)}",
             )
+        if name == "value" and options.schema is not None:
+            if not kind.startswith("struct<"):
+                raise BadOption("columns", f"column value is {kind}; with the option schema it must be a struct")
+            continue
         if kind not in allowed:
             raise BadOption("columns", f"column {name} is {kind}; it must be {' or '.join(allowed)}")
     if "topic" not in kinds and options.topic is None:

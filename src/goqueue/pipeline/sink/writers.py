@@ -15,14 +15,16 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
 
 from goqueue.client.wire import BrokerRefused, WireClient
 from goqueue.client.wire.prepared import Participant, decide, open_participant
 from goqueue.client.wire.producer import BatchProducer, Identity, new_identity
-from goqueue.pipeline.errors import PipelineError, in_one_line
+from goqueue.pipeline.errors import PipelineError, RowRefused, in_one_line
 from goqueue.pipeline.sink.rows import RowWriter
 from goqueue.pipeline.sink.sink_options import SinkOptions
+from goqueue.pipeline.spark.api import HAS_ARROW_STREAM_WRITER, DataSourceStreamArrowWriter, as_arrow
 from goqueue.pipeline.spark.worker_heap import settle
 from goqueue.pipeline.steps import reached
 
@@ -63,9 +65,16 @@ def write_rows(options: SinkOptions, writer: str, epoch: int, batches: Iterator[
         reached("opened", epoch)
         producer = BatchProducer(client, identity)
         rows = RowWriter(options, client, producer, number)
-        for batch in batches:
-            rows.write(batch)
-            reached("sending", epoch)
+        try:
+            for batch in batches:
+                rows.write(batch)
+                reached("sending", epoch)
+        except RowRefused:
+            # Opened again, the participant has staged nothing: what it sent before would hold readers back.
+            if options.is_exactly_once:
+                producer.flush()
+                open_participant(client, writer, epoch, task)
+            raise
         producer.flush()
         reached("staged", epoch)
         participant = Participant(task, identity.producer_id, identity.producer_epoch)
@@ -87,17 +96,28 @@ def publish(options: SinkOptions, messages: list[WriterCommitMessage | None], ep
     reached("committed", epoch)
 
 
-def drop(options: SinkOptions, messages: list[WriterCommitMessage | None], epoch: int) -> None:
-    """A task failed: what the others staged is aborted. Whoever opens the epoch again starts afresh."""
-    written = [one for one in messages if isinstance(one, Written) and one.participant is not None]
-    if written and options.is_exactly_once:
+def drop(options: SinkOptions, writer: str | None, epoch: int) -> None:
+    """A task failed: what all tasks staged is aborted. Whoever opens the epoch again starts afresh."""
+    if writer is not None and options.is_exactly_once:
         with open_sink_client(options) as client:
             try:
-                decide(client, written[0].writer, epoch, (), commit=False)
+                decide(client, writer, epoch, (), commit=False)
             except BrokerRefused as error:
                 # The failure came after the commit: there is nothing to drop.
                 if error.code != _COMMITTED_ALREADY:
                     raise
+
+
+def close_for_good(options: SinkOptions, writer: str, epoch: int) -> None:
+    """A write that nobody will repeat has failed: what was staged is aborted, and nothing can be staged any more.
+
+    Spark does not wait for the other tasks of a write that fails. One that is still at work would open a participant
+    behind an abort, and hold back committed readers of the topic for a day. An epoch that is committed, with nothing in
+    it, is closed to it.
+    """
+    if options.is_exactly_once:
+        with open_sink_client(options) as client:
+            decide(client, writer, epoch, (), commit=True)
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -118,26 +138,31 @@ class BatchWriter(DataSourceArrowWriter):
         publish(self.options, messages, self.options.epoch)
 
     @in_one_line
-    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Some task failed."""
-        drop(self.options, messages, self.options.epoch)
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - Spark's
+        """Some task failed, or the commit did."""
+        if self.options.writer is None:
+            close_for_good(self.options, self.name, self.options.epoch)
+        else:
+            drop(self.options, self.name, self.options.epoch)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
     """For `writeStream`: every micro-batch once, over restarts and crashes."""
 
-    def __init__(self, options: SinkOptions) -> None:
+    def __init__(self, options: SinkOptions, schema: StructType) -> None:
         self.options = options
+        self.schema = schema
 
     @in_one_line
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """One task's rows of one micro-batch, named by the query and the batch."""
+        batches = iterator if HAS_ARROW_STREAM_WRITER else as_arrow(iterator, self.schema)
         context = TaskContext.get()
         query = context.getLocalProperty("sql.streaming.queryId") if context is not None else None
         batch = context.getLocalProperty("streaming.sql.batchId") if context is not None else None
         if query is None or batch is None:
             raise PipelineError("Spark does not tell this task which query and batch it belongs to")
-        return write_rows(self.options, self.options.writer or f"spark-{query}", int(batch), iterator)
+        return write_rows(self.options, self.options.writer or f"spark-{query}", int(batch), batches)
 
     @in_one_line
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's
@@ -146,5 +171,6 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     @in_one_line
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's
-        """The micro-batch failed."""
-        drop(self.options, messages, batchId)
+        """The micro-batch failed. Tasks that are done tell who wrote it; what is left of others the next try drops."""
+        written = next((one.writer for one in messages if isinstance(one, Written)), self.options.writer)
+        drop(self.options, written, batchId)

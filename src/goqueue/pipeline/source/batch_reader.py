@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, Filter
+from pyspark.sql.datasource import DataSourceReader
 
 from goqueue.pipeline.errors import in_one_line
 from goqueue.pipeline.source.catalogue import Catalogue, open_catalogue, subscribed
@@ -16,6 +16,7 @@ from goqueue.pipeline.source.option_rules import check_batch, check_order
 from goqueue.pipeline.source.options import EARLIEST, SourceOptions
 from goqueue.pipeline.source.plan import Range, Task, checked_start, end_offsets, start_offsets, tasks_for
 from goqueue.pipeline.source.reading import read_task
+from goqueue.pipeline.spark.api import Filter
 
 if TYPE_CHECKING:
     from goqueue.pipeline.typed.pinned import Pinned

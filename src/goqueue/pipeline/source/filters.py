@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from pyspark.sql.datasource import (
+from goqueue.pipeline.decoding.columns import Bounds
+from goqueue.pipeline.spark.api import (
     EqualNullSafe,
     EqualTo,
     Filter,
@@ -22,8 +23,6 @@ from pyspark.sql.datasource import (
     LessThan,
     LessThanOrEqual,
 )
-
-from goqueue.pipeline.decoding.columns import Bounds
 from goqueue.records import TopicPartition
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -13,15 +13,17 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
-from goqueue.client.wire.security import check_security
+from goqueue.client.wire.security import check_security, with_defaults
 from goqueue.errors import GoQueueError
 from goqueue.pipeline.decoding.columns import FRAME_COLUMNS, RECORD_COLUMNS
 from goqueue.pipeline.errors import BadOption
-from goqueue.pipeline.places import local_path
+from goqueue.pipeline.paths import local_path
 from goqueue.pipeline.source.option_rules import check_kafka_options
 from goqueue.records import Isolation, TopicPartition
 
 EARLIEST, LATEST = -2, -1
+# Columns whose type or presence the option schema decides.
+OF_SCHEMA = frozenset({"value", "error", "undecoded"})
 SERVERS = "kafka.bootstrap.servers"
 SOURCE_OPTIONS = (
     *(SERVERS, "subscribe", "subscribePattern", "assign", "startingOffsets", "endingOffsets"),
@@ -86,7 +88,7 @@ class SourceOptions:
     # registry, a subject, subject:version or an id: values become columns of that schema.
     schema: str | None = None
     schema_registry_url: str | None = None
-    # fail, or column: what does not decode has a null value and its reason in the column `error`.
+    # fail, or column: what does not decode has a null value, its reason as `error` and its bytes as `undecoded`.
     schema_errors: str = "fail"
 
     @property
@@ -101,6 +103,7 @@ def parse_source_options(given: Mapping[str, str]) -> SourceOptions:
     check_names(options, SOURCE_OPTIONS)
     kafka = {name[6:]: value for name, value in options.items() if name.startswith("kafka.")}
     try:
+        kafka = with_defaults(kafka)
         check_security(kafka)
     except GoQueueError as error:
         raise BadOption("kafka.security", str(error)) from None

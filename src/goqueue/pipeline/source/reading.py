@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ from goqueue.pipeline.decoding.columns import frame_batch, record_batches
 from goqueue.pipeline.errors import DataLost, TopicRecreated
 from goqueue.pipeline.source.catalogue import open_client
 from goqueue.pipeline.source.committed import visible, without_aborted
-from goqueue.pipeline.source.options import SourceOptions
+from goqueue.pipeline.source.options import OF_SCHEMA, SourceOptions
 from goqueue.pipeline.source.plan import Piece, Task
 from goqueue.pipeline.source.segment_reader import read_segment
 from goqueue.pipeline.source.segments import Aborted, DataDirectory
@@ -40,25 +40,30 @@ def read_task(
     """The rows of one task, its pieces over the same connections."""
     settle()
     with open_client(options) if options.servers else nullcontext() as client:
-        if pinned is not None and not {"value", "error"}.isdisjoint(columns):
-            yield from _typed(options, task, columns, client, pinned)
+        if pinned is not None and not OF_SCHEMA.isdisjoint(columns):
+            decode, plain = decoder(pinned, columns)
+            for piece in task.pieces:
+                for rows in read_piece(options, piece, plain, client):
+                    yield decode(rows, str(piece.place))
             return
         for piece in task.pieces:
             yield from read_piece(options, piece, columns, client)
 
 
-def _typed(
-    options: SourceOptions, task: Task, columns: Sequence[str], client: WireClient | None, pinned: Pinned
-) -> Iterator[pa.RecordBatch]:
-    """The same, with values decoded by their schemas."""
+def decoder(
+    pinned: Pinned, columns: Sequence[str]
+) -> tuple[Callable[[pa.RecordBatch, str], pa.RecordBatch], list[str]]:
+    """What decodes values of a place by their schemas, and the columns that it needs for it."""
     from goqueue.pipeline.typed.registry import Registry
     from goqueue.pipeline.typed.values import TypedValues, with_typed_value
 
-    typed = TypedValues(Registry(pinned.url), pinned.schema_id, pinned.kind)
-    plain = [*dict.fromkeys([*(name for name in columns if name != "error"), "value", "offset"])]
-    for piece in task.pieces:
-        for rows in read_piece(options, piece, plain, client):
-            yield with_typed_value(rows, typed, columns, str(piece.place), keeps_errors=pinned.keeps_errors)
+    typed = TypedValues(Registry(pinned.url, pinned.kafka), pinned.schema_id, pinned.kind)
+    plain = [*dict.fromkeys([*(name for name in columns if name not in OF_SCHEMA), "value", "offset"])]
+
+    def decode(rows: pa.RecordBatch, place: str) -> pa.RecordBatch:
+        return with_typed_value(rows, typed, columns, place, keeps_errors=pinned.keeps_errors)
+
+    return decode, plain
 
 
 def read_piece(

@@ -19,7 +19,7 @@ from goqueue.codec.batch import BatchHeader, parse_batch_header
 from goqueue.codec.frame import HEADER_BYTES, Flags, FrameDamage, Outline, outline_frames
 from goqueue.errors import CorruptFrame
 from goqueue.pipeline.errors import BadOption
-from goqueue.pipeline.places import local_path
+from goqueue.pipeline.paths import local_path
 from goqueue.records import TopicPartition
 
 _CHECKPOINT = "partition.ckpt"

@@ -10,14 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxBytes,
-    ReadMaxRows,
-    ReadMinRows,
-    SupportsTriggerAvailableNow,
-)
 
 from goqueue.client.wire.offsets import commit_offsets
 from goqueue.errors import GoQueueError
@@ -30,6 +22,14 @@ from goqueue.pipeline.source.options import LATEST, SourceOptions
 from goqueue.pipeline.source.plan import Range, Task, start_offsets, tasks_for
 from goqueue.pipeline.source.reading import read_task
 from goqueue.pipeline.source.stream_offset import StreamOffset
+from goqueue.pipeline.spark.api import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
 from goqueue.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.pinned = pinned
         self._catalogue: Catalogue | None = None
         self._initial: dict[str, Any] | None = None
+        # Where the next batch begins, for a Spark that does not say so.
+        self._position: dict[str, Any] | None = None
         # With availableNow the first look at the topics says where the run ends; no look comes after it.
         self._is_available_now = False
         self._last_stop: Offsets | None = None
@@ -65,6 +67,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             places = subscribed(self.options, self._world())
             starts = start_offsets(self.options, self._world(), places, LATEST)
             self._initial = StreamOffset(starts, self._new_group(), self._world().topic_ids()).encode()
+        self._position = self._initial
         return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - the name is Spark's
@@ -79,10 +82,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     @in_one_line
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's
-        """Where the next micro-batch ends: pinned here, whatever is written meanwhile."""
-        known = StreamOffset.decode(start)
+    def latestOffset(  # noqa: N802 - the name is Spark's
+        self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
+    ) -> dict[str, Any]:
+        """Where the next micro-batch ends: pinned here, whatever is written meanwhile.
+
+        Before 4.2, Spark does not say where it begins: that is where the last one ended. The first batch of a run, of
+        which only Spark's checkpoint knows the beginning, reads all that is there, whatever limit the options set.
+        """
         ends = self._latest()
+        start = start or self._position
+        if start is None:
+            return StreamOffset(ends, self._new_group(), self._world().topic_ids()).encode()
+        known = StreamOffset.decode(start)
         begin = self._reachable(known, ends)
         # Spark begins a batch where the last one that is done ended.
         self.commit(start)
@@ -115,6 +127,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @in_one_line
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Task]:
         """The tasks of one micro-batch; a batch that runs again gets the same."""
+        self._position = end
         begun, ended = StreamOffset.decode(start), StreamOffset.decode(end)
         remade = begun.recreated(ended.topic_ids)
         begin = {place: offset for place, offset in begun.places.items() if place.topic not in remade}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -22,8 +23,11 @@ from goqueue.pipeline.source.batch_reader import BatchReader
 from goqueue.pipeline.source.catalogue import Catalogue, open_client
 from goqueue.pipeline.source.options import LATEST, SourceOptions
 from goqueue.pipeline.source.plan import Piece, Task, tasks_for
-from goqueue.pipeline.source.reading import read_piece
+from goqueue.pipeline.source.reading import decoder, read_piece
 from goqueue.pipeline.spark.worker_heap import settle
+
+if TYPE_CHECKING:
+    from goqueue.pipeline.typed.pinned import Pinned
 
 # So many keys are collected before those that are met again are dropped.
 _KEYS_MAX = 1_000_000
@@ -40,8 +44,8 @@ class TableTask(Task):
 class TableReader(BatchReader):
     """Reads the latest values."""
 
-    def __init__(self, options: SourceOptions, columns: Sequence[str]) -> None:
-        super().__init__(options, columns)
+    def __init__(self, options: SourceOptions, columns: Sequence[str], pinned: Pinned | None = None) -> None:
+        super().__init__(options, columns, pinned)
         if options.view != "records":
             raise BadOption("as", "a table has the view records")
 
@@ -76,7 +80,8 @@ class TableReader(BatchReader):
         winners = self._winners(piece, client)
         if not len(winners):
             return
-        columns = tuple(dict.fromkeys([*self.columns, "offset", "value"]))
+        decode, plain = (None, list(self.columns)) if self.pinned is None else decoder(self.pinned, self.columns)
+        columns = tuple(dict.fromkeys([*plain, "offset", "value"]))
         rest = replace(piece, bounds=piece.bounds._replace(start=int(winners[0])))
         for batch in read_piece(self.options, rest, columns, client):
             offsets = batch["offset"].to_numpy(zero_copy_only=False)
@@ -84,7 +89,7 @@ class TableReader(BatchReader):
             chosen = batch.filter(pa.array(winners[places] == offsets))
             chosen = chosen.filter(chosen["value"].is_valid())
             if chosen.num_rows:
-                yield chosen.select(list(self.columns))
+                yield chosen.select(list(self.columns)) if decode is None else decode(chosen, str(piece.place))
 
     def _winners(self, piece: Piece, client: WireClient | None) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         """The offset of the last record of every key, in order."""

@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from goqueue.backup.whole import is_alive
+from goqueue.pipeline.spark import planner
 from goqueue.pipeline.spark.java import find_java
 from goqueue.pipeline.spark.worker_heap import ARROW_KEEPS_MS
 
@@ -34,9 +35,6 @@ SETTINGS: Mapping[str, str] = MappingProxyType(
         "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
         "spark.sql.python.filterPushdown.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.streaming.checkpointFileManagerClass": (
-            "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-        ),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "8",
@@ -74,6 +72,9 @@ if [ "$1 $2" = "-m pyspark.daemon" ]; then
     shift 2
     exec {python} -m goqueue.pipeline.spark.daemon "$@"
 fi
+if [ "$1 $2" = "-m pyspark.sql.streaming.python_streaming_source_runner" ]; then
+    exec {python} -P {planner} "$2"
+fi
 exec {python} "$@"
 """
 
@@ -107,6 +108,7 @@ def session(
     chosen = master or os.environ.get("MASTER") or "local[*]"
     settings = {
         **SETTINGS,
+        **_checkpoints(),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.driver.extraJavaOptions": f"-Xss8m -Dlog4j2.configurationFile={log4j} -Djava.io.tmpdir={folder}",
         **(config or {}),
@@ -136,11 +138,27 @@ def session(
     return spark
 
 
+def _checkpoints() -> dict[str, str]:
+    """On a local disk this manager is faster than Spark's own choice; its package has another name since 4.1."""
+    import pyspark
+
+    package = "" if pyspark.__version__.startswith("4.0.") else "checkpointing."
+    manager = f"org.apache.spark.sql.execution.streaming.{package}FileSystemBasedCheckpointFileManager"
+    return {"spark.sql.streaming.checkpointFileManagerClass": manager}
+
+
 def register(spark: SparkSession) -> None:
     """Make `format("goqueue")` known to a session that somebody else made."""
+    from pyspark.errors import AnalysisException
+
     from goqueue.pipeline.data_source import GoQueueSource
 
-    spark.dataSource.register(GoQueueSource)
+    try:
+        spark.dataSource.register(GoQueueSource)
+    except AnalysisException as error:
+        # PySpark 4.0 has found it by its name already, and does not let anybody say so again.
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
 
 
 @contextmanager
@@ -148,11 +166,14 @@ def _quiet_planners(folder: Path) -> Iterator[None]:
     """Have a session that starts meanwhile plan its queries by workers of our daemon, which is quiet.
 
     Spark starts the daemon of planners by the name of its own, whatever the settings say. Planners that had nothing
-    to do for a minute are ended, and each of them would print a traceback.
+    to do for a minute are ended, and each of them would print a traceback. The planner of a stream is started without
+    a daemon and must connect within ten seconds: see `planner.py`.
     """
     python = os.environ["PYSPARK_PYTHON"]
     stand_in = folder / "python"
-    stand_in.write_text(_STAND_IN.format(python=shlex.quote(python)), encoding="utf-8")
+    stand_in.write_text(
+        _STAND_IN.format(python=shlex.quote(python), planner=shlex.quote(planner.__file__)), encoding="utf-8"
+    )
     stand_in.chmod(0o700)
     if python == sys.executable and os.access(stand_in, os.X_OK):
         os.environ["PYSPARK_PYTHON"] = str(stand_in)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from pyspark.sql.types import DataType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, DataType, StringType, StructField, StructType
 
 from goqueue.pipeline.errors import BadOption
 from goqueue.pipeline.source.options import SourceOptions
@@ -12,14 +13,19 @@ from goqueue.pipeline.typed.registry import Registry
 from goqueue.pipeline.typed.spark_types import spark_type
 
 _NOTE = "goqueue.schema.id"
-ERROR = "error"
+# Of a value that does not decode: why, and its bytes.
+ERROR, UNDECODED = "error", "undecoded"
 
 
 class Pinned:
     """A schema by its id, and the type of its values. Tasks get a copy."""
 
-    def __init__(self, url: str, schema_id: int, kind: DataType, *, keeps_errors: bool) -> None:
+    def __init__(
+        self, url: str, schema_id: int, kind: DataType, *, keeps_errors: bool, kafka: Mapping[str, str]
+    ) -> None:
         self.url = url
+        # May hold passwords: never shown.
+        self.kafka = kafka
         self.schema_id = schema_id
         self.kind = kind
         self.keeps_errors = keeps_errors
@@ -29,22 +35,23 @@ def pin(options: SourceOptions, schema: StructType | None = None) -> Pinned | No
     """What the options mean now; once it is noted at the columns, what it meant then."""
     if options.schema is None:
         return None
-    registry = Registry(_url(options))
+    registry = Registry(_url(options), options.kafka)
     noted = _noted(schema)
     schema_id = registry.pin(options.schema, _topic(options)) if noted is None else noted
     kind = spark_type(registry.source(schema_id))
-    return Pinned(registry.url, schema_id, kind, keeps_errors=options.schema_errors == "column")
+    keeps_errors = options.schema_errors == "column"
+    return Pinned(registry.url, schema_id, kind, keeps_errors=keeps_errors, kafka=options.kafka)
 
 
 def typed_fields(fields: StructType, pinned: Pinned) -> StructType:
-    """The columns, with the values' own type, and a column for errors if they have one."""
+    """The columns, with the values' own type, and columns for what does not decode if it is kept."""
     note: dict[str, Any] = {_NOTE: pinned.schema_id}
     found = [
         StructField("value", pinned.kind, True, {**(one.metadata or {}), **note}) if one.name == "value" else one
         for one in fields.fields
     ]
     if pinned.keeps_errors:
-        found.append(StructField(ERROR, StringType()))
+        found += [StructField(ERROR, StringType()), StructField(UNDECODED, BinaryType())]
     return StructType(found)
 
 

@@ -7,6 +7,7 @@ from io import BytesIO
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.types import DataType
 
 from goqueue.errors import GoQueueError, InvalidValue
@@ -17,6 +18,7 @@ from goqueue.formats.libraries import library
 from goqueue.formats.protobuf import ProtobufSchema
 from goqueue.formats.source import SchemaType
 from goqueue.pipeline.typed.arrow import arrow_type, converter
+from goqueue.pipeline.typed.pinned import ERROR, UNDECODED
 from goqueue.pipeline.typed.registry import Registry
 
 
@@ -104,9 +106,12 @@ def with_typed_value(
                 hint = "set schemaErrors to column to read on"
                 raise InvalidValue(f"{place}: a value {where} does not decode: {error} ({hint})")
     arrays = {name: batch.column(name) for name in batch.schema.names}
+    if ERROR in columns:
+        arrays[ERROR] = pa.array(errors, pa.string())
+    if UNDECODED in columns:
+        is_undecoded = pa.array([error is not None for error in errors], pa.bool_())
+        arrays[UNDECODED] = pc.if_else(is_undecoded, arrays["value"], pa.scalar(None, pa.binary()))
     arrays["value"] = column
-    if "error" in columns:
-        arrays["error"] = pa.array(errors, pa.string())
     return pa.RecordBatch.from_arrays([arrays[name] for name in columns], names=list(columns))
 
 

@@ -6,6 +6,7 @@ Null keys and values pass. What costs a user's schema is done by the schema work
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,7 +23,7 @@ from goqueue.schemas.view import RegistryView
 from goqueue.schemas.workers import RunsJobs, result_of
 
 if TYPE_CHECKING:
-    from goqueue.broker.partitions import Partition
+    from goqueue.broker.replicas.partitions import Partition
 
 # Records looked at before others get their turn on the loop.
 _RECORDS_AT_ONCE = 1000
@@ -47,41 +48,68 @@ class SchemaChecker:
         self._view = view
         self._worker = worker
         self._allowed = AllowedSchemas()
-        # Counted for the metrics.
-        self.checked = 0
-        self.refused = 0
+        # Counted for the metrics, by topic.
+        self.checked: Counter[str] = Counter()
+        self.invalid: Counter[str] = Counter()
 
     @property
     def has_switches(self) -> bool:
-        """Whether a subject overrides what its topic says. While the registry is loaded, none does."""
-        state = self._view.state
-        return state is not None and bool(state.switched)
+        """Whether a subject overrides what its topic says.
+
+        While a node of its own loads its registry, none does. A node of a cluster takes batches before it has a copy
+        of the registry, and then cannot tell.
+        """
+        known = self._view.known
+        return bool(known.switched) if known is not None else self._view.may_have_switches
 
     def rules(self, partition: Partition) -> list[Rule]:
-        """What is asked of the records of a partition; empty for nothing."""
-        state, config, topic = self.state(), partition.config, partition.topic_name
-        found = [rule_of(config, topic, state, is_key=is_key) for is_key in (False, True)]
-        return [rule for rule in found if rule.level is not CheckLevel.OFF]
+        """What is asked of the records of a partition; empty for nothing.
+
+        Raises `CoordinatorUnavailable` if this node cannot tell, or not well enough to judge records by it.
+        """
+        known, config, topic = self._view.known or self.state(), partition.config, partition.topic_name
+        found = [rule_of(config, topic, known, is_key=is_key) for is_key in (False, True)]
+        rules = [rule for rule in found if rule.level is not CheckLevel.OFF]
+        if rules:
+            self.state()
+        return rules
+
+    @property
+    def may_be_behind(self) -> bool:
+        """Whether a record that is not allowed here may be allowed by what another node knows."""
+        return self._view.may_be_behind
 
     def state(self) -> RegistryState:
         """The registry as it is now."""
         state = self._view.state
         if state is None:
-            raise CoordinatorUnavailable("the schema registry is being loaded")
+            raise CoordinatorUnavailable("the schema registry is being loaded, or cannot be reached")
         return state
 
-    def check_ids(self, partition: Partition, rules: Sequence[Rule], records: Sequence[Record]) -> dict[int, str]:
-        """Which records name no schema that is allowed, and why; no value is decoded."""
+    def check_ids(
+        self, partition: Partition, rules: Sequence[Rule], records: Sequence[Record]
+    ) -> Mapping[int, str] | None:
+        """Which records name no schema that is allowed, and why; no value is decoded. None: ask `check` instead."""
         bad: dict[int, str] = {}
         state = self.state()
         for rule in rules:
             allowed = self._allowed.of(state, partition.topic_name, rule)
             _look(state, allowed, rule, records, 0, bad, None)
-        self._count(len(records), bad)
+        if bad and self._view.may_be_behind:
+            return None
+        self._count(partition.topic_name, len(records), bad)
         return bad
 
     async def check(self, partition: Partition, records: Sequence[Record | NewRecord]) -> Mapping[int, str]:
-        """Which records are not allowed, and why."""
+        """Which records are not allowed, and why. Nothing is called so before all that is registered is known here."""
+        await self._view.wait()
+        bad = await self._judge(partition, records)
+        if bad and await self._view.catch_up():
+            bad = await self._judge(partition, records)
+        self._count(partition.topic_name, len(records), bad)
+        return bad
+
+    async def _judge(self, partition: Partition, records: Sequence[Record | NewRecord]) -> Mapping[int, str]:
         bad: dict[int, str] = {}
         for rule in self.rules(partition):
             fitting: dict[int, Fitting] | None = {} if rule.level is CheckLevel.FULL else None
@@ -94,7 +122,6 @@ class SchemaChecker:
             for schema_id, some in (fitting or {}).items():
                 for part in _parts(some):
                     await self._fit(schema_id, part, bad)
-        self._count(len(records), bad)
         return bad
 
     async def _fit(self, schema_id: int, some: Fitting, bad: dict[int, str]) -> None:
@@ -114,9 +141,10 @@ class SchemaChecker:
             if reason:
                 bad.setdefault(position, f"schema {schema_id}: {reason}")
 
-    def _count(self, checked: int, bad: Mapping[int, str]) -> None:
-        self.checked += checked
-        self.refused += len(bad)
+    def _count(self, topic: str, checked: int, bad: Mapping[int, str]) -> None:
+        self.checked[topic] += checked
+        if bad:
+            self.invalid[topic] += len(bad)
 
 
 def _parts(some: Fitting) -> Iterator[Fitting]:

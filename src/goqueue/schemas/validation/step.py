@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from goqueue.broker.arrival import Arrival, Facts, NeedsCheck
-from goqueue.broker.refused_records import refused_values
+from goqueue.broker.arrivals.arrival import Arrival, Facts, NeedsCheck
+from goqueue.broker.arrivals.refused_records import refused_values
+from goqueue.caller import INTERNAL
+from goqueue.errors import CoordinatorUnavailable
 from goqueue.records import NewRecord, Record
 from goqueue.schemas.validation.checker import SchemaChecker
 from goqueue.schemas.validation.quarantine import Quarantine
-from goqueue.schemas.validation.rules import CheckLevel, is_set
+from goqueue.schemas.validation.rules import CheckLevel, Rule, is_set
 
 if TYPE_CHECKING:
-    from goqueue.broker.partitions import Partition
+    from goqueue.broker.replicas.partitions import Partition
 
 
 class CheckSchemas:
@@ -42,24 +44,42 @@ class CheckSchemas:
             bad = self._bad_ids(arrival)
         if not bad:
             return
-        if self.is_refusing(arrival.partition) or arrival.header.is_transactional:
+        # A dead letter that the broker sends back stays where it is instead of going around in a circle.
+        if self.is_refusing(arrival.partition) or arrival.caller is INTERNAL:
             raise refused_values(bad)
         self._quarantine.move(arrival, bad)
 
     def _bad_ids(self, arrival: Arrival) -> Mapping[int, str]:
         place = arrival.partition
-        rules = self._checker.rules(place)
+        rules = self._rules(place)
+        if rules is None:
+            raise NeedsCheck
         if not rules:
             return {}
         if any(rule.level is CheckLevel.FULL for rule in rules) or not self._quarantine.is_ready(place):
             raise NeedsCheck
-        return self._checker.check_ids(place, rules, arrival.records())
+        bad = self._checker.check_ids(place, rules, arrival.records())
+        if bad is None:
+            raise NeedsCheck
+        return bad
+
+    def _rules(self, place: Partition) -> Sequence[Rule] | None:
+        """What is asked of records; None if that can be known after a while, in a cluster."""
+        try:
+            return self._checker.rules(place)
+        except CoordinatorUnavailable:
+            if self._checker.may_be_behind:
+                return None
+            raise
 
     # --- beforehand -----------------------------------------------------------------------
 
     def is_needed(self, partition: Partition) -> bool:
-        """Whether records of this partition are checked at all."""
-        return self.applies(partition, Facts()) and bool(self._checker.rules(partition))
+        """Whether records of this partition are checked at all, or may be."""
+        if not self.applies(partition, Facts()):
+            return False
+        rules = self._rules(partition)
+        return rules is None or bool(rules)
 
     def is_refusing(self, partition: Partition) -> bool:
         """Whether a bad record is refused; else it is quarantined."""

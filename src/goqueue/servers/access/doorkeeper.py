@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, cast
 from goqueue.errors import NotAuthorized
 from goqueue.servers.access import special
 from goqueue.servers.access.guard import Guard, OnDecision
-from goqueue.servers.access.needs import Need, Rule
+from goqueue.servers.access.needs import Need, Rule, first
 from goqueue.servers.access.rules import PLAIN_FIELDS, RULES
 from goqueue.servers.callers import bound
 
 if TYPE_CHECKING:
     from goqueue.caller import Caller
     from goqueue.security.access import Access
+    from goqueue.security.model import Operation, Resource
     from goqueue.servers.services import Services
 
 
@@ -103,6 +104,8 @@ def _checking(method: Callable[..., Any], rule: Rule, guard: Guard) -> Callable[
 def _checking_one(method: Callable[..., Any], need: Need, guard: Guard) -> Callable[..., Any]:
     """The common case, without a loop: it runs for every batch that is produced."""
     operation, resource, pick = need
+    if pick is first and not guard.is_told(operation):
+        return _checking_first(method, operation, resource, guard)
     require = guard.require
 
     def checked(*args: Any, **more: Any) -> Any:
@@ -113,6 +116,20 @@ def _checking_one(method: Callable[..., Any], need: Need, guard: Guard) -> Calla
             for name in names:
                 require(operation, resource, name)
         return method(*args, **more)
+
+    return checked
+
+
+def _checking_first(
+    method: Callable[..., Any], operation: Operation, resource: Resource, guard: Guard
+) -> Callable[..., Any]:
+    """The name is the first argument, and the audit log need not be told."""
+    may = guard.may
+
+    def checked(name: Any, *args: Any, **more: Any) -> Any:
+        if not may(operation, resource, name):
+            guard.deny(operation, resource, str(name))
+        return method(name, *args, **more)
 
     return checked
 
@@ -142,6 +159,8 @@ _BY_SERVICE: dict[tuple[str, str], Callable[[Any, Any, Guard], Any]] = {
     ("schedules", "delete"): lambda service, method, guard: special.deleted_schedule(service.get)(method, guard),
     ("group_polls", "poll"): lambda service, method, guard: special.polled(service.assignment)(method, guard),
     ("group_progress", "reset"): lambda service, method, guard: special.reset_offsets(service.of)(method, guard),
+    ("transactions", "admit"): lambda service, method, guard: special.admitted(service.owner_of)(method, guard),
+    ("transactions", "join"): lambda service, method, guard: special.joined(service.find_owner)(method, guard),
     ("delivery", "positions"): _nested("positions"),
     ("tracing", "reader"): _nested("story_reader"),
     ("tracing", "traces"): _nested("traces"),

@@ -73,6 +73,13 @@ HTTP_NEEDS: Mapping[tuple[str, str], DoorNeed] = MappingProxyType(
         ("GET", "/openapi.json"): DoorNeed(by_setting="docs"),
         ("GET", "/stats"): DESCRIBE,
         ("GET", "/cluster"): DESCRIBE,
+        ("GET", "/cluster/events"): DESCRIBE,
+        ("GET", "/cluster/health"): DESCRIBE,
+        ("GET", "/cluster/metadata"): DESCRIBE,
+        ("GET", "/cluster/nodes"): DESCRIBE,
+        ("GET", "/cluster/partitions"): DESCRIBE,
+        ("GET", "/cluster/state"): DESCRIBE,
+        ("POST", "/cluster/elections"): SERVICES,
         ("GET", "/admin/instant"): CLUSTER_ACTION,
         ("GET", "/delay/stats"): DESCRIBE,
         ("GET", "/transactions/stats"): DESCRIBE,
@@ -104,14 +111,16 @@ HTTP_NEEDS: Mapping[tuple[str, str], DoorNeed] = MappingProxyType(
         ("GET", "/schemas/stats"): DESCRIBE,
         ("GET", "/schemas/ids/{schema_id}/subjects"): DESCRIBE,
         ("GET", "/schemas/ids/{schema_id}/versions"): DESCRIBE,
-        ("GET", "/associations/resources/{namespace}/{name}"): DESCRIBE,
         **dict.fromkeys(
             (
-                # Whoever reads messages needs their schemas, and has only their ids.
+                # Whoever reads messages needs their schemas, and has only their ids. The route itself hides schemas
+                # of which the caller may describe no subject.
                 ("GET", "/schemas/ids/{schema_id}"),
                 ("GET", "/schemas/ids/{schema_id}/schema"),
                 ("GET", "/schemas/guids/{guid}"),
                 ("GET", "/schemas/guids/{guid}/ids"),
+                # There are none, and serializers of every producer and consumer ask.
+                ("GET", "/associations/resources/{namespace}/{name}"),
                 ("GET", "/schemas/types"),
                 ("GET", "/config"),
                 ("GET", "/mode"),
@@ -195,6 +204,7 @@ HTTP_NEEDS: Mapping[tuple[str, str], DoorNeed] = MappingProxyType(
                 ("GET", "/topics/{topic}/dlq/redrive"),
                 ("DELETE", "/topics/{topic}/dlq/redrive"),
                 ("GET", "/pipelines"),
+                ("GET", "/pipelines/{name}/live"),
                 ("GET", "/topics/{topic}/partitions/{partition}/messages/{offset}/story"),
                 ("GET", "/traces"),
                 ("GET", "/traces/search"),
@@ -231,8 +241,8 @@ KAFKA_NEEDS: Mapping[int, DoorNeed] = MappingProxyType(
         **dict.fromkeys(
             (
                 *(0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 16, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28),
-                *(29, 30, 31, 32, 33, 37, 42, 44, 47, 50, 51, 60, 61, 65, 66, 68, 69, 74, 75, 76, 77, 78, 79),
-                *(90, 91, 92, 10100, 10101),
+                *(29, 30, 31, 32, 33, 37, 42, 43, 44, 45, 46, 47, 48, 50, 51, 55, 60, 61, 65, 66, 68, 69, 74, 75),
+                *(76, 77, 78, 79, 90, 91, 92, 10100, 10101),
             ),
             SERVICES,
         ),

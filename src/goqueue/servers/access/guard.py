@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from goqueue.security.model import CLUSTER_NAME, OPERATIONS, Operation, Resource
@@ -14,7 +14,12 @@ if TYPE_CHECKING:
 
 
 class OnDecision(Protocol):
-    """Told of decisions; it chooses which of them are written down."""
+    """Told of denials, and of what was allowed of the operations in `told`."""
+
+    @property
+    def told(self) -> Collection[Operation]:
+        """Operations whose permission is written down too."""
+        ...
 
     def __call__(
         self, caller: Caller, operation: Operation, resource: Resource, name: str, /, *, is_allowed: bool
@@ -44,16 +49,15 @@ EVERYTHING = Everything()
 class Guard:
     """What one caller may do."""
 
-    __slots__ = ("_grants", "_on_decision", "caller")
+    __slots__ = ("_grants", "_on_decision", "_told", "caller", "may")
 
     def __init__(self, grants: Grants, caller: Caller, on_decision: OnDecision | None) -> None:
         self._grants = grants
         self.caller = caller
         self._on_decision = on_decision
-
-    def may(self, operation: Operation, resource: Resource, name: str = CLUSTER_NAME) -> bool:
-        """Whether it is allowed. A question, not an attempt: nothing is audited."""
-        return self._grants.may(operation, resource, name)
+        self._told: Collection[Operation] = () if on_decision is None else on_decision.told
+        # Whether something is allowed. A question, not an attempt: nothing is audited.
+        self.may = grants.may
 
     def may_any(self, operation: Operation, resource: Resource) -> bool:
         """Whether it is allowed on some resource of the kind."""
@@ -61,8 +65,17 @@ class Guard:
 
     def require(self, operation: Operation, resource: Resource, name: str = CLUSTER_NAME) -> None:
         """Raise unless it is allowed."""
-        if not self._grants.may(operation, resource, name):
+        if not self.may(operation, resource, name):
             self.deny(operation, resource, name)
+        if operation in self._told:
+            self.tell(operation, resource, name)
+
+    def is_told(self, operation: Operation) -> bool:
+        """Whether the audit log is told when this operation is allowed."""
+        return operation in self._told
+
+    def tell(self, operation: Operation, resource: Resource, name: str) -> None:
+        """The audit log is told that an operation was allowed."""
         if self._on_decision is not None:
             self._on_decision(self.caller, operation, resource, name, is_allowed=True)
 

@@ -12,6 +12,7 @@ from goqueue.errors import (
     TopicNotAuthorized,
     TransactionalIdNotAuthorized,
 )
+from goqueue.schemas.names import split
 from goqueue.security.model import CLUSTER_NAME, Operation, Resource
 
 # The names that a call is about; one as text, or several.
@@ -53,8 +54,9 @@ def the_cluster(*_args: Any, **_more: Any) -> str:
 
 def topic_of_subject(subject: str) -> str:
     """The topic whose schema a subject is: `orders-value` is of `orders`. Other subjects are named like topics."""
-    name = subject.rpartition(":")[2]
-    return name.removesuffix("-value").removesuffix("-key")
+    _, name = split(subject)
+    # One suffix only: `orders-key-value` is the subject of the topic `orders-key`.
+    return name.removesuffix("-value") if name.endswith("-value") else name.removesuffix("-key")
 
 
 def refusal(operation: Operation, resource: Resource, name: str) -> GoQueueError:

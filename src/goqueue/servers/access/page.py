@@ -80,7 +80,7 @@ def permissions_page() -> str:
 
 
 def _needs(rule: Rule) -> str:
-    if rule.needs:
+    if rule.needs and not rule.note:
         return ", and ".join(str(need).replace("_", " ") for need in rule.needs)
     return rule.note.replace("\n", " ") or "nothing but to be authenticated"
 

@@ -103,6 +103,17 @@ def _topic_of_subject(subject: str, *_args: Any, **_more: Any) -> str:
     return topic_of_subject(subject)
 
 
+def _referenced(_subject: str, new: Any, *_args: Any, **_more: Any) -> set[str]:
+    """The topics of the subjects whose schemas a new one uses: to use a schema is to read it."""
+    return {topic_of_subject(one.subject) for one in new.references}
+
+
+def _with_references(operation: Operation) -> Rule:
+    needs = both(topic(operation, _topic_of_subject), topic(DESCRIBE, _referenced)).needs
+    note = f"{operation.name.capitalize()} on the topic of the subject, and describe on those of its references."
+    return Rule(needs, note=note)
+
+
 def _third_group(_id: Any, _producer: Any, name: str, *_args: Any, **_more: Any) -> str:
     return name
 
@@ -127,17 +138,18 @@ RULES: Mapping[str, Mapping[str, Rule]] = MappingProxyType(
         "schemas": {
             # Reads the registry; what a route may read by it, the route's own need says.
             "ask": OPEN,
+            # The caller has the values, and whoever asks checks first that it may see the schema.
+            "decoded_many": OPEN,
             "delete_subject": topic(DELETE, _topic_of_subject),
             "delete_version": topic(DELETE, _topic_of_subject),
-            "lookup": topic(DESCRIBE, _topic_of_subject),
-            "register": topic(WRITE, _topic_of_subject),
+            "lookup": _with_references(DESCRIBE),
+            "register": _with_references(WRITE),
             "set_config": checks(special.altered_scope),
             "set_mode": checks(special.altered_scope),
-            "test": topic(DESCRIBE, _topic_of_subject),
+            "test": _with_references(DESCRIBE),
         },
         "publish": {
             "append": topic(WRITE),
-            "check": topic(WRITE),
             "opening": topic(WRITE),
             "publish_records": topic(WRITE),
             "take": topic(WRITE),
@@ -172,6 +184,46 @@ RULES: Mapping[str, Mapping[str, Rule]] = MappingProxyType(
             "producers": topic(READ),
             "size_bytes": topic(DESCRIBE),
         },
+        "cluster": dict.fromkeys(
+            # Addresses and leaders, which every client needs; what topics there are, other rows guard.
+            (
+                "assignments",
+                "broker",
+                "brokers",
+                "clock_skew_ms",
+                "controller",
+                "controller_epoch",
+                "coordinator",
+                "epoch_of",
+                "revision",
+                "is_alive",
+                "nodes",
+            ),
+            OPEN,
+        )
+        | {
+            "clock_skew_ms_max": cluster(DESCRIBE),
+            "controller_since_ms": cluster(DESCRIBE),
+            "election_seconds": cluster(DESCRIBE),
+            "event_counts": cluster(DESCRIBE),
+            "events": cluster(DESCRIBE),
+            "lags": cluster(DESCRIBE),
+            "partitions": cluster(DESCRIBE),
+            "watch": cluster(DESCRIBE),
+        },
+        "replicas": {
+            "cancel_reassignment": cluster(ALTER),
+            "elect": cluster(ALTER),
+            "reassign": cluster(ALTER),
+            "reassignments": cluster(DESCRIBE),
+        },
+        "partitions": {
+            "append_time_ms": topic(DESCRIBE, _place),
+            "bounds": topic(DESCRIBE, _positions),
+            "delete_records": topic(DELETE),
+            "offset_at": topic(DESCRIBE, _place),
+            "sizes": topic(DESCRIBE, _positions),
+        },
         "reads": {"read": topic(READ, _positions)},
         "lane_reads": {"read": topic(READ, _place)},
         "producer_ids": {"allocate": checks(special.allocated_id)},
@@ -180,11 +232,14 @@ RULES: Mapping[str, Mapping[str, Rule]] = MappingProxyType(
             "abort_hanging": cluster(ALTER),
             "add_group": both(transaction(WRITE), group(READ, _third_group)),
             "add_partitions": checks(special.added_partitions),
-            "add_shard": transaction(WRITE),
-            "admit": checks(special.admitted),
+            "join_offsets": both(transaction(WRITE), group(READ, _third_group)),
+            "take_part": transaction(WRITE),
+            "admit": Rule(
+                note="Write on the transactional id or writer of the producer. "
+                "Topics that may not be written to are left out."
+            ),
             "begin": transaction(WRITE),
             "check_is": OPEN,
-            "check_number": OPEN,
             "decide_epoch": transaction(WRITE),
             "describe": transaction(DESCRIBE),
             "describe_writer": transaction(DESCRIBE),
@@ -194,9 +249,13 @@ RULES: Mapping[str, Mapping[str, Rule]] = MappingProxyType(
             "id_of": OPEN,
             "init_producer": transaction(WRITE),
             "is_participant": OPEN,
+            "join": Rule(note="Write on the transactional id or writer of the producer, and on the topic."),
             "list": checks(special.listed_transactions),
             "list_writers": checks(special.listed_writers),
             "open_participant": transaction(WRITE),
+            # Names whose transactions a producer writes, for those who then check what the caller may do with it.
+            "owner_of": OPEN,
+            "find_owner": OPEN,
             "session_count": cluster(DESCRIBE),
             "statistics": cluster(DESCRIBE),
         },
@@ -209,7 +268,7 @@ RULES: Mapping[str, Mapping[str, Rule]] = MappingProxyType(
             "reschedule": topic(WRITE),
             "stats": cluster(DESCRIBE),
         },
-        "staging": {"load": topic(WRITE), "place_of": topic(WRITE)},
+        "staging": {"load": topic(WRITE)},
         "schedules": {
             "create": topic(WRITE, _topic_of),
             "delete": Rule(note="Write on its topic; otherwise there is no such schedule."),
@@ -252,7 +311,7 @@ RULES: Mapping[str, Mapping[str, Rule]] = MappingProxyType(
             "settle": topic(READ, special.topics_of_settlements),
             "settle_leases": topic(READ, _leases),
             "settle_ranges": both(group(READ), topic(READ, _second_place)),
-            "shards_of": topic(READ, special.topics_of_receipts),
+            "places_of": topic(READ, special.topics_of_receipts),
             "stats": checks(special.figures_of),
             # Reads what `acquire` gave, which is guarded.
             "stretches": OPEN,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import unquote
 
-from goqueue.caller import Caller
+from goqueue.caller import Caller, plain_address
 
 _CHARS_MAX = 255
 # What a client may say of itself.
@@ -30,4 +30,4 @@ def address_of(peer: str) -> str:
     if family not in {"ipv4", "ipv6"}:
         return peer
     host = unquote(rest).rpartition(":")[0]
-    return host.removeprefix("[").removesuffix("]")
+    return plain_address(host.removeprefix("[").removesuffix("]"))

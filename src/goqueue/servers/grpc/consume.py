@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from goqueue.broker.queries import EARLIEST, LATEST, OffsetSpec
-from goqueue.broker.record_reads import RecordsRead
+from goqueue.broker.reading.queries import EARLIEST, LATEST, OffsetSpec
+from goqueue.broker.reading.record_reads import RecordsRead
 from goqueue.errors import InvalidRequest
 from goqueue.protos import common_pb2, consume_pb2
 from goqueue.records import Isolation, TopicPartition
 from goqueue.servers.grpc.sending import Sending
 from goqueue.servers.grpc.values import message_of, unreadable_ranges
-from goqueue.servers.places import places_of
+from goqueue.servers.named_partitions import places_of
 from goqueue.servers.services import Services
 
 HEARTBEAT_MS = 5_000
@@ -31,7 +31,7 @@ async def consume(services: Services, request: Any, context: Any) -> None:
     """Send batches until the limit or the end time is reached, or the client goes."""
     isolation = _isolation(request)
     batching = batching_of(services, request)
-    positions = _positions(services, request, isolation)
+    positions = await _positions(services, request, isolation)
     left = request.limit if request.HasField("limit") else None
     if left is not None and left < 1:
         raise InvalidRequest(f"limit {left} is not a number of messages", field="limit", hint="use 1 or more")
@@ -101,7 +101,7 @@ def _isolation(request: Any) -> Isolation:
     return Isolation.READ_COMMITTED
 
 
-def _positions(services: Services, request: Any, isolation: Isolation) -> dict[TopicPartition, int]:
+async def _positions(services: Services, request: Any, isolation: Isolation) -> dict[TopicPartition, int]:
     """The offset at which each partition begins."""
     places = places_of(services, request.topic, None)
     if request.partitions:
@@ -122,7 +122,8 @@ def _positions(services: Services, request: Any, isolation: Isolation) -> dict[T
         return dict.fromkeys(places, request.start_offset)
     given = _given(request, places)
     return {
-        at: given[at.partition] if at.partition in given else _start(services, at, request, isolation) for at in places
+        at: given[at.partition] if at.partition in given else await _start(services, at, request, isolation)
+        for at in places
     }
 
 
@@ -136,13 +137,13 @@ def _given(request: Any, places: list[TopicPartition]) -> dict[int, int]:
     return dict(request.offsets)
 
 
-def _start(services: Services, at: TopicPartition, request: Any, isolation: Isolation) -> int:
-    def look(spec: OffsetSpec) -> int | None:
-        found = services.queries.list_offset(at.topic, at.partition, spec, isolation)
+async def _start(services: Services, at: TopicPartition, request: Any, isolation: Isolation) -> int:
+    async def look(spec: OffsetSpec) -> int | None:
+        found = await services.partitions.offset_at(at, spec, isolation)
         return None if found is None else found.offset
 
     if request.HasField("start_timestamp_ms"):
-        found = look(request.start_timestamp_ms)
+        found = await look(request.start_timestamp_ms)
         # Nothing is that young: begin with what comes next.
-        return found if found is not None else look(LATEST) or 0
-    return look(LATEST if request.start_position == common_pb2.START_POSITION_LATEST else EARLIEST) or 0
+        return found if found is not None else await look(LATEST) or 0
+    return await look(LATEST if request.start_position == common_pb2.START_POSITION_LATEST else EARLIEST) or 0

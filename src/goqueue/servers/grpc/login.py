@@ -1,15 +1,13 @@
-"""Who makes a gRPC call, and what the call needs. Calls of a principal that loses an access are ended."""
+"""Who makes a gRPC call. Calls of a principal that loses an access are ended."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from goqueue.errors import AuthenticationRequired
-from goqueue.servers.access.doors import DoorNeed, require
 from goqueue.servers.header_login import HeaderLogin
 
 if TYPE_CHECKING:
@@ -28,19 +26,17 @@ class GrpcLogin:
         self._security = security
         self._headers = HeaderLogin(security.authenticator)
         self._in_flight: dict[asyncio.Task[Any], str] = {}
+        # Calls that were cancelled here, and not by their client or by a stop.
+        self._ended: set[asyncio.Task[Any]] = set()
         security.store.subscribe(self._revoke)
 
-    async def enter(
-        self, services: Services, context: Any, caller: Caller, needs: Sequence[DoorNeed | None]
-    ) -> Services:
-        """The services as the caller may use them; raises if it may not make this call at all."""
+    async def enter(self, services: Services, context: Any, caller: Caller) -> Services:
+        """The services as the caller may use them; raises if it does not say who it is."""
         said = {name: value for name, value in context.invocation_metadata() or () if isinstance(value, str)}
         identity = await self._headers.identity(said.get, _certificate(context), caller.address, context.peer())
         if identity is None:
             raise AuthenticationRequired
         bound = services.for_caller(msgspec.structs.replace(caller, principal=identity.principal))
-        for need in needs:
-            require(bound, need)
         self._watch(identity.principal, identity.expires_ms)
         return bound
 
@@ -50,18 +46,39 @@ class GrpcLogin:
         if task is None:
             return
         self._in_flight[task] = principal
-        task.add_done_callback(lambda done: self._in_flight.pop(done, None))
+        task.add_done_callback(self._forget)
         if expires_ms:
             seconds = max((expires_ms - self._security.clock.now_ms()) / 1000, 0)
-            timer = asyncio.get_running_loop().call_later(seconds, task.cancel)
+            timer = asyncio.get_running_loop().call_later(seconds, self._end, task)
             task.add_done_callback(lambda _: timer.cancel())
+
+    def has_ended(self) -> bool:
+        """Whether the call that runs now was cancelled because its credential or an access is gone.
+
+        grpcio answers nothing to a call that is cancelled, so the call must still be refused: it goes on for that.
+        """
+        task = asyncio.current_task()
+        if task is None or task not in self._ended:
+            return False
+        self._ended.discard(task)
+        task.uncancel()
+        return True
 
     def _revoke(self, principals: Losers) -> None:
         loop = asyncio.get_running_loop()
         for task, principal in self._in_flight.items():
             if principals is None or principal in principals:
                 # Not at once: it may be the call that made the change.
-                loop.call_later(_REVOKED_SECONDS, task.cancel)
+                loop.call_later(_REVOKED_SECONDS, self._end, task)
+
+    def _end(self, task: asyncio.Task[Any]) -> None:
+        if task in self._in_flight:
+            self._ended.add(task)
+            task.cancel()
+
+    def _forget(self, task: asyncio.Task[Any]) -> None:
+        self._in_flight.pop(task, None)
+        self._ended.discard(task)
 
 
 def _certificate(context: Any) -> dict[str, Any] | None:

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import grpc
 from google.protobuf.message import DecodeError
 
-from goqueue.errors import GoQueueError, MalformedRequest
+from goqueue.errors import AuthenticationFailed, GoQueueError, MalformedRequest
 from goqueue.servers.grpc.callers import caller_of
 from goqueue.servers.grpc.refusals import names_in, refuse
 from goqueue.servers.services import Services
 
 if TYPE_CHECKING:
-    from goqueue.servers.access.doors import DoorNeed
     from goqueue.servers.grpc.login import GrpcLogin
 
 _log = logging.getLogger("goqueue.grpc")
@@ -36,8 +35,6 @@ class Method(NamedTuple):
     request: Any
     response: Any
     answer: Any
-    # What the method needs by itself; the services check the names in the request.
-    needs: tuple[DoorNeed | None, ...] = (None,)
 
 
 async def read(context: Any) -> Any:
@@ -95,9 +92,11 @@ class Methods:
         async def handle(request: Any, context: Any) -> Any:
             started = loop_time()
             try:
-                return await answer(await self._bound(context, method), _checked(request), context)
+                return await answer(await self._bound(context), _checked(request), context)
             except GoQueueError as error:
                 return await refuse(context, error, names)
+            except asyncio.CancelledError:
+                return await self._cancelled(context)
             except grpc.aio.AbortError:
                 raise
             except Exception:  # noqa: BLE001 - the last line of defence of a call
@@ -112,9 +111,11 @@ class Methods:
 
         async def handle(request: Any, context: Any) -> None:
             try:
-                await answer(await self._bound(context, method), _checked(request), context)
+                await answer(await self._bound(context), _checked(request), context)
             except GoQueueError as error:
                 await refuse(context, error, names)
+            except asyncio.CancelledError:
+                await self._cancelled(context)
             except grpc.aio.AbortError:
                 raise
             except Exception:  # noqa: BLE001 - the last line of defence of a call
@@ -127,9 +128,11 @@ class Methods:
 
         async def handle(_requests: Any, context: Any) -> None:
             try:
-                await answer(await self._bound(context, method), context)
+                await answer(await self._bound(context), context)
             except GoQueueError as error:
                 await refuse(context, error, names)
+            except asyncio.CancelledError:
+                await self._cancelled(context)
             except grpc.aio.AbortError:
                 raise
             except Exception:  # noqa: BLE001 - the last line of defence of a call
@@ -137,12 +140,18 @@ class Methods:
 
         return handle
 
-    async def _bound(self, context: Any, method: Method) -> Services:
+    async def _bound(self, context: Any) -> Services:
         """The services as this caller may use them."""
         caller = caller_of(context)
         if self._login is None:
             return self._services.for_caller(caller)
-        return await self._login.enter(self._services, context, caller, method.needs)
+        return await self._login.enter(self._services, context, caller)
+
+    async def _cancelled(self, context: Any) -> Any:
+        """Refuse a call whose caller lost an access while it was under way; else it stays cancelled."""
+        if self._login is None or not self._login.has_ended():
+            raise asyncio.CancelledError
+        return await refuse(context, AuthenticationFailed("the credential or an access was revoked"), frozenset())
 
     async def _failed(self, context: Any, method: Method) -> Any:
         # Our own mistake: the caller learns the request id, the log has the rest.

@@ -12,6 +12,8 @@ from goqueue.errors import InvalidRequest
 from goqueue.forms import form_problem
 from goqueue.rpc.filling import fill
 from goqueue.rpc.table import Row
+from goqueue.servers.access.doors import HTTP_NEEDS, require
+from goqueue.servers.access.guard import EVERYTHING
 from goqueue.servers.grpc.adapting import ADAPT, QUERY
 from goqueue.servers.grpc.callers import address_of
 from goqueue.servers.grpc.methods import Unary
@@ -41,6 +43,8 @@ def plain_method(row: Row, operations: Mapping[str, Route], response: Any) -> Un
         query = QUERY.get(row.method)
         peer = Peer(address_of(context.peer()), None if query is None else query(request))
         call = operation.call(request, peer)
+        if services.access is not EVERYTHING:
+            require(services, operation.need, call.path.get("subject"))
         reply = await operation.handle(services, call)
         if isinstance(reply, Answer):
             if reply.sent is not None:
@@ -56,6 +60,8 @@ class _Operation:
 
     def __init__(self, row: Row, route: Route) -> None:
         self.handle = route.handle
+        # What the operation needs by itself, the same as over HTTP.
+        self.need = HTTP_NEEDS.get((route.method, route.path))
         self._adapt = ADAPT.get(row.method)
         self._names = _IN_BRACES.findall(route.path)
         self._query = None if route.query is None else Form(route.query)

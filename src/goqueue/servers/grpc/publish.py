@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import grpc
 
-from goqueue.broker.record_publishing import Published
+from goqueue.broker.arrivals.record_publishing import Published
 from goqueue.delay.values import SlotId
 from goqueue.errors import GoQueueError, InvalidRequest
 from goqueue.protos import publish_pb2
@@ -28,7 +28,7 @@ _OF_A_RECORD = frozenset(
 
 async def publish(services: Services, request: Any, _context: Any) -> Any:
     """Publish one message."""
-    acks = acks_of(request.ack_mode)
+    acks = acks_of(services, request.ack_mode)
     if not request.HasField("record"):
         raise InvalidRequest("there is no record", field="record", hint="an empty record is a message without a value")
     messages = _Messages([request.record], services.clock.now_ms())
@@ -40,7 +40,7 @@ async def publish(services: Services, request: Any, _context: Any) -> Any:
 
 async def publish_batch(services: Services, request: Any, _context: Any) -> Any:
     """Publish several messages of one topic."""
-    acks = acks_of(request.ack_mode)
+    acks = acks_of(services, request.ack_mode)
     if not request.records:
         raise InvalidRequest("there are no records", field="records")
     messages = _Messages(request.records, services.clock.now_ms())
@@ -177,7 +177,7 @@ async def _publish(
             services,
             topic,
             messages.found,
-            acks=acks_of(request.ack_mode),
+            acks=acks_of(services, request.ack_mode),
             partition=partition,
             sequenced=sequenced,
             written=written,

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from typing import Any
 
-from goqueue.broker.answer_budget import AnswerBudget
+from goqueue.broker.reading.answer_budget import AnswerBudget
 
 _log = logging.getLogger("goqueue.grpc")
 

@@ -14,9 +14,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from goqueue.errors import GoQueueError
 from goqueue.rpc.services import SERVICES
-from goqueue.rpc.table import ROWS, Row
-from goqueue.servers.access.doors import HTTP_NEEDS, DoorNeed
-from goqueue.servers.access.doors import SERVICES as SERVICE_NEEDS
+from goqueue.rpc.table import ROWS
 from goqueue.servers.doors import Door
 from goqueue.servers.grpc import consume, publish, settling, subscribe, work
 from goqueue.servers.grpc.credentials import grpc_credentials
@@ -33,6 +31,7 @@ _log = logging.getLogger("goqueue.grpc")
 # Calls under way at a stop get this long.
 STOP_SECONDS_MAX = 2.0
 _HEALTH_SECONDS = 1.0
+WATCHES_MAX = 100
 BY_HAND: Mapping[str, Callable[..., Any]] = {
     "PublishService.Publish": publish.publish,
     "PublishService.PublishBatch": publish.publish_batch,
@@ -52,6 +51,24 @@ class CannotServe(GoQueueError):
 def service_descriptors() -> list[Any]:
     """Every service of the API."""
     return list(SERVICES.values())
+
+
+class _Health(health.aio.HealthServicer):  # type: ignore[misc]
+    """The standard service. It asks for no credentials, so watching must not take the calls of those who have them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._watching = 0
+
+    async def Watch(self, request: Any, context: Any) -> None:  # noqa: N802 - the proto's
+        """Tell of every change until the client goes."""
+        if self._watching >= WATCHES_MAX:
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, f"{WATCHES_MAX} clients watch the health already")
+        self._watching += 1
+        try:
+            await super().Watch(request, context)
+        finally:
+            self._watching -= 1
 
 
 class GrpcServer:
@@ -126,12 +143,11 @@ class GrpcServer:
                 request = message_factory.GetMessageClass(method.input_type)
                 response = message_factory.GetMessageClass(method.output_type)
                 answer = BY_HAND.get(name) or plain_method(rows[name], self._operations, response)
-                needs = (SERVICE_NEEDS,) if name in BY_HAND else _needs_of(rows[name])
-                handlers[method.name] = methods.handler(Method(method, request, response, answer, needs))
+                handlers[method.name] = methods.handler(Method(method, request, response, answer))
             server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service.full_name, handlers),))
 
     def _add_health(self, server: Any) -> None:
-        self._health = health.aio.HealthServicer()
+        self._health = _Health()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
 
     def _add_reflection(self, server: Any) -> None:
@@ -165,9 +181,3 @@ class GrpcServer:
                     await self._health.set(name, serving)
                 shown = serving
             await asyncio.sleep(_HEALTH_SECONDS)
-
-
-def _needs_of(row: Row) -> tuple[DoorNeed | None, ...]:
-    """What the operations of a row need, as HTTP has them."""
-    names = [row.operation] if row.without is None else [row.operation, row.without]
-    return tuple(HTTP_NEEDS.get((method, path)) for method, _, path in (one.partition(" ") for one in names))

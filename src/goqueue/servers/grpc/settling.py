@@ -11,7 +11,7 @@ from goqueue.errors import InvalidRequest
 from goqueue.protos import common_pb2, queue_pb2
 from goqueue.servers.grpc.refusals import detail_of
 from goqueue.servers.grpc.values import duration_ms, queued_message
-from goqueue.servers.places import places_of
+from goqueue.servers.named_partitions import places_of
 from goqueue.servers.services import Services
 
 # SQS's longest; whoever needs more asks for more while it works.

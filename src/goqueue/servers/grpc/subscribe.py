@@ -9,10 +9,20 @@ what was read of them can be committed.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
-from goqueue.errors import GoQueueError, InvalidRequest, StaleMemberEpoch, UnknownMember
+from goqueue.errors import (
+    CoordinatorUnavailable,
+    GoQueueError,
+    InvalidRequest,
+    NotLeader,
+    PeerUnreachable,
+    RequestTimedOut,
+    StaleMemberEpoch,
+    UnknownMember,
+)
 from goqueue.groups.commands import JOIN_EPOCH, LEAVE_EPOCH, ConsumerHeartbeat
 from goqueue.groups.descriptions import ConsumerDescription, ConsumerMemberDescription
 from goqueue.groups.polls import Poll
@@ -26,6 +36,8 @@ from goqueue.servers.grpc.values import message_of, unreadable_ranges
 from goqueue.servers.services import Services
 
 _MOMENT_SECONDS = 0.05
+_PAUSE_SECONDS = 0.2
+T = TypeVar("T")
 
 
 async def subscribe(services: Services, request: Any, context: Any) -> None:
@@ -93,12 +105,14 @@ class _Member:
         """Stay in the group, and follow what it assigns."""
         while True:
             await asyncio.sleep(self._beat_seconds)
-            beat = await self._services.groups.consumer_heartbeat(
-                ConsumerHeartbeat(self._request.group, self._id, self._generation, owned=self._owned)
+            beat = await self._patiently(
+                lambda: self._services.groups.consumer_heartbeat(
+                    ConsumerHeartbeat(self._request.group, self._id, self._generation, owned=self._owned)
+                )
             )
             is_new = beat.member_epoch != self._generation
             self._generation = beat.member_epoch
-            described = await self._described()
+            described = await self._patiently(self._described)
             owned, revoking = self._named(described.assigned), self._named(described.revoking)
             # With the next beat it says that it has given up what is being revoked; until then it may commit.
             self._owned = described.assigned
@@ -115,17 +129,7 @@ class _Member:
         while True:
             await services.answers.room()
             try:
-                polled = await services.group_polls.poll(
-                    Poll(
-                        group=self._request.group,
-                        member_id=self._id,
-                        generation=self._generation,
-                        limit=self._batching.messages_max,
-                        max_bytes=self._batching.bytes_max,
-                        wait_ms=HEARTBEAT_MS,
-                        from_latest=self._request.start_position == common_pb2.START_POSITION_LATEST,
-                    )
-                )
+                polled = await self._patiently(lambda: services.group_polls.poll(self._poll()))
             except StaleMemberEpoch:
                 # The group moved on, and a heartbeat is about to say to where.
                 await asyncio.sleep(_MOMENT_SECONDS)
@@ -142,6 +146,29 @@ class _Member:
                 polled.sent()
             else:
                 await self._sending.write(consume_pb2.SubscribeResponse(heartbeat=heartbeat(services)))
+
+    def _poll(self) -> Poll:
+        return Poll(
+            group=self._request.group,
+            member_id=self._id,
+            generation=self._generation,
+            limit=self._batching.messages_max,
+            max_bytes=self._batching.bytes_max,
+            wait_ms=HEARTBEAT_MS,
+            from_latest=self._request.start_position == common_pb2.START_POSITION_LATEST,
+        )
+
+    async def _patiently(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Ask, and again while a coordinator or a leader is being replaced: as long as the group knows the member."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._services.config.groups.session_timeout_ms / 1000
+        while True:
+            try:
+                return await ask()
+            except (CoordinatorUnavailable, NotLeader, PeerUnreachable, RequestTimedOut):
+                if loop.time() > deadline:
+                    raise
+            await asyncio.sleep(_PAUSE_SECONDS)
 
     async def leave(self) -> None:
         """Leave, so that the others get the partitions at once. One that is fenced or evicted has left already."""

@@ -6,19 +6,19 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from goqueue.broker.deduplication import DEDUPLICATION_HEADER
-from goqueue.broker.unreadable import Unreadable
+from goqueue.broker.arrivals.deduplication import DEDUPLICATION_HEADER
+from goqueue.broker.reading.unreadable import Unreadable
 from goqueue.delivery.values import Delivery
 from goqueue.errors import InvalidRequest
 from goqueue.log.index.batch_lanes import PRIORITY_HEADER, record_lane
 from goqueue.protos import common_pb2
 from goqueue.records import Acks, Header, NewRecord, Priority, Record, TopicPartition
-from goqueue.servers.publishing import Incoming, due_at
+from goqueue.servers.publishing import Incoming, acks_unless_named, due_at
+from goqueue.servers.services import Services
 
 Message, ProtoHeader = common_pb2.Message, common_pb2.Header
 _ACKS: Mapping[int, Acks] = MappingProxyType(
     {
-        common_pb2.ACK_MODE_UNSPECIFIED: Acks.LEADER,
         common_pb2.ACK_MODE_NONE: Acks.NONE,
         common_pb2.ACK_MODE_LEADER: Acks.LEADER,
         common_pb2.ACK_MODE_ALL: Acks.ALL,
@@ -38,9 +38,9 @@ _MS_MAX = 2**53
 _MILLION = 1_000_000
 
 
-def acks_of(mode: int) -> Acks:
+def acks_of(services: Services, mode: int) -> Acks:
     """The ack mode; an unknown number is refused, for the client counts on what it means."""
-    acks = _ACKS.get(mode)
+    acks = _ACKS.get(mode) if mode != common_pb2.ACK_MODE_UNSPECIFIED else acks_unless_named(services)
     if acks is None:
         raise InvalidRequest(f"ack mode {mode} is not known", field="ack_mode", hint="use NONE, LEADER or ALL")
     return acks

@@ -15,13 +15,16 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from goqueue.broker.reading.answer_budget import AnswerBudget
+from goqueue.caller import printable
 from goqueue.errors import GoQueueError, InvalidRequest, wire_of
-from goqueue.servers.http.entrance import Entrances
+from goqueue.servers.http.admission.entrance import Entrances
+from goqueue.servers.http.bodies.large_answers import LargeAnswer, large_or_bytes, send_large
+from goqueue.servers.http.bodies.registry_dialect import media_type_for, refuse_as_registry
 from goqueue.servers.http.fields import field_in, names_of
-from goqueue.servers.http.large_answers import LargeAnswer, large_or_bytes, send_large
-from goqueue.servers.http.registry_dialect import media_type_for, refuse_as_registry
 from goqueue.servers.http.route import Answer, Route, decode
 from goqueue.servers.http.types.common import ErrorDetail, ErrorReply
+from goqueue.servers.operations import TextReply
 from goqueue.servers.services import Services
 
 _log = logging.getLogger("goqueue.http")
@@ -59,7 +62,7 @@ def adapt(
     async def handle(request: web.Request) -> web.StreamResponse:
         started = loop_time()
         heard(request.protocol)
-        request_id = request.headers.get(_REQUEST_ID, "")[:_REQUEST_ID_CHARS_MAX] or new_request_id()
+        request_id = printable(request.headers.get(_REQUEST_ID, "")[:_REQUEST_ID_CHARS_MAX]) or new_request_id()
         media = media_type_for(request) if route.is_registry else "application/json"
         answer: Any = None
         large: LargeAnswer | None = None
@@ -67,7 +70,7 @@ def adapt(
         try:
             bound = await entrance.services_for(request, request_id)
             call = await decode(route, request, decoder, body_seconds_max)
-            answer = await entrance.run(request, bound, route.handle, call)
+            answer = await route.handle(bound, call)
             response, large = respond(answer, media)
         except GoQueueError as error:
             # What is wrong with the form of a request is named as it was sent, be there such a field or not.
@@ -81,19 +84,13 @@ def adapt(
             # Our own mistake: the caller learns the request id, the log has the rest.
             _log.exception("request failed", extra={"request_id": request_id, "path": request.path})
             response = refuse(GoQueueError(f"internal error; see the broker's log for request {request_id}"))
+        finally:
+            entrance.leave(request)
         if not response.prepared:
             _add_headers(response, request_id, cors_origin)
         sent = answer.sent if isinstance(answer, Answer) else None
         if large is not None or sent is not None:
-            # Whoever asked may be gone: that is no mistake of ours, and nothing was sent.
-            with suppress(ConnectionError):
-                if large is not None:
-                    await send_large(request, response, large, services.answers)
-                else:
-                    await response.prepare(request)
-                    await response.write_eof()
-                if sent is not None:
-                    sent()
+            await _send(request, response, large, sent, services.answers)
         seconds = loop_time() - started
         times.add(seconds)
         if access_log:
@@ -108,6 +105,25 @@ def adapt(
         return response
 
     return handle
+
+
+async def _send(
+    request: web.Request,
+    response: web.StreamResponse,
+    large: LargeAnswer | None,
+    sent: Callable[[], None] | None,
+    answers: AnswerBudget,
+) -> None:
+    """Send an answer that is made in pieces, or whose arrival somebody wants to be told of."""
+    # Whoever asked may be gone: that is no mistake of ours, and nothing was sent.
+    with suppress(ConnectionError):
+        if large is not None:
+            await send_large(request, response, large, answers)
+        else:
+            await response.prepare(request)
+            await response.write_eof()
+        if sent is not None:
+            sent()
 
 
 def _add_headers(response: web.StreamResponse, request_id: str, cors_origin: str) -> None:
@@ -125,6 +141,8 @@ def respond(answer: Any, media_type: str = "application/json") -> tuple[web.Stre
     """
     if isinstance(answer, web.StreamResponse):
         return answer, None
+    if isinstance(answer, TextReply):
+        return web.Response(text=answer.text, content_type=answer.media_type), None
     status, body, headers = 200, answer, None
     if isinstance(answer, Answer):
         status, body, headers = answer.status, answer.body, answer.headers

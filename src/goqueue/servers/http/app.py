@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from weakref import WeakSet
 
 from aiohttp import web
 
 from goqueue.servers.http import health
 from goqueue.servers.http.adapter import adapt
-from goqueue.servers.http.browser_guard import BrowserGuard
+from goqueue.servers.http.admission.browser_guard import BrowserGuard
+from goqueue.servers.http.admission.entrance import Entrances
+from goqueue.servers.http.admission.unmatched import answer_unmatched
 from goqueue.servers.http.docs import describe
-from goqueue.servers.http.entrance import Entrances
 from goqueue.servers.http.routes import (
+    cluster,
     cooperative,
     dead_letters,
     delay,
@@ -21,6 +23,7 @@ from goqueue.servers.http.routes import (
     lane_reads,
     members,
     node,
+    pipeline_page,
     pipelines,
     policy,
     prepared,
@@ -35,7 +38,7 @@ from goqueue.servers.http.routes import (
     traces,
     transactions,
 )
-from goqueue.servers.http.unmatched import answer_unmatched
+from goqueue.servers.operations import Route
 from goqueue.servers.services import Services
 
 _API = (
@@ -45,6 +48,7 @@ _API = (
     *queue_connection.ROUTES,
     *health.ROUTES,
     *node.ROUTES,
+    *cluster.ROUTES,
     *topics.ROUTES,
     *transactions.ROUTES,
     *prepared.ROUTES,
@@ -57,6 +61,7 @@ _API = (
     *policy.ROUTES,
     *dead_letters.ROUTES,
     *pipelines.ROUTES,
+    *pipeline_page.ROUTES,
     *traces.ROUTES,
     *schemas.ROUTES,
     *schema_settings.ROUTES,
@@ -67,7 +72,10 @@ PREFIXES = ("", "/v1")
 
 
 def make_app(
-    services: Services, heard: Callable[[object], None], entrances: Entrances | None = None
+    services: Services,
+    heard: Callable[[object], None],
+    entrances: Entrances | None = None,
+    routes: Sequence[Route] = ROUTES,
 ) -> web.Application:
     """All routes over the services; nothing listens yet. `heard` is told of every connection that spoke."""
     if entrances is None:
@@ -78,7 +86,7 @@ def make_app(
     # Ids count up from the start time, so that they differ over restarts too.
     numbers = itertools.count(1)
     started = f"{services.identity.started_ms:x}"
-    for route in ROUTES:
+    for route in routes:
         handler = adapt(route, services, heard, lambda: f"{started}-{next(numbers):x}", entrances)
         for prefix in PREFIXES:
             for base in ("", *route.bases):

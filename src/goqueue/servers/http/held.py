@@ -8,7 +8,7 @@ from goqueue.delay.values import Held, SlotId
 from goqueue.errors import GoQueueError, InvalidRequest, wire_of
 from goqueue.records import NewRecord
 from goqueue.servers.http.adapter import detail_of
-from goqueue.servers.http.times import due_of, format_time
+from goqueue.servers.http.bodies.times import due_of, format_time
 from goqueue.servers.http.types.common import MessageIn, Publish, PublishResult
 from goqueue.servers.services import Services
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, cast
 from aiohttp import web
 
 from goqueue.servers.doors import Door, OpenDoor
-from goqueue.servers.http.app import make_app
-from goqueue.servers.http.browser_guard import BrowserGuard
-from goqueue.servers.http.entrance import Entrances
-from goqueue.servers.http.guard import ConnectionGuard
-from goqueue.servers.http.malformed import request_logger
+from goqueue.servers.http.admission.browser_guard import BrowserGuard
+from goqueue.servers.http.admission.entrance import Entrances
+from goqueue.servers.http.admission.guard import ConnectionGuard
+from goqueue.servers.http.admission.malformed import request_logger
+from goqueue.servers.http.app import ROUTES, make_app
+from goqueue.servers.operations import Route
 from goqueue.servers.services import Services
 
 if TYPE_CHECKING:
@@ -25,13 +26,20 @@ STOP_SECONDS_MAX = 2.0
 class HttpServer:
     """Serves HTTP from `start` until `stop`; a second stop does no harm."""
 
-    def __init__(self, services: Services, doors: Sequence[Door], *, security: Security | None = None) -> None:
+    def __init__(
+        self,
+        services: Services,
+        doors: Sequence[Door],
+        routes: Sequence[Route] = ROUTES,
+        *,
+        security: Security | None = None,
+    ) -> None:
         self._doors = doors
         self._config = services.config
         self._guard: ConnectionGuard | None = None
         self._open: list[OpenDoor] = []
         self._runner = web.AppRunner(
-            make_app(services, self._heard, _entrances(services, doors, security)),
+            make_app(services, self._heard, _entrances(services, doors, security), routes),
             access_log=None,
             logger=request_logger(),
             keepalive_timeout=services.config.http.idle_ms / 1000,
@@ -46,6 +54,7 @@ class HttpServer:
             cast("web.Server", self._runner.server),
             connections_max=self._config.limits.connections_max,
             first_request_ms=self._config.http.first_request_ms,
+            per_address_max=self._config.limits.connections_per_address_max,
         )
         for door in self._doors:
             accepting = OpenDoor(door, self._guard)
@@ -76,6 +85,6 @@ def _entrances(services: Services, doors: Sequence[Door], security: Security | N
     )
     if security is None:
         return Entrances(guard)
-    from goqueue.servers.http.login import HttpLogin
+    from goqueue.servers.http.admission.login import HttpLogin
 
     return Entrances(guard, HttpLogin(security))

@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from goqueue.codec.batch import parse_batch_header
-from goqueue.errors import CorruptBatch, GoQueueError
+from goqueue.codec.batch import TRANSACTIONAL, parse_batch_header
+from goqueue.errors import CorruptBatch, GoQueueError, TransactionalIdNotAuthorized
 from goqueue.records import TopicPartition
+from goqueue.security.model import Operation, Resource
 from goqueue.servers.kafka.api import Context, Message
 from goqueue.transactions.commands import Producer
 
 if TYPE_CHECKING:
     from goqueue.ports import Buffer
 
+# The low byte of a batch's attributes.
+_ATTRIBUTES_AT = 22
 # From this version on clients leave it to the server to add partitions (KIP-890).
 IMPLICIT_FROM = 12
 
@@ -35,7 +38,42 @@ def waits_for(context: Context, request: Message) -> asyncio.Future[None] | None
                 places.append(TopicPartition(name, partition.index))
     if len(producers) != 1:
         return None
-    return context.services.transactions.admit(producers.pop(), places, implicit=context.api_version >= IMPLICIT_FROM)
+    return context.services.transactions.admit(
+        producers.pop(),
+        places,
+        implicit=context.api_version >= IMPLICIT_FROM,
+        transactional_id=request.transactional_id,
+    )
+
+
+def require_owners(context: Context, request: Message) -> None:
+    """Raise unless the caller may write in the name of every transaction that the batches say they are part of.
+
+    The id in the request is the client's word alone: a batch belongs to the transaction of its producer. Where another
+    node coordinates the transaction, this one knows whose it is once that node has confirmed the id in a request. So a
+    request without an id is refused as long as nobody knows whose batches it has, as Kafka refuses it always.
+    """
+    for topic in request.topic_data:
+        for partition in topic.partition_data:
+            records = partition.records
+            if records and len(records) > _ATTRIBUTES_AT and records[_ATTRIBUTES_AT] & TRANSACTIONAL:
+                producer = _producer(records)
+                if producer is None:
+                    continue
+                owner = context.services.transactions.owner_of(producer.producer_id)
+                if owner is None and request.transactional_id is None:
+                    raise TransactionalIdNotAuthorized("", "write")
+                _require(context, owner)
+
+
+async def require_owner(context: Context, producer_id: int) -> None:
+    """Raise unless the caller may write in the name of the producer's transactional id or writer."""
+    _require(context, await context.services.transactions.find_owner(producer_id))
+
+
+def _require(context: Context, owner: str | None) -> None:
+    if owner is not None:
+        context.services.access.require(Operation.WRITE, Resource.TRANSACTIONAL_ID, owner)
 
 
 def _name(context: Context, topic: Message) -> str | None:

@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from goqueue.errors import GoQueueError, StorageError, wire_of
 
 if TYPE_CHECKING:
-    from goqueue.servers.kafka.fetch_sessions import FetchSessions
-    from goqueue.servers.kafka.peer import Peer
-    from goqueue.servers.kafka.share_sessions import ShareSessions
+    from goqueue.servers.kafka.connections.peer import Peer
+    from goqueue.servers.kafka.reading.fetch_sessions import FetchSessions
+    from goqueue.servers.kafka.reading.share_sessions import ShareSessions
     from goqueue.servers.services import Services
 
 # A decoded request: attributes named as in messages.txt. Its shape is data, not a type.

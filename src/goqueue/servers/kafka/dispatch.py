@@ -17,6 +17,7 @@ from goqueue.codec.kafka.decode import RequestHeader, decoder, read_header, skip
 from goqueue.codec.kafka.encode import API_VERSIONS_KEY, encoder
 from goqueue.codec.kafka.schema import message_shape
 from goqueue.errors import GoQueueError, MalformedRequest
+from goqueue.histogram import Histogram
 from goqueue.ports import Buffer
 from goqueue.servers.access.doors import KAFKA_NEEDS, require
 from goqueue.servers.kafka import registry
@@ -32,12 +33,12 @@ from goqueue.servers.kafka.api import (
     error_code,
     error_message,
 )
-from goqueue.servers.kafka.fetch_sessions import FetchSessions
-from goqueue.servers.kafka.share_sessions import ShareSessions
-from goqueue.servers.request_times import Histogram, RequestTimes
+from goqueue.servers.kafka.reading.fetch_sessions import FetchSessions
+from goqueue.servers.kafka.reading.share_sessions import ShareSessions
+from goqueue.servers.request_times import RequestTimes
 
 if TYPE_CHECKING:
-    from goqueue.servers.kafka.peer import Peer
+    from goqueue.servers.kafka.connections.peer import Peer
     from goqueue.servers.services import Services
 
 logger = logging.getLogger(__name__)
@@ -65,6 +66,8 @@ class _Route:
     is_flexible: bool
     decode: Callable[[memoryview, int], Message]
     histogram: Histogram
+    # Whether the API needs something by itself, or says nothing of it and is refused.
+    is_guarded: bool
 
 
 class Dispatcher:
@@ -106,7 +109,7 @@ class Dispatcher:
         request = route.decode(data, skip_tags(data, header.end) if route.is_flexible else header.end)
         try:
             context = peer.context(header.api_version, header.client_id) or self._new_context(header, peer)
-            if peer.gate is not None:
+            if route.is_guarded and peer.gate is not None:
                 require(context.services, KAFKA_NEEDS.get(api.key))
             answer = route.handler.handle(context, request)
         except Exception as error:  # noqa: BLE001 - a failing handler costs its request, never the broker
@@ -136,13 +139,16 @@ class Dispatcher:
         key, version = header.api_key, header.api_version
         handler = self._handlers.get(key)
         if handler is None:
-            raise MalformedRequest(f"API {key} is not one of ours")
+            raise MalformedRequest(f"API key {key} is not supported")
         api = handler.API
         low, high = api.versions
         if not low <= version <= high:
             return None
         is_flexible = message_shape(key, "request").is_flexible(version)
-        route = _Route(handler, api, is_flexible, decoder(key, version), self._times.of("kafka", api.name))
+        need = KAFKA_NEEDS.get(key)
+        is_guarded = need is None or need.operation is not None
+        times = self._times.of("kafka", api.name)
+        route = _Route(handler, api, is_flexible, decoder(key, version), times, is_guarded)
         self._routes[key, version] = route
         return route
 
@@ -196,7 +202,9 @@ def _unknown_version(api: Api, header: RequestHeader) -> Frame:
     """Kafka's way: ApiVersions answers in version 0, which every client reads; all else is cut off."""
     low, high = api.versions
     if api.key != API_VERSIONS_KEY:
-        raise MalformedRequest(f"{api.name} v{header.api_version} is not one of ours, which are {low} to {high}")
+        raise MalformedRequest(
+            f"{api.name} v{header.api_version} is not supported; supported versions are {low} to {high}"
+        )
     reply = {
         "error_code": UNSUPPORTED_VERSION,
         "api_keys": [{"api_key": api.key, "min_version": low, "max_version": high}],

@@ -14,12 +14,12 @@ from msgspec import structs
 
 from goqueue.handles import are_scarce
 from goqueue.servers.doors import Door, OpenDoor
-from goqueue.servers.kafka.connection import Connection
+from goqueue.servers.kafka.connections.connection import Connection
+from goqueue.servers.kafka.connections.framing import Arena
+from goqueue.servers.kafka.connections.memory_budget import MemoryBudget
 from goqueue.servers.kafka.dispatch import Dispatcher, Frame
-from goqueue.servers.kafka.fetch_sessions import FetchSessions
-from goqueue.servers.kafka.framing import Arena
-from goqueue.servers.kafka.memory_budget import MemoryBudget
-from goqueue.servers.kafka.share_sessions import ShareSessions
+from goqueue.servers.kafka.reading.fetch_sessions import FetchSessions
+from goqueue.servers.kafka.reading.share_sessions import ShareSessions
 
 if TYPE_CHECKING:
     from goqueue.security.service import Security
@@ -57,6 +57,7 @@ class KafkaServer:
                 structs.replace(
                     services,
                     identity=structs.replace(services.identity, kafka_host=door.host, kafka_port=door.port),
+                    cluster=services.cluster.through(door.name, door.host, door.port),
                 ),
                 times=services.request_times,
                 share_sessions=share_sessions,

@@ -21,6 +21,7 @@ from goqueue.tracing.context import Places, TraceContext, context_of
 from goqueue.tracing.events import At, Happened, Kind, Noted, Subject
 from goqueue.tracing.reader import Spot
 from goqueue.tracing.sampling import Sampler
+from goqueue.tracing.slots import topic_of_slots
 from goqueue.tracing.spans import Span, span_of
 from goqueue.tracing.story import line_of
 
@@ -53,9 +54,7 @@ class Picked(NamedTuple):
 class Choice:
     """Remembers what was decided, as far as it does not follow from the place."""
 
-    def __init__(
-        self, sampler: Sampler, places: Places, *, spans_max: int, failed: bool, slow_ms: int, slots_topic: str
-    ) -> None:
+    def __init__(self, sampler: Sampler, places: Places, *, spans_max: int, failed: bool, slow_ms: int) -> None:
         """`spans_max` of one flush."""
         self._spans_max = spans_max
         self.sampler = sampler
@@ -63,7 +62,6 @@ class Choice:
         self._places = places
         self._failed = failed
         self._slow_ms = slow_ms
-        self._slots_topic = slots_topic
         self._known: OrderedDict[tuple[UUID, int, int], Chosen | None] = OrderedDict()
         # By partition and first offset of a batch: its last offset, and the contexts in it.
         self._opened: OrderedDict[tuple[Subject, int], tuple[int, dict[int, TraceContext]]] = OrderedDict()
@@ -122,7 +120,7 @@ class Choice:
             derived = self._places.trace_id(*key)
             chosen = None
             if self.sampler.takes(spot.topic_id, derived):
-                context = None if spot.topic == self._slots_topic else self._context(spot, log)
+                context = None if topic_of_slots(spot.topic) is not None else self._context(spot, log)
                 chosen = Chosen(derived, None) if context is None else Chosen(context.trace_id, context.span_id)
         if chosen is not None:
             picked.spans.append(_span(event, spot, chosen))

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import partial
 from uuid import UUID
 
-from goqueue.broker.partitions import Partitions
+from goqueue.broker.replicas.partitions import Partitions
 from goqueue.broker.topics import TopicService
 from goqueue.errors import GoQueueError, TopicIdNotFound
 from goqueue.log.partition_log import PartitionLog

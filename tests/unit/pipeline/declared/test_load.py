@@ -86,7 +86,11 @@ def test_all_problems_are_told_at_once_with_their_lines() -> None:
         ("dead_letters: orders.bad\n", "", "rows that cannot be parsed or are quarantined must go somewhere"),
         ("{topic: orders}", "{topic: orders, files: x}", "say either topic, table or files"),
         (', schema: "customer STRING, town STRING"', "", "json files need a schema"),
-        ("with: towns", "with: orders", "is a topic; a stream is joined with a table (write table:"),
+        (
+            "with: towns",
+            "with: orders",
+            "'orders' is a stream too: without a bound, every row is kept",
+        ),
         ("FROM parsed p", "FROM parsd p", "reads 'parsd'"),
         ("name: few,", "name: parsed,", "there is a step 'parsed' already"),
         ("SELECT p.id", "DROP TABLE x; SELECT p.id", "not SQL"),

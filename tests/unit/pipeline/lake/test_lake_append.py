@@ -17,8 +17,9 @@ deltalake = pytest.importorskip("deltalake", reason="needs goqueue[lake]")
 pyiceberg_catalog = pytest.importorskip("pyiceberg.catalog", reason="needs goqueue[lake]")
 
 from goqueue.pipeline.declared.form.sinks import DeltaSink, IcebergSink  # noqa: E402
-from goqueue.pipeline.declared.running.tables import WriteBatch, lake_writer  # noqa: E402
+from goqueue.pipeline.declared.running.tables import lake_writer, of_query  # noqa: E402
 
+WriteBatch = Callable[[Any, int], None]
 Table = tuple[WriteBatch, Callable[[], list[int]]]
 
 
@@ -39,8 +40,8 @@ def rows_of(kind: str, folder: Path) -> Any:
 
 def writer(kind: str, folder: Path, **words: Any) -> WriteBatch:
     if kind == "delta":
-        return lake_writer(DeltaSink(path=str(folder / "lake"), **words))
-    return lake_writer(IcebergSink(table="lake.events", catalog=catalog_of(folder), **words))
+        return of_query(lake_writer(DeltaSink(path=str(folder / "lake"), **words)))
+    return of_query(lake_writer(IcebergSink(table="lake.events", catalog=catalog_of(folder), **words)))
 
 
 @pytest.fixture(params=["delta", "iceberg"])

@@ -11,10 +11,10 @@ from aiohttp.test_utils import TestClient, TestServer
 from tests.unit.servers.access.secured_node import ROLES, SECRET, secured_node
 
 from goqueue.servers.access.doors import HTTP_NEEDS
+from goqueue.servers.http.admission.browser_guard import BrowserGuard
+from goqueue.servers.http.admission.entrance import Entrances
+from goqueue.servers.http.admission.login import HttpLogin
 from goqueue.servers.http.app import ROUTES, make_app
-from goqueue.servers.http.browser_guard import BrowserGuard
-from goqueue.servers.http.entrance import Entrances
-from goqueue.servers.http.login import HttpLogin
 
 OPEN = {"/health", "/healthz", "/livez", "/readyz"}
 # What whoever is authenticated gets: nothing of others is in it.

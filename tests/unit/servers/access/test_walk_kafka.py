@@ -20,9 +20,9 @@ from goqueue.codec.kafka.schema import FieldShape, message_shape
 from goqueue.errors import MalformedRequest
 from goqueue.records import NewRecord
 from goqueue.servers.access.doors import KAFKA_NEEDS
+from goqueue.servers.kafka.connections.gate import Gate
+from goqueue.servers.kafka.connections.peer import Peer
 from goqueue.servers.kafka.dispatch import Dispatcher, Later
-from goqueue.servers.kafka.gate import Gate
-from goqueue.servers.kafka.peer import Peer
 from goqueue.servers.kafka.registry import HANDLERS
 
 BEFORE_LOGIN = {17, 18, 36}

@@ -11,8 +11,8 @@ from tests.unit.codec.kafka.kio_values import read_response, request_frame
 
 from goqueue.config import Config
 from goqueue.node.assemble import assemble
+from goqueue.servers.kafka.connections.peer import Peer
 from goqueue.servers.kafka.dispatch import Dispatcher, Later
-from goqueue.servers.kafka.peer import Peer
 from goqueue.servers.services import Services
 from goqueue.testing.clock import ManualClock, seeded_rng
 from goqueue.testing.memory_files import MemoryFiles
@@ -36,6 +36,8 @@ async def services(config: Config, clock: ManualClock) -> AsyncIterator[Services
     node = assemble(config, files=MemoryFiles(), clock=clock, rng=seeded_rng(1), offload=InlineOffload())
     running = await node.start()
     identity = structs.replace(running.services.identity, kafka_host="broker.test", kafka_port=9092)
+    cluster = running.services.cluster
+    cluster._here = cluster._here._replace(host="broker.test", port=9092)
     yield structs.replace(running.services, identity=identity)
     await node.stop()
 

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from goqueue.config import documented_settings
-from goqueue.servers.kafka.broker_settings import KAFKA_NAMES
+from goqueue.servers.kafka.administration.broker_settings import KAFKA_NAMES
 from goqueue.servers.services import Services
 
 from .batches import batch

@@ -14,7 +14,7 @@ from typing import Any, cast
 import pytest
 from tests.unit.codec.kafka.kio_values import read_response, request_frame
 
-from goqueue.broker.answer_budget import AnswerBudget
+from goqueue.broker.reading.answer_budget import AnswerBudget
 from goqueue.config import Config, LimitsConfig
 from goqueue.servers.doors import Door
 from goqueue.servers.kafka import server as server_module

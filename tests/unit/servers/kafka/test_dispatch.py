@@ -13,10 +13,11 @@ from tests.unit.codec.kafka.kio_values import read_response, request_frame
 
 from goqueue.codec.kafka.schema import message_shape
 from goqueue.errors import CoordinatorUnavailable, MalformedRequest, TopicNotFound
+from goqueue.histogram import BUCKETS_SECONDS
 from goqueue.servers.kafka import registry
+from goqueue.servers.kafka.connections.peer import Peer
 from goqueue.servers.kafka.dispatch import Dispatcher, Later
-from goqueue.servers.kafka.peer import Peer
-from goqueue.servers.request_times import BUCKETS_SECONDS, RequestTimes
+from goqueue.servers.request_times import RequestTimes
 from goqueue.servers.services import Services
 
 from .stub_handlers import API_VERSIONS, HEARTBEAT, METADATA, stub
@@ -109,7 +110,7 @@ def test_an_answer_that_cannot_be_written_closes_the_connection_and_is_logged(
 @pytest.mark.parametrize(("key", "version"), [(4711, 0), (-1, 0), (10_000, 0), (HEARTBEAT, 5), (HEARTBEAT, -1)])
 def test_what_was_never_advertised_closes_the_connection(key: int, version: int) -> None:
     frame = key.to_bytes(2, "big", signed=True) + version.to_bytes(2, "big", signed=True) + bytes(6)
-    with pytest.raises(MalformedRequest, match="not one of ours"):
+    with pytest.raises(MalformedRequest, match="is not supported"):
         dispatcher(HEARTBEAT, (0, 4), lambda *_: {}).take(frame, Peer("h"))
 
 

@@ -9,8 +9,8 @@ from uuid import UUID
 import pytest
 from tests.unit.codec.kafka.kio_values import read_response, request_frame
 
+from goqueue.servers.kafka.connections.peer import Peer
 from goqueue.servers.kafka.dispatch import Dispatcher, Later
-from goqueue.servers.kafka.peer import Peer
 from goqueue.servers.services import Services
 
 from .batches import batch, records_of

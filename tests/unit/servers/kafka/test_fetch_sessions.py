@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from tests.unit.codec.kafka.kio_values import read_response, request_frame
 
-from goqueue.broker.fetch import PartitionRead
+from goqueue.broker.reading.fetch import PartitionRead
+from goqueue.servers.kafka.connections.peer import Peer
 from goqueue.servers.kafka.dispatch import Dispatcher, Later
-from goqueue.servers.kafka.fetch_sessions import (
+from goqueue.servers.kafka.reading.fetch_sessions import (
     EVICTABLE_MS,
     FETCH_SESSION_ID_NOT_FOUND,
     FETCH_SESSION_TOPIC_ID_ERROR,
@@ -19,7 +20,6 @@ from goqueue.servers.kafka.fetch_sessions import (
     FetchSessions,
     SessionKey,
 )
-from goqueue.servers.kafka.peer import Peer
 from goqueue.servers.services import Services
 
 from .batches import batch, records_of

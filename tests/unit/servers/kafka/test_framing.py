@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goqueue.errors import MalformedRequest
-from goqueue.servers.kafka.framing import ARENA_BYTES, FIRST_CAPACITY_BYTES, Arena, Framing
+from goqueue.servers.kafka.connections.framing import ARENA_BYTES, FIRST_CAPACITY_BYTES, Arena, Framing
 
 
 def framing(request_bytes_max: int = 10_000_000) -> Framing:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from goqueue.groups.own_settings import HEARTBEAT, SESSION
+from goqueue.groups.settings.own_settings import HEARTBEAT, SESSION
 from goqueue.servers.services import Services
 
 from .conftest import Call

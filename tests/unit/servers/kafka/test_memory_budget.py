@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from goqueue.servers.kafka.memory_budget import MemoryBudget
+from goqueue.servers.kafka.connections.memory_budget import MemoryBudget
 
 
 class Holder:

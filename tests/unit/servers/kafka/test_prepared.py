@@ -15,8 +15,8 @@ from goqueue.codec.batch_encode import encode_batch
 from goqueue.coordinator.runtime import Coordinator
 from goqueue.errors import CoordinatorUnavailable
 from goqueue.records import Isolation, NewRecord, TopicPartition
+from goqueue.servers.kafka.connections.peer import Peer
 from goqueue.servers.kafka.dispatch import Dispatcher, Later
-from goqueue.servers.kafka.peer import Peer
 from goqueue.servers.services import Services
 
 from .conftest import Call

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from tests.unit.codec.kafka.kio_values import request_frame
 
-from goqueue.broker.publish import Pending
+from goqueue.broker.arrivals.publish import Pending
 from goqueue.errors import LogPoisoned, MalformedRequest
+from goqueue.servers.kafka.connections.peer import Peer
 from goqueue.servers.kafka.dispatch import Dispatcher, Later
-from goqueue.servers.kafka.peer import Peer
 from goqueue.servers.services import Services
 
 from .batches import batch, records_of

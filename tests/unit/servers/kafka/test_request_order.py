@@ -12,8 +12,8 @@ from tests.unit.codec.kafka.kio_values import request_frame
 
 from goqueue.config import LimitsConfig
 from goqueue.servers.kafka.api import Order
+from goqueue.servers.kafka.connections.request_order import UnansweredRequests
 from goqueue.servers.kafka.registry import HANDLERS
-from goqueue.servers.kafka.request_order import UnansweredRequests
 
 from .stub_handlers import Slow, stub
 from .test_connection import Client, World, until
@@ -48,6 +48,14 @@ class Orders(World):
 
     def answer(self, order: Order) -> None:
         next(one for one in self.slow[order].answers if not one.done()).set_result({})
+
+    async def close(self) -> None:
+        # A server that stops waits for requests under way.
+        for slow in self.slow.values():
+            for one in slow.answers:
+                if not one.done():
+                    one.cancel()
+        await super().close()
 
 
 @pytest.fixture

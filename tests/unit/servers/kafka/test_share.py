@@ -27,14 +27,14 @@ from goqueue.codec.batch_encode import encode_batch
 from goqueue.config import Config, GroupsConfig
 from goqueue.delivery.values import Action as Settle
 from goqueue.delivery.values import Receive, Settlement
-from goqueue.groups.own_settings import ISOLATION
 from goqueue.groups.queue.settings import Sharing
 from goqueue.groups.service import NewOffset
+from goqueue.groups.settings.own_settings import ISOLATION
 from goqueue.records import Acks, NewRecord, TopicPartition
+from goqueue.servers.kafka.administration.group_configs import ATTEMPTS, LOCK, START
+from goqueue.servers.kafka.connections.peer import Peer
 from goqueue.servers.kafka.dispatch import Dispatcher, Later
-from goqueue.servers.kafka.group_configs import ATTEMPTS, LOCK, START
-from goqueue.servers.kafka.peer import Peer
-from goqueue.servers.kafka.share_sessions import ShareSessions
+from goqueue.servers.kafka.reading.share_sessions import ShareSessions
 from goqueue.servers.services import Services
 from goqueue.testing.sim_node import SimNode
 
@@ -886,7 +886,7 @@ async def test_group_settings_that_cannot_be_are_refused(call: Call, services: S
 
 @simulated
 async def test_an_isolation_level_is_shown_as_it_was_set(call: Call, services: Services) -> None:
-    with patch("goqueue.servers.kafka.group_configs._log") as log:
+    with patch("goqueue.servers.kafka.administration.group_configs._log") as log:
         assert await alter_group(call, {ISOLATION: "read_committed"}) == 0
         log.warning.assert_not_called()
         assert await alter_group(call, {ISOLATION: "read_uncommitted"}) == 0

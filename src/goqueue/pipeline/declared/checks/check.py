@@ -13,6 +13,7 @@ from pathlib import Path
 
 from msgspec import UNSET
 
+from goqueue.pipeline.declared.checks.flows import flow_problems, join_problems, reads_unknown
 from goqueue.pipeline.declared.checks.parts import (
     names_of,
     options_problem,
@@ -22,7 +23,9 @@ from goqueue.pipeline.declared.checks.parts import (
     topic_problem,
 )
 from goqueue.pipeline.declared.checks.sink_checks import sink_problems
-from goqueue.pipeline.declared.checks.watermarks import step_reads, watermark_problems
+from goqueue.pipeline.declared.checks.streams import step_reads
+from goqueue.pipeline.declared.checks.subjects import subject_problems
+from goqueue.pipeline.declared.checks.watermarks import watermark_problems
 from goqueue.pipeline.declared.form.problems import Problem
 from goqueue.pipeline.declared.form.sinks import TopicSink
 from goqueue.pipeline.declared.form.spec import Pipeline
@@ -32,6 +35,7 @@ from goqueue.pipeline.declared.form.steps import (
     Deduplicate,
     Expect,
     Filter,
+    ForeachBatch,
     Join,
     Opening,
     Parse,
@@ -41,7 +45,7 @@ from goqueue.pipeline.declared.form.steps import (
     Step,
     Window,
 )
-from goqueue.pipeline.places import SPARK_SCHEMES
+from goqueue.pipeline.paths import SPARK_SCHEMES
 
 _TRIGGER = re.compile(r"^(available-now|once|\d+ ?(ms|s|m|h|seconds?|minutes?|hours?))$")
 
@@ -60,6 +64,7 @@ def problems_of(
         *_sources(pipeline, unread),
         *_steps(pipeline, folder, known, places),
         *sink_problems(pipeline, known, places),
+        *subject_problems(pipeline, places),
         *_tests(pipeline, unread),
     ]
 
@@ -88,7 +93,7 @@ def _head(pipeline: Pipeline) -> Iterator[Problem]:
         yield from place_problem("checkpoint", pipeline.checkpoint, {"file"})
     if pipeline.dead_letters is not UNSET:
         yield from topic_problem("dead_letters", pipeline.dead_letters)
-    elif any(step.makes_dead_letters() for step in pipeline.steps.values()):
+    elif pipeline.dead_letter_origins():
         yield Problem("dead_letters", "rows that cannot be parsed or are quarantined must go somewhere", "name a topic")
 
 
@@ -123,10 +128,12 @@ def _steps(pipeline: Pipeline, folder: Path | None, known: set[str], places: Map
             for read in step_reads(step):
                 if read not in known:
                     yield reads_nothing(path, read, known)
-        yield from _step_rules(pipeline, step, path, folder)
+        if not problems and all(read in known for read in step_reads(step)):
+            yield from _step_rules(pipeline, step, path, folder)
         known.add(name)
-    if all(not list(_step_sql(step, "")) for step in pipeline.steps.values()):
+    if all(not list(_step_sql(step, "")) for step in pipeline.steps.values()) and not reads_unknown(pipeline, known):
         yield from watermark_problems(pipeline, places)
+        yield from flow_problems(pipeline, known, places)
 
 
 def _step_sql(step: Step, path: str) -> Iterator[Problem]:
@@ -163,17 +170,15 @@ def _step_rules(pipeline: Pipeline, step: Step, path: str, folder: Path | None) 
             yield Problem(
                 path, "without a watermark every key is remembered for ever", "add time: and watermark:, as in 1h"
             )
-        case Join() if step.with_ in pipeline.sources and pipeline.sources[step.with_].is_stream:
-            yield Problem(
-                f"{path}.with",
-                f"{step.with_!r} is a topic; a stream is joined with a table",
-                "write table: in its source",
-            )
+        case Join():
+            yield from join_problems(pipeline, step, path)
         case Opening() if any(_is_table(pipeline, read) for read in step.reads()):
             yield Problem(path, "opens messages of a stream, and reads a table", "give the table's source a schema")
+        case Opening() if any(_has_columns(pipeline, read) for read in step.reads()):
+            yield Problem(path, "opens messages, and reads a source whose subject gives it columns", "drop the step")
         case Window() if step.session_gap and step.slide is not UNSET:
             yield Problem(f"{path}.slide", "sessions do not slide", "drop slide or session_gap")
-        case Python():
+        case Python() | ForeachBatch():
             module = step.function.partition(":")[0]
             if not _is_importable(module, folder):
                 yield Problem(f"{path}.function", f"there is no Python module {module!r}", "put it beside the pipeline")
@@ -181,7 +186,7 @@ def _step_rules(pipeline: Pipeline, step: Step, path: str, folder: Path | None) 
 
 def _tests(pipeline: Pipeline, unread: Collection[str]) -> Iterator[Problem]:
     results = {*pipeline.sinks, *pipeline.steps, *unread}
-    if any(step.makes_dead_letters() for step in pipeline.steps.values()):
+    if pipeline.dead_letter_origins():
         results.add("dead_letters")
     for at, case in enumerate(pipeline.tests):
         for name in case.given.keys() - {*pipeline.sources, *unread}:
@@ -194,6 +199,10 @@ def _tests(pipeline: Pipeline, unread: Collection[str]) -> Iterator[Problem]:
 
 def _is_table(pipeline: Pipeline, name: str) -> bool:
     return name in pipeline.sources and not pipeline.sources[name].is_stream
+
+
+def _has_columns(pipeline: Pipeline, name: str) -> bool:
+    return name in pipeline.sources and pipeline.sources[name].subject is not UNSET
 
 
 def _is_importable(module: str, folder: Path | None) -> bool:

@@ -10,7 +10,7 @@ from goqueue.ids import parse_topic_name
 from goqueue.pipeline.declared.form.problems import Problem
 from goqueue.pipeline.declared.form.sql import BadSql
 from goqueue.pipeline.errors import BadOption
-from goqueue.pipeline.places import refuse_scheme
+from goqueue.pipeline.paths import refuse_scheme
 
 
 def reads_nothing(path: str, read: str, known: Collection[str]) -> Problem:

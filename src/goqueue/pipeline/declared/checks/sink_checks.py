@@ -18,7 +18,7 @@ from goqueue.pipeline.declared.form.sinks import DeltaSink, IcebergSink, Parquet
 from goqueue.pipeline.declared.form.spec import Pipeline
 from goqueue.pipeline.declared.form.sql import check_expression
 from goqueue.pipeline.lake.transforms import BadTransform, partition_field
-from goqueue.pipeline.places import DELTA_SCHEMES, SPARK_SCHEMES
+from goqueue.pipeline.paths import DELTA_SCHEMES, SPARK_SCHEMES
 
 
 def sink_problems(pipeline: Pipeline, known: set[str], places: Mapping[str, str]) -> Iterator[Problem]:
@@ -38,6 +38,8 @@ def sink_problems(pipeline: Pipeline, known: set[str], places: Mapping[str, str]
             yield from _mode(path, sink)
         if isinstance(sink, TopicSink):
             yield from topic_problem(f"{path}.topic", sink.topic)
+            if sink.delete_when is not UNSET:
+                yield from sql_problem(f"{path}.delete_when", check_expression, sink.delete_when)
             if sink.options:
                 yield from options_problem(f"{path}.options", sink.options, is_sink=True)
 

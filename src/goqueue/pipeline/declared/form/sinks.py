@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from goqueue.pipeline.declared.form.words import Form, Name, text_of
+from goqueue.pipeline.declared.form.words import Form, Name, Version, text_of
 
 
 class Sink(Form, kw_only=True):
@@ -22,11 +22,23 @@ class Sink(Form, kw_only=True):
 
 
 class TopicSink(Sink, kw_only=True):
-    """A topic, exactly once unless told otherwise. Rows become JSON unless they have a `value` column."""
+    """A topic, exactly once unless told otherwise. Rows become JSON unless they have a `value` column.
+
+    `update` writes the rows of a result that have changed, `complete` also a tombstone for each key that the result has
+    no more: a compacted topic then holds the result. `delete_when` writes a tombstone in place of the row.
+
+    With a `subject` of the registry, values are encoded by that schema; `register` derives it from the columns and
+    registers it when the query starts. A row that does not fit is a dead letter, or fails the run if there are none.
+    """
 
     topic: str
     key: str | UnsetType = UNSET
     value: str | UnsetType = UNSET
+    subject: Annotated[str, Meta(min_length=1)] | UnsetType = UNSET
+    version: Version | UnsetType = UNSET
+    register: Literal["avro", "json"] | UnsetType = UNSET
+    mode: Literal["append", "update", "complete"] = "append"
+    delete_when: str | UnsetType = UNSET
     exactly_once: bool = True
     options: dict[str, str] = {}
 

@@ -15,7 +15,7 @@ from goqueue.pipeline.declared.form.sinks import Sink
 from goqueue.pipeline.declared.form.sources import Source
 from goqueue.pipeline.declared.form.steps import Step
 from goqueue.pipeline.declared.form.words import Form, text_of
-from goqueue.pipeline.places import local_path
+from goqueue.pipeline.paths import local_path
 
 Rows: TypeAlias = list[dict[str, Any]]
 
@@ -36,12 +36,18 @@ class Head(Form, kw_only=True):
         text_of(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$", "use letters, digits, dots, underscores and dashes, 100 at most"),
     ]
     broker: str = "127.0.0.1:9092"
+    # the schema registry, for sources and sinks that name a subject: the HTTP address of a broker
+    registry: Annotated[str, text_of(r"^https?://", "write http://host:8080")] = "http://127.0.0.1:8080"
     # ./checkpoints/{name} unless said otherwise
     checkpoint: str | UnsetType = UNSET
     # how often, or `available-now`: take what is there and end
     trigger: str = "1s"
     # the topic for rows that cannot be parsed or break a rule
     dead_letters: str | UnsetType = UNSET
+    # sinks that read the same stream share one read of it
+    shared_reads: bool = False
+    # tell the broker how the run fares, for its live page
+    live: bool = True
     # for the Spark session
     settings: dict[str, str] = {}
 
@@ -53,6 +59,11 @@ class Pipeline(Head, kw_only=True):
     steps: dict[str, Step] = {}
     sinks: dict[str, Sink]
     tests: list[Case] = []
+
+    def dead_letter_origins(self) -> list[str]:
+        """Sources and steps whose rows may go to the dead-letter topic."""
+        parts: dict[str, Source | Step] = {**self.sources, **self.steps}
+        return [name for name, part in parts.items() if part.makes_dead_letters()]
 
     @property
     def checkpoint_path(self) -> str:

@@ -26,6 +26,22 @@ def tables_of(query: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(table.name for table in tree.find_all(exp.Table) if table.name not in own))
 
 
+@cache
+def aggregated_by(query: str) -> tuple[str, ...]:
+    """The tables whose rows a query adds up, counts or groups, where it names them directly."""
+    tree = _parsed(query)
+    found: list[str] = []
+    for select in tree.find_all(exp.Select):
+        is_grouped = select.args.get("group") is not None
+        if is_grouped or any(one.parent_select is select for one in select.find_all(exp.AggFunc)):
+            found += [table.name for table in select.find_all(exp.Table) if table.parent_select is select]
+    own = {cte.alias_or_name: cte for cte in tree.find_all(exp.CTE)}
+    named = [
+        table.name for name in found if name in own for table in own[name].find_all(exp.Table) if table.name not in own
+    ]
+    return tuple(dict.fromkeys([*(name for name in found if name not in own), *named]))
+
+
 def check_expression(text: str) -> None:
     """Raise unless the text may stand where a column or a condition may."""
     _parsed(f"SELECT {text}")

@@ -102,14 +102,24 @@ class Expect(Step, kw_only=True):
         return any(rule.then == "quarantine" for rule in self.rules_by_name().values())
 
 
+class Watermark(Step, kw_only=True):
+    """How late rows may come, by a column of time: steps behind this one forget what is older."""
+
+    time: str
+    delay: Interval
+
+
 class Window(Step, kw_only=True):
-    """Aggregate over windows of event time; rows later than the watermark are dropped."""
+    """Aggregate over windows of event time; rows later than the watermark are dropped.
+
+    The watermark is this step's own, or that of an earlier step.
+    """
 
     time: str
     size: Interval
     slide: Interval | UnsetType = UNSET
     session_gap: bool = False
-    watermark: Interval
+    watermark: Interval | UnsetType = UNSET
     by: list[str] = []
     aggregate: Annotated[dict[str, str], Meta(min_length=1)]
 
@@ -123,15 +133,30 @@ class Deduplicate(Step, kw_only=True):
 
 
 class Join(Step, kw_only=True):
-    """Look rows up in a table of files."""
+    """Look rows up in a table, or join two streams whose rows belong together within a length of time.
+
+    Two streams need `time`, a column of time of each side, and `within`: both have a watermark on that column, so that
+    a row is forgotten once nothing can match it any more.
+    """
 
     with_: Name = msgspec.field(name="with")
     on: Annotated[list[str], Meta(min_length=1)]
-    how: Literal["inner", "left"] = "inner"
+    how: Literal["inner", "left", "right", "full"] = "inner"
+    time: Annotated[list[str], Meta(min_length=2, max_length=2)] | UnsetType = UNSET
+    within: Interval | UnsetType = UNSET
 
     def reads(self) -> list[str]:
-        """The stream, if it is named, and the table."""
+        """The stream, if it is named, and what it is joined with."""
         return [*super().reads(), self.with_]
+
+
+class ForeachBatch(Step, kw_only=True):
+    """A function that gets every batch as a table and its number, and returns the table that goes on.
+
+    It may do what a stream cannot: sort, look up elsewhere, call Spark again. A batch that is replayed calls it again.
+    """
+
+    function: Annotated[str, text_of(r"^[\w.]+:\w+$", "write module:function")]
 
 
 class Python(Step, kw_only=True):
@@ -148,8 +173,10 @@ STEPS: dict[str, type[Step]] = {
     "parse": Parse,
     "debezium": Debezium,
     "expect": Expect,
+    "watermark": Watermark,
     "window": Window,
     "deduplicate": Deduplicate,
     "join": Join,
     "python": Python,
+    "foreach_batch": ForeachBatch,
 }

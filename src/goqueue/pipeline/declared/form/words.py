@@ -21,6 +21,7 @@ Interval = Annotated[
         "write a length of time, as in 500ms, 10s, 5m, 1h or 2d",
     ),
 ]
+Version = Annotated[int, Meta(ge=1)] | Literal["latest"]
 SourceFormat = Literal["parquet", "json", "csv", "orc", "text"]
 
 

@@ -7,18 +7,20 @@ given rows in a test. So what is tested is what runs.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 from pyspark.sql import functions as sql
 from pyspark.sql.types import StructType
 
-from goqueue.pipeline.declared.checks.watermarks import delays, step_reads
+from goqueue.pipeline.declared.checks.streams import step_reads
+from goqueue.pipeline.declared.checks.watermarks import delays
 from goqueue.pipeline.declared.form.intervals import spark_interval
 from goqueue.pipeline.declared.form.sources import Source
 from goqueue.pipeline.declared.form.spec import Pipeline
@@ -27,17 +29,21 @@ from goqueue.pipeline.declared.form.steps import (
     Deduplicate,
     Expect,
     Filter,
+    ForeachBatch,
     Join,
     Parse,
     Python,
     Select,
     Sql,
     Step,
+    Watermark,
     Window,
 )
 from goqueue.pipeline.declared.frames.debezium import changes
 from goqueue.pipeline.declared.frames.expectations import expect
+from goqueue.pipeline.declared.frames.joining import join
 from goqueue.pipeline.declared.frames.parsing import parse
+from goqueue.pipeline.declared.frames.subjects import opened
 from goqueue.pipeline.errors import PipelineError
 
 if TYPE_CHECKING:
@@ -53,22 +59,48 @@ class Built:
 
     frames: dict[str, DataFrame] = field(default_factory=dict)
     bad: list[DataFrame] = field(default_factory=list)
+    # The number of the batch that is built; a test has one batch.
+    batch: int = 0
 
     def all_bad(self) -> DataFrame:
         """The bad rows of all steps that parse, together; there must be such a step."""
         return reduce(lambda left, right: left.unionByName(right), self.bad)
 
 
-def build(pipeline: Pipeline, read: Callable[[str, Source], DataFrame]) -> Built:
-    """Every source and step as a frame, in the order of the file."""
-    built = Built({name: read(name, source) for name, source in pipeline.sources.items()})
+def build(
+    pipeline: Pipeline,
+    read: Callable[[str, Source], DataFrame],
+    given: Mapping[str, DataFrame] = MappingProxyType({}),
+    batch: int = 0,
+) -> Built:
+    """Every source and step as a frame, in the order of the file.
+
+    Where frames are `given`, as the batches of a stream, only what lies behind them is built.
+    """
+    built = Built(dict(given), batch=batch)
     late = delays(pipeline)
+    for name, source in pipeline.sources.items():
+        if not given or not source.is_stream:
+            built.frames[name] = _source(pipeline, name, source, read(name, source), built)
     for name, step in pipeline.steps.items():
+        if name in given or any(one not in built.frames for one in step_reads(step)):
+            continue
         inputs = [built.frames[one] for one in step_reads(step)]
-        if isinstance(step, Window | Deduplicate) and step.time is not UNSET and name in late:
+        if isinstance(step, ForeachBatch) and inputs[0].isStreaming:
+            # It is called with every batch, and what lies behind it is built then.
+            continue
+        if isinstance(step, Window | Deduplicate | Watermark) and step.time is not UNSET and name in late:
             inputs = [_with_watermark(inputs[0], step.time, late[name], name), *inputs[1:]]
         built.frames[name] = _apply(step, inputs, built, where=f"{pipeline.name}.{name}")
     return built
+
+
+def _source(pipeline: Pipeline, name: str, source: Source, frame: DataFrame, built: Built) -> DataFrame:
+    if source.subject is UNSET:
+        return frame
+    good, bad = opened(source, frame, where=f"{pipeline.name}.{name}")
+    built.bad.extend([bad] if bad is not None else [])
+    return good
 
 
 def make_importable(folder: Path) -> None:
@@ -95,10 +127,14 @@ def _apply(step: Step, inputs: Sequence[DataFrame], built: Built, *, where: str)
             return _window(step, inputs[0])
         case Deduplicate():
             return _deduplicate(step, inputs[0])
+        case Watermark():
+            return inputs[0]
         case Join():
-            return inputs[0].join(inputs[1], on=step.on, how=step.how)
+            return join(step, *inputs)
         case Python():
             return _python(step, inputs[0])
+        case ForeachBatch():
+            return _foreach_batch(step, inputs[0], built)
         case _:
             raise TypeError(f"no frame can be made of {type(step).__name__}")
 
@@ -153,7 +189,17 @@ def _deduplicate(step: Deduplicate, frame: DataFrame) -> DataFrame:
     return frame.dropDuplicatesWithinWatermark(step.keys)
 
 
+def _foreach_batch(step: ForeachBatch, frame: DataFrame, built: Built) -> DataFrame:
+    result = _function(step.function)(frame, built.batch)
+    if not isinstance(result, type(frame)):
+        raise PipelineError(f"step {step.name}: {step.function} returned {type(result).__name__} and not a DataFrame")
+    return result
+
+
+def _function(named: str) -> Any:
+    module, _, name = named.partition(":")
+    return getattr(import_module(module), name)
+
+
 def _python(step: Python, frame: DataFrame) -> DataFrame:
-    module, _, name = step.function.partition(":")
-    function = getattr(import_module(module), name)
-    return frame.mapInArrow(function, StructType.fromDDL(step.schema))
+    return frame.mapInArrow(_function(step.function), StructType.fromDDL(step.schema))

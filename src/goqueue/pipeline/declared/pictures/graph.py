@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
+from types import MappingProxyType
 
 from msgspec import UNSET
 
-from goqueue.pipeline.declared.checks.watermarks import step_reads
+from goqueue.pipeline.declared.checks.streams import step_reads
 from goqueue.pipeline.declared.form.sinks import Sink
 from goqueue.pipeline.declared.form.sources import Source
 from goqueue.pipeline.declared.form.spec import Pipeline
@@ -42,8 +44,8 @@ class _Box:
         return self.name.removeprefix("sink ")
 
 
-def draw(pipeline: Pipeline) -> str:
-    """The pipeline as SVG."""
+def draw(pipeline: Pipeline, rates: Mapping[str, str] = MappingProxyType({})) -> str:
+    """The pipeline as SVG; `rates` are written on the edges of sources, and of sinks as `sink NAME`."""
     boxes = _boxes(pipeline)
     grid = place_boxes({name: box.reads for name, box in boxes.items()}, _columns(boxes))
     box_width = _box_width(boxes)
@@ -60,7 +62,8 @@ def draw(pipeline: Pipeline) -> str:
         f'viewBox="0 0 {width} {height}" font-family="system-ui, sans-serif" font-size="13">'
     )
     title = f'<text x="{_MARGIN}" y="{_MARGIN + 8}" font-size="16" font-weight="600">{escape(pipeline.name)}</text>'
-    return "\n".join([head, _ARROW_TIP, _PAPER, title, *arrows, *parts, "</svg>"])
+    labels = [_rate(boxes[name], text, *at(grid.cells[name]), box_width) for name, text in rates.items()]
+    return "\n".join([head, _ARROW_TIP, _PAPER, title, *arrows, *parts, *labels, "</svg>"])
 
 
 def _boxes(pipeline: Pipeline) -> dict[str, _Box]:
@@ -69,7 +72,7 @@ def _boxes(pipeline: Pipeline) -> dict[str, _Box]:
         boxes[name] = _Box(name, _step_label(step), "step", tuple(dict.fromkeys(step_reads(step))))
     for name, sink in pipeline.sinks.items():
         boxes[f"sink {name}"] = _Box(f"sink {name}", _sink_label(name, sink), "sink", tuple(sink.reads()))
-    parsed = [name for name, step in pipeline.steps.items() if step.makes_dead_letters()]
+    parsed = pipeline.dead_letter_origins()
     if pipeline.dead_letters is not UNSET and parsed:
         boxes["dead letters"] = _Box("dead letters", f"topic {pipeline.dead_letters}", "dead", tuple(parsed))
     return boxes
@@ -116,6 +119,12 @@ def _arrow(cells: list[tuple[int, int]], width: int) -> str:
             path.append(f"H{left + width}")
         x, y = left + width, end_y
     return f'<path d="{"".join(path)}" fill="none" stroke="#64748b" stroke-width="1.5" marker-end="url(#tip)"/>'
+
+
+def _rate(box: _Box, text: str, x: int, y: int, width: int) -> str:
+    """A rate on the edge of a box: where rows leave a source, and where they enter a sink."""
+    at, anchor = (x + width + 6, "start") if box.kind == "source" else (x - 8, "end")
+    return f'<text x="{at}" y="{y + _BOX_HEIGHT // 2 - 6}" text-anchor="{anchor}" font-size="11">{escape(text)}</text>'
 
 
 def _source_label(source: Source) -> str:

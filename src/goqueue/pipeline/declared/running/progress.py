@@ -25,6 +25,11 @@ class QueryProgress:
     batch_ms: int = 0
     lag: Mapping[str, int] = field(default_factory=dict)
     at: str | None = None
+    # up to when rows are complete, as Spark writes times; None without a watermark
+    watermark: str | None = None
+    # what steps remember from batch to batch
+    state_rows: int = 0
+    state_bytes: int = 0
     # step -> rule -> rows that broke it since the query was started; `rows` is how many were looked at
     expectations: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     # the same for every batch since the last look
@@ -52,6 +57,9 @@ def progress_of(query: StreamingQuery, last: QueryProgress) -> QueryProgress:
         batch_ms=int(newest.get("durationMs", {}).get("triggerExecution", 0)),
         lag=_lag(newest),
         at=newest.get("timestamp"),
+        watermark=(newest.get("eventTime") or {}).get("watermark"),
+        state_rows=sum(int(one.get("numRowsTotal", 0)) for one in newest.get("stateOperators") or ()),
+        state_bytes=sum(int(one.get("memoryUsedBytes", 0)) for one in newest.get("stateOperators") or ()),
         expectations=_added([last.expectations, *counts]),
         fresh_expectations=counts,
     )

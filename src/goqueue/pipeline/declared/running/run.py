@@ -1,4 +1,4 @@
-"""Running a pipeline: one query per sink, watched, and started again when Spark lets one fall.
+"""Running a pipeline: one query per sink, or per read that sinks share, watched, and started again after a failure.
 
 The planner of a Python source is a process of its own, and its death ends the query; so does a
 broker that is away for too long. A query that ended by an error is started again from its
@@ -16,14 +16,17 @@ from msgspec import UNSET
 from pyspark.errors import AnalysisException
 
 from goqueue.errors import GoQueueError
+from goqueue.pipeline.declared.checks.streams import QueryPlan, plan_queries
 from goqueue.pipeline.declared.form.sources import Source
 from goqueue.pipeline.declared.form.spec import Pipeline
 from goqueue.pipeline.declared.form.steps import Expect
 from goqueue.pipeline.declared.frames.build import Built, build, make_importable
 from goqueue.pipeline.declared.frames.expectations import ROWS
+from goqueue.pipeline.declared.running.batches import start_batches
 from goqueue.pipeline.declared.running.progress import QueryProgress, progress_of
 from goqueue.pipeline.declared.running.sinks import DEAD_LETTERS, group_of, start_dead_letters, start_sink
 from goqueue.pipeline.declared.running.sources import read_source
+from goqueue.pipeline.declared.running.starts import Starts
 from goqueue.pipeline.errors import told_by_spark
 
 if TYPE_CHECKING:
@@ -38,6 +41,8 @@ FAILURES_MAX = 5
 _BUSY, BUSY_FAILURES_MAX = "Python worker failed to connect back", 20
 # Spark's name for an error in a source's own code, such as a broker that does not answer.
 _SOURCE_FAILED = "PYTHON_DATA_SOURCE_ERROR"
+# What is told of a registry that does not answer, which may be there again in a moment.
+_UNREACHED = "option schemaRegistryUrl"
 _PAUSE_MS, _PAUSE_MS_MAX = 1_000, 30_000
 
 
@@ -70,8 +75,8 @@ class PipelineRun:
         self._now_ms = now_ms
         if folder is not None:
             make_importable(folder)
-        self._sinks = [_Sink(name, self._starter(name)) for name in pipeline.sinks]
-        if pipeline.dead_letters is not UNSET and any(step.makes_dead_letters() for step in pipeline.steps.values()):
+        self._sinks = [_Sink(plan.name, self._starter(plan)) for plan in plan_queries(pipeline)]
+        if pipeline.dead_letters is not UNSET and pipeline.dead_letter_origins():
             self._sinks.append(_Sink(DEAD_LETTERS, self._dead_letters))
 
     def step(self) -> bool:
@@ -139,12 +144,12 @@ class PipelineRun:
         try:
             sink.query = sink.start()
         except Exception as error:  # noqa: BLE001 - Spark raises what it finds while planning, of many types
-            if _is_for_good(error):
-                raise PipelineFailed(f"{sink.name} cannot run: {told_by_spark(error)}") from None
             self._failed(sink, error)
 
     def _failed(self, sink: _Sink, error: BaseException) -> None:
         sink.last_error = told_by_spark(error)
+        if _is_for_good(error):
+            raise PipelineFailed(f"{sink.name} cannot run: {sink.last_error}") from None
         sink.failures_in_row += 1
         if sink.failures_in_row >= (BUSY_FAILURES_MAX if _BUSY in sink.last_error else FAILURES_MAX):
             raise PipelineFailed(f"{sink.name} failed {sink.failures_in_row} times in a row: {sink.last_error}")
@@ -153,22 +158,42 @@ class PipelineRun:
         pause_ms = min(_PAUSE_MS * 2 ** (sink.failures_in_row - 1), _PAUSE_MS_MAX)
         sink.resume_at_ms = self._now_ms() + pause_ms
 
-    def _starter(self, name: str) -> Callable[[], StreamingQuery]:
-        sink = self._pipeline.sinks[name]
-        return lambda: start_sink(self._pipeline, name, sink, self._built(name).frames[sink.reads()[0]])
+    def _starter(self, plan: QueryPlan) -> Callable[[], StreamingQuery]:
+        if plan.cut is None:
+            (name,) = plan.sinks
+            sink = self._pipeline.sinks[name]
+            return lambda: start_sink(self._pipeline, name, sink, self._built(name).frames[sink.reads()[0]])
+        cut = plan.cut
+
+        def build_batch(frame: DataFrame, number: int) -> Built:
+            # Tables and files are read by the session of the batch, anew for each.
+            spark = frame.sparkSession
+            return build(
+                self._pipeline,
+                lambda _, source: read_source(spark, {}, self._pipeline, source),
+                given={cut: frame},
+                batch=number,
+            )
+
+        return lambda: start_batches(self._pipeline, plan, self._built(plan.name).frames[cut], build_batch)
 
     def _dead_letters(self) -> StreamingQuery:
         return start_dead_letters(self._pipeline, self._built(DEAD_LETTERS).all_bad())
 
-    def _built(self, sink: str) -> Built:
-        # Anew for every query: each reads in a group of its own.
-        group = group_of(self._pipeline, sink)
-        return build(self._pipeline, lambda _, source: self._read(source, group))
+    def _built(self, query: str) -> Built:
+        # Anew for every query: each reads in a group of its own, from a place of its own.
+        starts, group = Starts(self._pipeline, query), group_of(self._pipeline, query)
 
-    def _read(self, source: Source, group: str) -> DataFrame:
-        return read_source(self._spark, self._pipeline, source, group)
+        def read(name: str, source: Source) -> DataFrame:
+            options = starts.options(name, source, group) if source.is_stream else {}
+            return read_source(self._spark, options, self._pipeline, source)
+
+        return build(self._pipeline, read)
 
 
-def _is_for_good(error: Exception) -> bool:
-    """Whether it would fail in the same way again: the query is wrong, and nobody was asked for anything yet."""
+def _is_for_good(error: BaseException) -> bool:
+    """Whether it would fail in the same way again: the query is wrong, or its options are."""
+    told = told_by_spark(error)
+    if told.startswith("option "):
+        return not told.startswith(_UNREACHED)
     return isinstance(error, AnalysisException) and error.getCondition() != _SOURCE_FAILED

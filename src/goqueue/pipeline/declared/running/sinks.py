@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 from pyspark.sql import functions as sql
 
+from goqueue.pipeline.declared.checks.subjects import schema_named
 from goqueue.pipeline.declared.form.intervals import spark_interval
 from goqueue.pipeline.declared.form.sinks import (
     ConsoleSink,
@@ -23,7 +24,7 @@ from goqueue.pipeline.declared.form.sinks import (
 )
 from goqueue.pipeline.declared.form.spec import Pipeline
 from goqueue.pipeline.declared.frames.parsing import ORIGIN
-from goqueue.pipeline.declared.running.tables import lake_writer, postgres_writer
+from goqueue.pipeline.declared.running.tables import lake_writer, of_query, postgres_writer
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -36,12 +37,23 @@ WRITTEN = "written"
 
 def start_sink(pipeline: Pipeline, name: str, sink: Sink, frame: DataFrame) -> StreamingQuery:
     """Begin to write a frame to a sink."""
-    counted = frame.observe(WRITTEN, sql.count(sql.lit(1)).alias("rows"))
-    return _started(pipeline, name, _writer(pipeline, sink, counted))
+    return started(pipeline, name, _writer(pipeline, sink, counted(frame)))
+
+
+def counted(frame: DataFrame) -> DataFrame:
+    """The same rows; Spark reports how many there were with every batch."""
+    return frame.observe(WRITTEN, sql.count(sql.lit(1)).alias("rows"))
 
 
 def start_dead_letters(pipeline: Pipeline, bad: DataFrame) -> StreamingQuery:
-    """Begin to write bad rows to the dead-letter topic: the bytes as they came, what is wrong as headers."""
+    """Begin to write bad rows to the dead-letter topic."""
+    rows = dead_letter_messages(counted(bad))
+    sink = TopicSink(topic=str(pipeline.dead_letters))
+    return started(pipeline, DEAD_LETTERS, rows.writeStream.format("goqueue").options(**topic_options(pipeline, sink)))
+
+
+def dead_letter_messages(bad: DataFrame) -> DataFrame:
+    """Bad rows as messages: the bytes as they came, what is wrong as headers."""
     details = {"goqueue-error": "error", "goqueue-pipeline-step": "step"} | {
         f"goqueue-origin-{name}": name for name in ORIGIN
     }
@@ -51,9 +63,7 @@ def start_dead_letters(pipeline: Pipeline, bad: DataFrame) -> StreamingQuery:
             for header, name in details.items()
         ]
     )
-    counted = bad.observe(WRITTEN, sql.count(sql.lit(1)).alias("rows"))
-    rows = counted.select("key", "value", headers.alias("headers"))
-    return _started(pipeline, DEAD_LETTERS, _to_topic(pipeline, rows, str(pipeline.dead_letters), exactly_once=True))
+    return bad.select("key", "value", headers.alias("headers"))
 
 
 def group_of(pipeline: Pipeline, sink: str) -> str:
@@ -61,7 +71,8 @@ def group_of(pipeline: Pipeline, sink: str) -> str:
     return f"pipeline.{pipeline.name}.{sink}"
 
 
-def _started(pipeline: Pipeline, name: str, writer: DataStreamWriter) -> StreamingQuery:
+def started(pipeline: Pipeline, name: str, writer: DataStreamWriter) -> StreamingQuery:
+    """Start a query, with its name and checkpoint and the pipeline's trigger."""
     query = f"{pipeline.name}.{name}"
     writer = writer.queryName(query).option("checkpointLocation", str(Path(pipeline.checkpoint_path) / name))
     if pipeline.trigger in ("available-now", "once"):
@@ -72,30 +83,41 @@ def _started(pipeline: Pipeline, name: str, writer: DataStreamWriter) -> Streami
 def _writer(pipeline: Pipeline, sink: Sink, frame: DataFrame) -> DataStreamWriter:
     match sink:
         case TopicSink():
-            writer = _to_topic(pipeline, _messages(sink, frame), sink.topic, exactly_once=sink.exactly_once)
-            return writer.options(**sink.options)
+            return messages(sink, frame).writeStream.format("goqueue").options(**topic_options(pipeline, sink))
         case ParquetSink():
             writer = frame.writeStream.format("parquet").option("path", sink.path)
             return writer.partitionBy(*sink.partition_by) if sink.partition_by else writer
         case DeltaSink() | IcebergSink():
-            return frame.writeStream.foreachBatch(lake_writer(sink))
+            return frame.writeStream.foreachBatch(of_query(lake_writer(sink)))
         case PostgresSink():
-            return frame.writeStream.foreachBatch(postgres_writer(sink))
+            return frame.writeStream.foreachBatch(of_query(postgres_writer(sink)))
         case ConsoleSink():
             return frame.writeStream.format("console").option("numRows", str(sink.rows)).option("truncate", "false")
         case _:
             raise TypeError(f"nothing can be written to {type(sink).__name__}")
 
 
-def _to_topic(pipeline: Pipeline, rows: DataFrame, topic: str, *, exactly_once: bool) -> DataStreamWriter:
-    writer = (
-        rows.writeStream.format("goqueue").option("kafka.bootstrap.servers", pipeline.broker).option("topic", topic)
-    )
-    return writer if exactly_once else writer.option("guarantee", "at-least-once")
+def topic_options(pipeline: Pipeline, sink: TopicSink) -> dict[str, str]:
+    """How a topic is written."""
+    options = {"kafka.bootstrap.servers": pipeline.broker, "topic": sink.topic}
+    if not sink.exactly_once:
+        options["guarantee"] = "at-least-once"
+    if sink.subject is not UNSET:
+        options["schemaRegistryUrl"] = pipeline.registry
+        if sink.register is UNSET:
+            options["schema"] = schema_named(sink)
+        else:
+            options |= {"schema": sink.register, "schemaSubject": sink.subject}
+        if pipeline.dead_letters is not UNSET:
+            options["deadLetterTopic"] = pipeline.dead_letters
+    return options | sink.options
 
 
-def _messages(sink: TopicSink, frame: DataFrame) -> DataFrame:
-    """Rows as messages: a row without a `value` of its own becomes a JSON object."""
+def messages(sink: TopicSink, frame: DataFrame) -> DataFrame:
+    """Rows as messages: a row without a `value` of its own becomes a JSON object, one that deletes a tombstone.
+
+    With a subject the value stays a struct, which the sink encodes; the column `key` is then not part of it.
+    """
     columns: list[Column] = []
     if sink.key is not UNSET:
         columns.append(sql.expr(sink.key).cast("string").cast("binary").alias("key"))
@@ -105,7 +127,12 @@ def _messages(sink: TopicSink, frame: DataFrame) -> DataFrame:
         value = sql.expr(sink.value)
     elif "value" in frame.columns:
         value = sql.col("value")
+    elif sink.subject is not UNSET:
+        own = [name for name in frame.columns if name != "key" or sink.key is not UNSET]
+        value = sql.struct(*[sql.col(f"`{name}`") for name in own])
     else:
         value = sql.to_json(sql.struct(*[sql.col(f"`{name}`") for name in frame.columns]))
-    columns.append(value.cast("binary").alias("value"))
+    if sink.delete_when is not UNSET:
+        value = sql.when(~sql.coalesce(sql.expr(sink.delete_when), sql.lit(False)), value)
+    columns.append((value.cast("binary") if sink.subject is UNSET else value).alias("value"))
     return frame.select(*columns)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 from pyspark.sql import functions as sql
 
+from goqueue.pipeline.declared.checks.subjects import schema_named
 from goqueue.pipeline.declared.form.sources import Source
 from goqueue.pipeline.declared.form.spec import Pipeline
 
@@ -15,10 +16,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def read_source(spark: SparkSession, pipeline: Pipeline, source: Source, group: str) -> DataFrame:
-    """A source as a frame; a topic is read in a group, so that its lag can be seen."""
+def read_source(spark: SparkSession, options: Mapping[str, str], pipeline: Pipeline, source: Source) -> DataFrame:
+    """A source as a frame; a topic is a stream, with these options."""
     if source.topic is not UNSET:
-        return spark.readStream.format("goqueue").options(**_topic_options(pipeline, source, group)).load()
+        return spark.readStream.format("goqueue").options(**options).load()
     if source.table is not UNSET:
         return _table(spark, pipeline, source)
     reader = spark.read.format(source.format).options(**source.options)
@@ -31,6 +32,7 @@ def _table(spark: SparkSession, pipeline: Pipeline, source: Source) -> DataFrame
         "subscribe": str(source.table),
         "as": "table",
         "failOnDataLoss": str(source.fail_on_data_loss).lower(),
+        **_subject(pipeline, source),
     }
     rows = spark.read.format("goqueue").options(**options | source.options).load()
     if source.schema is UNSET:
@@ -40,7 +42,8 @@ def _table(spark: SparkSession, pipeline: Pipeline, source: Source) -> DataFrame
     return rows.select(opened.alias("row")).select("row.*")
 
 
-def _topic_options(pipeline: Pipeline, source: Source, group: str) -> Mapping[str, str]:
+def topic_options(pipeline: Pipeline, source: Source, group: str) -> dict[str, str]:
+    """How a topic is read: in a group, so that its lag can be seen."""
     options = {
         "kafka.bootstrap.servers": pipeline.broker,
         "subscribe": str(source.topic),
@@ -50,4 +53,16 @@ def _topic_options(pipeline: Pipeline, source: Source, group: str) -> Mapping[st
     }
     if source.max_per_batch is not UNSET:
         options["maxOffsetsPerTrigger"] = str(source.max_per_batch)
-    return options | source.options
+    return options | _subject(pipeline, source) | source.options
+
+
+def _subject(pipeline: Pipeline, source: Source) -> dict[str, str]:
+    """What has values decoded; those that do not decode keep their bytes unless they end the run."""
+    if source.subject is UNSET:
+        return {}
+    fails = source.table is not UNSET or source.undecodable == "fail"
+    return {
+        "schema": schema_named(source),
+        "schemaRegistryUrl": pipeline.registry,
+        "schemaErrors": "fail" if fails else "column",
+    }

@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-WriteBatch = Callable[["DataFrame", int], None]
+# Writes a table under the name and number of a batch, once.
+WriteBatch = Callable[["DataFrame", Batch], None]
 
 
 def lake_writer(sink: DeltaSink | IcebergSink) -> WriteBatch:
-    """Writes a batch to a lake table, under the name of its query."""
+    """Writes batches to a lake table."""
     # Opened with the first batch: whatever is wrong with the table is then an error of the query, which is told.
     found: list[LakeTable] = []
 
-    def write(frame: DataFrame, number: int) -> None:
-        batch = Batch(query_of(frame), number)
+    def write(frame: DataFrame, batch: Batch) -> None:
         if found:
             found[0].refresh()
         else:
@@ -52,14 +52,19 @@ def lake_writer(sink: DeltaSink | IcebergSink) -> WriteBatch:
 
 
 def postgres_writer(sink: PostgresSink) -> WriteBatch:
-    """Writes a batch to a table of PostgreSQL, under the name of its query."""
+    """Writes batches to a table of PostgreSQL."""
     check_installed()
 
-    def write(frame: DataFrame, number: int) -> None:
+    def write(frame: DataFrame, batch: Batch) -> None:
         rule = None if sink.mode == "append" else merge_rule(sink, frame.columns)
-        write_batch(PostgresTable(sink.url, sink.table, rule, sink.add_columns), frame, Batch(query_of(frame), number))
+        write_batch(PostgresTable(sink.url, sink.table, rule, sink.add_columns), frame, batch)
 
     return write
+
+
+def of_query(write: WriteBatch) -> Callable[[DataFrame, int], None]:
+    """The same for `foreachBatch`, which hands over numbers only: under the name of the query."""
+    return lambda frame, number: write(frame, Batch(query_of(frame), number))
 
 
 def merge_rule(sink: TableSink, columns: Sequence[str]) -> MergeRule:

@@ -14,15 +14,25 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
+from goqueue.pipeline.declared.checks.subjects import registry_of, schema_named
+from goqueue.pipeline.declared.form.sinks import TopicSink
 from goqueue.pipeline.declared.form.sources import Source
 from goqueue.pipeline.declared.form.spec import Case, Pipeline, Rows
 from goqueue.pipeline.declared.frames.build import Built, build, make_importable
+from goqueue.pipeline.declared.frames.subjects import decoded_json
 from goqueue.pipeline.declared.running.sinks import DEAD_LETTERS
-from goqueue.pipeline.declared.testing.streamed_cases import BATCHES, is_stateful, stream_rows
+from goqueue.pipeline.declared.testing.streamed_cases import (
+    BATCHES,
+    ReadTable,
+    is_stateful,
+    stream_rows,
+    takes_batches,
+)
 from goqueue.pipeline.errors import PipelineError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType
 
 # A message as a source gives it; what a test leaves out is null.
 MESSAGE_SCHEMA = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP"
@@ -45,20 +55,42 @@ def run_cases(pipeline: Pipeline, spark: SparkSession, *, folder: Path | None = 
     """Run every test of the pipeline; modules of its Python steps may lie in `folder`."""
     if folder is not None:
         make_importable(folder)
-    return [_run(pipeline, case, spark) for case in pipeline.tests]
+    kinds = _kinds(pipeline)
+    return [_run(pipeline, case, spark, kinds) for case in pipeline.tests]
 
 
-def _run(pipeline: Pipeline, case: Case, spark: SparkSession) -> Outcome:
-    built = build(pipeline, lambda name, source: _table(spark, name, source, case.given[name]))
+def _kinds(pipeline: Pipeline) -> dict[str, DataType]:
+    """The types of values of sources with a subject, as the registry has them."""
+    found: dict[str, DataType] = {}
+    for name, source in pipeline.sources.items():
+        if source.subject is not UNSET:
+            from goqueue.pipeline.typed.spark_types import spark_type
+
+            registry = registry_of(pipeline, source.options)
+            found[name] = spark_type(registry.source(registry.pin(schema_named(source), "")))
+    return found
+
+
+def _run(pipeline: Pipeline, case: Case, spark: SparkSession, kinds: Mapping[str, DataType]) -> Outcome:
+    def table(name: str, source: Source) -> DataFrame:
+        return _table(spark, name, source, case.given[name], kinds.get(name))
+
+    built = build(pipeline, table)
     differences = [
         line for name, rows in case.expect.items() for line in _compare(name, rows, _rows(pipeline, built, name))
     ]
     if not differences:
-        differences = [line for name in case.expect for line in _streamed(pipeline, case, spark, name)]
+        differences = [line for name in case.expect for line in _streamed(pipeline, case, spark, name, table, kinds)]
     return Outcome(case.name, tuple(differences))
 
 
-def _streamed(pipeline: Pipeline, case: Case, spark: SparkSession, name: str) -> list[str]:
+def _streamed(
+    pipeline: Pipeline, case: Case, spark: SparkSession, name: str, table: ReadTable, kinds: Mapping[str, DataType]
+) -> list[str]:
+    read, sink = _read_by(pipeline, name), pipeline.sinks.get(name)
+    if takes_batches(pipeline, read):
+        return []
+    mode = sink.mode if isinstance(sink, TopicSink) else "append"
     messages = {
         given: _messages(given, pipeline.sources[given], rows)
         for given, rows in case.given.items()
@@ -69,19 +101,22 @@ def _streamed(pipeline: Pipeline, case: Case, spark: SparkSession, name: str) ->
             pipeline,
             spark,
             messages,
-            lambda source_name, source: _table(spark, source_name, source, case.given[source_name]),
+            table,
             lambda built: _frame(pipeline, built, name),
+            mode,
+            kinds,
         )
     except PipelineError as error:
         return [f"{name}: as a stream of {BATCHES} batches it fails: {error}"]
-    if is_stateful(pipeline, _read_by(pipeline, name)):
+    if is_stateful(pipeline, read):
         return []
     return [f"as a stream of {BATCHES} batches, {line}" for line in _compare(name, case.expect[name], found)]
 
 
-def _table(spark: SparkSession, name: str, source: Source, rows: Rows) -> DataFrame:
+def _table(spark: SparkSession, name: str, source: Source, rows: Rows, kind: DataType | None) -> DataFrame:
     if source.is_stream or (source.table is not UNSET and source.schema is UNSET):
-        return spark.createDataFrame(_messages(name, source, rows), MESSAGE_SCHEMA)
+        messages = spark.createDataFrame(_messages(name, source, rows), MESSAGE_SCHEMA)
+        return messages if kind is None else decoded_json(messages, kind)
     text = spark.sparkContext.parallelize([json.dumps(row) for row in rows])
     reader = spark.read if source.schema is UNSET else spark.read.schema(source.schema)
     return reader.json(text)

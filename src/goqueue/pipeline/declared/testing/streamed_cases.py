@@ -11,20 +11,24 @@ import tempfile
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.errors import PySparkException
 
-from goqueue.pipeline.declared.checks.watermarks import step_reads, waits
+from goqueue.pipeline.declared.checks.streams import before, keeps_state
 from goqueue.pipeline.declared.form.sources import Source
 from goqueue.pipeline.declared.form.spec import Pipeline, Rows
+from goqueue.pipeline.declared.form.steps import ForeachBatch
 from goqueue.pipeline.declared.frames.build import build
+from goqueue.pipeline.declared.frames.subjects import decoded_json
 from goqueue.pipeline.errors import PipelineError, told_by_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType
 
     from goqueue.pipeline.declared.frames.build import Built
 
@@ -51,8 +55,13 @@ def stream_rows(
     messages: Mapping[str, Sequence[Message]],
     table: ReadTable,
     choose: Callable[[Built], DataFrame],
+    mode: str = "append",
+    kinds: Mapping[str, DataType] = MappingProxyType({}),
 ) -> Rows:
-    """What the stream writes of the frame that `choose` picks; raises PipelineError if it fails."""
+    """What the stream writes of the frame that `choose` picks; raises PipelineError if it fails.
+
+    `kinds` are the types of values of sources with a subject.
+    """
     with tempfile.TemporaryDirectory(prefix="goqueue-test-") as home:
 
         def read(name: str, source: Source) -> DataFrame:
@@ -61,12 +70,13 @@ def stream_rows(
             folder = Path(home) / "sources" / name
             _write(folder, messages[name])
             reader = spark.readStream.schema(spark.read.parquet(str(folder)).schema)
-            return reader.option("maxFilesPerTrigger", "1").parquet(str(folder))
+            frame = reader.option("maxFilesPerTrigger", "1").parquet(str(folder))
+            return decoded_json(frame, kinds[name]) if name in kinds else frame
 
         seen = f"goqueue_test_{uuid.uuid4().hex}"
         try:
             frame = choose(build(pipeline, read))
-            writer = frame.writeStream.format("memory").queryName(seen).outputMode("append")
+            writer = frame.writeStream.format("memory").queryName(seen).outputMode(mode)
             query = writer.option("checkpointLocation", f"{home}/state").trigger(availableNow=True).start()
             if not query.awaitTermination(_SECONDS_MAX):
                 query.stop()
@@ -79,9 +89,13 @@ def stream_rows(
 
 
 def is_stateful(pipeline: Pipeline, name: str) -> bool:
-    """Whether a step on the way to this one waits for late rows."""
-    step = pipeline.steps.get(name)
-    return step is not None and (waits(step) or any(is_stateful(pipeline, read) for read in step_reads(step)))
+    """Whether this step, or one on the way to it, remembers rows from batch to batch."""
+    return any(keeps_state(pipeline, step) for step in before(pipeline, name).values())
+
+
+def takes_batches(pipeline: Pipeline, name: str) -> bool:
+    """Whether a function over batches is on the way: there is no stream behind it that could be looked at."""
+    return any(isinstance(step, ForeachBatch) for step in before(pipeline, name).values())
 
 
 def _write(folder: Path, messages: Sequence[Message]) -> None:

@@ -82,7 +82,7 @@ def decode_request(data: bytes) -> Request:
     """The request of a frame, or InvalidRequest."""
     try:
         return _decoder.decode(data)
-    except msgspec.MsgspecError as problem:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as problem:
         raise InvalidRequest(f"the frame is not valid: {problem}", field="frame") from problem
 
 

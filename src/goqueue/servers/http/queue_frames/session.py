@@ -16,7 +16,7 @@ from goqueue.delivery.values import Action, Delivery, Receive, Settlement
 from goqueue.errors import GoQueueError, InvalidRequest, PartitionNotFound, ReceiptExpired, TooBusy, wire_of
 from goqueue.records import TopicPartition
 from goqueue.servers.http.adapter import detail_of
-from goqueue.servers.http.large_answers import LARGE_BYTES, Sending
+from goqueue.servers.http.bodies.large_answers import LARGE_BYTES, Sending
 from goqueue.servers.http.queue_frames.frames import (
     CancelFrame,
     PollFrame,
@@ -166,7 +166,8 @@ class QueueSession:
     async def _hand_over(self, request_id: int, generation: int, deliveries: Sequence[Delivery]) -> None:
         try:
             await self._send(encode_messages(request_id, generation, deliveries))
-        except ConnectionError:
+        except (ConnectionError, asyncio.CancelledError):
+            # Gone, or no longer wanted while it was being sent: nobody will settle these.
             if deliveries:
                 await self._services.delivery.settle([Settlement(one.receipt, Action.RELEASE) for one in deliveries])
             raise

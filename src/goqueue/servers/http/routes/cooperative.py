@@ -55,14 +55,14 @@ async def join(services: Services, call: Call) -> CooperativeState:
 
 
 async def heartbeat(services: Services, call: Call) -> CooperativeState:
-    """Stay, and hear what is to be done."""
+    """Send a heartbeat and get the assignment."""
     body: CooperativeBeatBody = call.body
     owned = None if body.owned_partitions is None else _ids(services, body.owned_partitions)
     return await _state(services, call.path["group"], await _beat(services, call, body, owned))
 
 
 async def revoke(services: Services, call: Call) -> Revoked:
-    """Give partitions up."""
+    """Confirm that partitions were revoked."""
     body: RevokeBody = call.body
     member = await _member(services, call.path["group"], body.member_id)
     left = (member.assigned | member.revoking) - _ids(services, body.revoked_partitions)
@@ -76,7 +76,7 @@ async def revoke(services: Services, call: Call) -> Revoked:
 
 
 async def leave(services: Services, call: Call) -> Done:
-    """Leave, and hand everything over at once."""
+    """Leave a group; its partitions are reassigned at once."""
     group, member_id = call.path["group"], call.body.member_id
     await services.groups.consumer_heartbeat(ConsumerHeartbeat(group, member_id, LEAVE_EPOCH))
     services.group_polls.forget(group, member_id)
@@ -176,7 +176,7 @@ ROUTES = (
         "POST",
         "/groups/{group}/join/cooperative",
         join,
-        "Join cooperatively",
+        "Join a group (cooperative rebalance)",
         {200: CooperativeState},
         body=CooperativeJoinBody,
         errors=_REFUSALS,
@@ -185,7 +185,7 @@ ROUTES = (
         "POST",
         "/groups/{group}/heartbeat/cooperative",
         heartbeat,
-        "Stay, and hear what is to be done",
+        "Send a heartbeat and get the assignment (cooperative rebalance)",
         {200: CooperativeState},
         body=CooperativeBeatBody,
         errors=_REFUSALS,
@@ -194,7 +194,7 @@ ROUTES = (
         "POST",
         "/groups/{group}/revoke",
         revoke,
-        "Give partitions up",
+        "Confirm that partitions were revoked",
         {200: Revoked},
         body=RevokeBody,
         errors=_REFUSALS,
@@ -203,12 +203,19 @@ ROUTES = (
         "POST",
         "/groups/{group}/leave/cooperative",
         leave,
-        "Leave",
+        "Leave a group",
         {200: Done},
         body=LeaveBody,
         errors=_REFUSALS,
     ),
-    Route("GET", "/groups/{group}/cooperative", show, "Members and targets", {200: CooperativeGroup}, errors=_REFUSALS),
+    Route(
+        "GET",
+        "/groups/{group}/cooperative",
+        show,
+        "Show members and target assignments",
+        {200: CooperativeGroup},
+        errors=_REFUSALS,
+    ),
     Route(
         "GET",
         "/groups/{group}/rebalance/stats",

@@ -7,7 +7,7 @@ from goqueue.delivery.dead_letters.redrive import RedriveProgress, RedriveReques
 from goqueue.errors import InvalidRequest, OffsetOutOfRange
 from goqueue.ids import DEAD_LETTER_SUFFIX, QUARANTINE_SUFFIX
 from goqueue.records import Isolation, Record, TopicPartition
-from goqueue.servers.http.message_json import message_of
+from goqueue.servers.http.bodies.message_json import message_of
 from goqueue.servers.http.route import Answer, Call, Route
 from goqueue.servers.http.types.dead_letters import (
     LetterOut,
@@ -35,14 +35,12 @@ async def list_letters(services: Services, call: Call) -> Letters:
     total = 0
     positions: dict[TopicPartition, int] = {}
     resumed = _parse_cursor(query.cursor)
-    await services.queries.opened(places)
-    for at in places:
-        bounds = services.queries.offsets(at.topic, at.partition)
+    for at, bounds in (await services.partitions.bounds(places)).items():
         total += bounds.last_stable_offset - bounds.log_start_offset
         positions[at] = max(bounds.log_start_offset, resumed.get(at.partition, 0))
     letters = await _scan(services, positions, _filter(query), query.limit)
-    ends = {at: services.queries.offsets(at.topic, at.partition).last_stable_offset for at in places}
-    is_over = all(positions[at] >= ends[at] for at in places)
+    ends = await services.partitions.bounds(places)
+    is_over = all(positions[at] >= ends[at].last_stable_offset for at in places)
     always = query.encoding == "base64"
     return Letters(
         topic=topic,
@@ -86,11 +84,10 @@ async def purge(services: Services, call: Call) -> Purged:
     topic = call.path["topic"]
     purged = 0
     for at in dead_letters_of(services.topics, topic):
-        await services.queries.opened([at])
-        bounds = services.queries.offsets(at.topic, at.partition)
+        bounds = (await services.partitions.bounds([at]))[at]
         if bounds.high_watermark > bounds.log_start_offset:
             purged += bounds.high_watermark - bounds.log_start_offset
-            await services.queries.delete_records(at.topic, at.partition, bounds.high_watermark)
+            await services.partitions.delete_records(at.topic, at.partition, bounds.high_watermark)
     return Purged(topic=topic, dlq_topic=_name(topic), purged=purged)
 
 
@@ -200,7 +197,7 @@ ROUTES = (
         "GET",
         "/topics/{topic}/dlq",
         list_letters,
-        "Look at dead letters",
+        "List dead letters",
         {200: Letters},
         query=LetterQuery,
         errors=(400, 404),

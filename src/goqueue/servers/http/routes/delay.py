@@ -6,14 +6,14 @@ from typing import Any
 
 from msgspec import UNSET
 
-from goqueue.delay.schedules import Described, NewSchedule
+from goqueue.delay.due.wheel import TICK_MS
+from goqueue.delay.recurring.schedules import Described, NewSchedule
 from goqueue.delay.values import DUE_MS_MAX, Delayed, SlotId
-from goqueue.delay.wheel import TICK_MS
 from goqueue.errors import InvalidRequest
 from goqueue.records import Record
-from goqueue.servers.http.message_json import message_of, record_of
+from goqueue.servers.http.bodies.message_json import message_of, record_of
+from goqueue.servers.http.bodies.times import due_of, format_remaining, format_time, parse_time_ms
 from goqueue.servers.http.route import Answer, Call, Route
-from goqueue.servers.http.times import due_of, format_remaining, format_time, parse_time_ms
 from goqueue.servers.http.types.common import MessageIn
 from goqueue.servers.http.types.delays import (
     Cancelled,

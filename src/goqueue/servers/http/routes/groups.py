@@ -9,8 +9,8 @@ from goqueue.groups.offsets.progress import PartitionProgress, Target
 from goqueue.groups.service import NewOffset
 from goqueue.groups.subscription.topic_partitions import PartitionSet
 from goqueue.records import TopicPartition
+from goqueue.servers.http.bodies.times import body_time_ms
 from goqueue.servers.http.route import Call, Route
-from goqueue.servers.http.times import body_time_ms
 from goqueue.servers.http.types.groups import (
     CommitBody,
     Committed,
@@ -76,7 +76,7 @@ async def show(services: Services, call: Call) -> GroupDetails:
 
 
 async def delete(services: Services, call: Call) -> DeletedGroup:
-    """Forget a group that has no members."""
+    """Delete a group that has no members."""
     await services.groups.delete(call.path["group"])
     return DeletedGroup(deleted=True, group=call.path["group"])
 
@@ -110,7 +110,7 @@ async def commit(services: Services, call: Call) -> Committed:
 
 
 async def forget_offsets(services: Services, call: Call) -> Done:
-    """Forget offsets of topics that the group does not read."""
+    """Delete offsets of topics that the group does not read."""
     wanted = [TopicPartition(topic, one) for topic, many in call.body.offsets.items() for one in many]
     for problem in await services.groups.delete_offsets(call.path["group"], wanted):
         if problem is not None:
@@ -119,7 +119,7 @@ async def forget_offsets(services: Services, call: Call) -> Done:
 
 
 async def reset(services: Services, call: Call) -> Reset:
-    """Move the offsets of a group without members."""
+    """Reset the offsets of a group without members."""
     body: ResetBody = call.body
     changes = await services.group_progress.reset(
         call.path["group"], _target(body.to), topic=body.topic, partitions=body.partitions, dry_run=body.dry_run
@@ -215,7 +215,7 @@ ROUTES = (
     Route("GET", "/groups", list_all, "List groups", {200: GroupList}, query=GroupsQuery, errors=(400,)),
     Route("GET", "/groups/{group}", show, "Describe a group", {200: GroupDetails}, errors=(400, 404)),
     Route("DELETE", "/groups/{group}", delete, "Delete a group", {200: DeletedGroup}, errors=(400, 404, 409)),
-    Route("GET", "/groups/{group}/offsets", offsets, "Offsets and lag", {200: GroupOffsets}),
+    Route("GET", "/groups/{group}/offsets", offsets, "Show committed offsets and lag", {200: GroupOffsets}),
     Route(
         "POST",
         "/groups/{group}/offsets",
@@ -229,7 +229,7 @@ ROUTES = (
         "DELETE",
         "/groups/{group}/offsets",
         forget_offsets,
-        "Forget offsets",
+        "Delete committed offsets",
         {200: Done},
         body=ForgetBody,
         errors=(400, 404, 409),
@@ -238,7 +238,7 @@ ROUTES = (
         "POST",
         "/groups/{group}/offsets/reset",
         reset,
-        "Move offsets",
+        "Reset offsets",
         {200: Reset},
         body=ResetBody,
         errors=(400, 404, 409),

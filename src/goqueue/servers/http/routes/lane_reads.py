@@ -13,8 +13,8 @@ from msgspec import Meta
 from goqueue.delivery.lane_order import LaneOrder
 from goqueue.errors import InvalidRequest
 from goqueue.records import Priority, TopicPartition
-from goqueue.servers.http.large_answers import MessagesReply, size_of
-from goqueue.servers.http.message_json import unreadable_ranges
+from goqueue.servers.http.bodies.large_answers import MessagesReply, size_of
+from goqueue.servers.http.bodies.message_json import unreadable_ranges
 from goqueue.servers.http.route import Call, Route
 from goqueue.servers.http.routes.read import Start, isolation_of, messages_of, start_positions
 from goqueue.servers.http.routes.topics import partition_index
@@ -117,7 +117,7 @@ ROUTES = (
         "GET",
         "/topics/{topic}/partitions/{partition}/messages/fair",
         fairly,
-        "Read a partition in fair rounds",
+        "Read a partition, lanes by weight",
         {200: ReadLanes},
         query=LaneReadQuery,
         errors=(400, 404, 416),

@@ -12,9 +12,9 @@ from goqueue.groups.commands import LeaveGroup, Leaver
 from goqueue.groups.polls import Poll
 from goqueue.groups.queue.settings import AsQueue, Sharing
 from goqueue.records import TopicPartition
-from goqueue.servers.http.durations import parse_duration_ms, parse_visibility_ms
-from goqueue.servers.http.large_answers import MessagesReply, size_of
-from goqueue.servers.http.message_json import message_of, queued_message, unreadable_ranges
+from goqueue.servers.http.bodies.durations import parse_duration_ms, parse_visibility_ms
+from goqueue.servers.http.bodies.large_answers import MessagesReply, size_of
+from goqueue.servers.http.bodies.message_json import message_of, queued_message, unreadable_ranges
 from goqueue.servers.http.queue_poll import QueuePoll, poll_queue
 from goqueue.servers.http.route import Answer, Call, Route
 from goqueue.servers.http.routes.groups import parse_offsets, refs
@@ -80,7 +80,7 @@ async def join(services: Services, call: Call) -> JoinedEager:
 
 
 async def heartbeat(services: Services, call: Call) -> Done:
-    """Stay in a group."""
+    """Send a heartbeat."""
     await services.eager_groups.heartbeat(call.path["group"], call.body.member_id, call.body.generation)
     return Done(status="ok")
 
@@ -94,8 +94,9 @@ async def leave(services: Services, call: Call) -> Done:
 
 
 async def evict(services: Services, call: Call) -> Done:
-    """Take a member out of its group. One that still runs may join again."""
+    """Evict a member from its group. One that still runs may join again."""
     group, member_id = call.path["group"], call.path["member"]
+    await services.groups.describe(group)
     (refusal,) = await services.groups.leave(LeaveGroup(group, (Leaver(member_id),)))
     if refusal is not None:
         raise refusal
@@ -113,7 +114,7 @@ async def poll_held(services: Services, call: Call) -> MessagesReply | Answer:
 
 
 async def poll(services: Services, call: Call) -> MessagesReply | Answer:
-    """Read on where the member says it is; or, from a queue, take messages."""
+    """Poll messages from the member's positions, or receive them from a queue."""
     body: PollBody = call.body
     if await _is_queue(services, call.path["group"], body.visibility):
         if body.positions is not None:
@@ -128,7 +129,7 @@ async def poll(services: Services, call: Call) -> MessagesReply | Answer:
 
 
 async def assignment(services: Services, call: Call) -> AssignmentReply:
-    """What a member owns."""
+    """The partitions that are assigned to a member."""
     member_id = call.query.member_id
     owned, generation = await services.group_polls.assignment(call.path["group"], member_id, call.query.generation)
     return AssignmentReply(member_id=member_id, generation=generation, partitions=refs(owned))
@@ -218,17 +219,49 @@ def _paused(asked: PollQuery | PollBody) -> frozenset[TopicPartition]:
 _REFUSALS = (400, 404, 409, 429, 503)
 
 ROUTES = (
-    Route("POST", "/groups/{group}/join", join, "Join eagerly", {200: JoinedEager}, body=JoinBody, errors=_REFUSALS),
-    Route("POST", "/groups/{group}/heartbeat", heartbeat, "Stay", {200: Done}, body=MemberBody, errors=_REFUSALS),
-    Route("POST", "/groups/{group}/leave", leave, "Leave", {200: Done}, body=LeaveBody, errors=_REFUSALS),
-    Route("DELETE", "/groups/{group}/members/{member}", evict, "Take a member out", {200: Done}, errors=_REFUSALS),
-    Route("GET", "/groups/{group}/poll", poll_held, "Read on", {200: PollReply}, query=PollQuery, errors=_REFUSALS),
-    Route("POST", "/groups/{group}/poll", poll, "Read on from here", {200: PollReply}, body=PollBody, errors=_REFUSALS),
+    Route(
+        "POST",
+        "/groups/{group}/join",
+        join,
+        "Join a group (eager rebalance)",
+        {200: JoinedEager},
+        body=JoinBody,
+        errors=_REFUSALS,
+    ),
+    Route(
+        "POST",
+        "/groups/{group}/heartbeat",
+        heartbeat,
+        "Send a heartbeat",
+        {200: Done},
+        body=MemberBody,
+        errors=_REFUSALS,
+    ),
+    Route("POST", "/groups/{group}/leave", leave, "Leave a group", {200: Done}, body=LeaveBody, errors=_REFUSALS),
+    Route("DELETE", "/groups/{group}/members/{member}", evict, "Evict a member", {200: Done}, errors=_REFUSALS),
+    Route(
+        "GET",
+        "/groups/{group}/poll",
+        poll_held,
+        "Poll messages as a member",
+        {200: PollReply},
+        query=PollQuery,
+        errors=_REFUSALS,
+    ),
+    Route(
+        "POST",
+        "/groups/{group}/poll",
+        poll,
+        "Poll messages from given positions",
+        {200: PollReply},
+        body=PollBody,
+        errors=_REFUSALS,
+    ),
     Route(
         "GET",
         "/groups/{group}/assignment",
         assignment,
-        "What a member owns",
+        "Show the partitions of a member",
         {200: AssignmentReply},
         query=MemberQuery,
         errors=_REFUSALS,

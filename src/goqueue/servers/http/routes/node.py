@@ -1,4 +1,4 @@
-"""The node and its cluster in figures."""
+"""The node in figures."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from aiohttp import web
 
 from goqueue.servers.http.route import Call, Route
 from goqueue.servers.http.types.common import Reply
+from goqueue.servers.named_partitions import places_of
 from goqueue.servers.services import Services
 
 
@@ -29,23 +30,6 @@ class Stats(Reply):
     total_size_bytes: int
     disk_free_bytes: int
     topic_stats: dict[str, TopicStats]
-
-
-class NodeRow(Reply):
-    """One node of the cluster."""
-
-    id: int
-    kafka: str
-    status: str
-    version: str
-
-
-class Cluster(Reply):
-    """The nodes, and the one that decides."""
-
-    cluster_id: str
-    controller: int
-    nodes: list[NodeRow]
 
 
 class LogEndRow(Reply):
@@ -79,8 +63,7 @@ async def stats(services: Services, call: Call) -> Stats:
     topics = [topic for topic in services.topics.list() if call.query.internal or not topic.internal]
     rows = {}
     for topic in topics:
-        await services.queries.opened((topic.name, index) for index in range(topic.partition_count))
-        bounds = [services.queries.offsets(topic.name, index) for index in range(topic.partition_count)]
+        bounds = (await services.partitions.bounds(places_of(services, topic.name, None))).values()
         rows[topic.name] = TopicStats(
             partitions=topic.partition_count,
             messages=sum(one.high_watermark - one.log_start_offset for one in bounds),
@@ -96,19 +79,6 @@ async def stats(services: Services, call: Call) -> Stats:
         disk_free_bytes=log_dir.usable_bytes,
         topic_stats=rows,
     )
-
-
-async def cluster(services: Services, _call: Call) -> Cluster:
-    """The nodes of the cluster."""
-    identity = services.identity
-    healthy = all(check.problem is None for check in services.checks())
-    node = NodeRow(
-        id=identity.node_id,
-        kafka=f"{identity.kafka_host}:{identity.kafka_port}",
-        status="alive" if healthy else "failing",
-        version=identity.version,
-    )
-    return Cluster(cluster_id=identity.cluster_id, controller=identity.node_id, nodes=[node])
 
 
 async def instant(services: Services, _call: Call) -> Instant:
@@ -131,8 +101,7 @@ async def metrics(services: Services, _call: Call) -> web.Response:
 
 
 ROUTES = (
-    Route("GET", "/stats", stats, "Figures of this node", {200: Stats}, query=StatsQuery),
+    Route("GET", "/stats", stats, "Statistics of this node", {200: Stats}, query=StatsQuery),
     Route("GET", "/metrics", metrics, "Metrics for Prometheus", {200: "text/plain"}),
-    Route("GET", "/admin/instant", instant, "Where every log ends now", {200: Instant}),
-    Route("GET", "/cluster", cluster, "The nodes", {200: Cluster}),
+    Route("GET", "/admin/instant", instant, "End offsets of every partition", {200: Instant}),
 )

@@ -53,7 +53,7 @@ async def alter(services: Services, call: Call) -> GroupPolicy:
 
 
 async def reliability_stats(services: Services, call: Call) -> ReliabilityStatsReply:
-    """What is in flight, settled, retried and dead."""
+    """What is in flight, settled, retried and dead-lettered."""
     found = await services.delivery.stats(call.query.topic)
     return ReliabilityStatsReply(
         ack_manager=AckManagerStats(
@@ -166,7 +166,7 @@ ROUTES = (
         "GET",
         "/groups/{group}/policy",
         show,
-        "Policy of a queue group",
+        "Show a queue group's policy",
         {200: GroupPolicy},
         query=TopicQuery,
         errors=(400, 404, 409, 503),
@@ -184,7 +184,7 @@ ROUTES = (
         "GET",
         "/reliability/stats",
         reliability_stats,
-        "Receipts and retries",
+        "Statistics of deliveries and retries",
         {200: ReliabilityStatsReply},
         query=TopicQuery,
         errors=(400, 404),
@@ -193,7 +193,7 @@ ROUTES = (
         "GET",
         "/priority/stats",
         priority_stats,
-        "Priority lanes",
+        "Statistics of priority lanes",
         {200: PriorityStatsReply},
         query=TopicQuery,
         errors=(400, 404),

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from msgspec import UNSET
 
-from goqueue.broker.record_publishing import Published as Outcome
+from goqueue.broker.arrivals.record_publishing import Published as Outcome
 from goqueue.errors import GoQueueError, InvalidRequest, wire_of
 from goqueue.records import Acks, NewRecord
 from goqueue.servers.http.adapter import detail_of
+from goqueue.servers.http.bodies.message_json import record_of
+from goqueue.servers.http.bodies.times import format_time
 from goqueue.servers.http.held import dues_in_transaction, field_of_message, has_delay, hold
-from goqueue.servers.http.message_json import record_of
 from goqueue.servers.http.route import Answer, Call, Route
-from goqueue.servers.http.times import format_time
 from goqueue.servers.http.trace_headers import add_trace
 from goqueue.servers.http.types.common import (
     InitProducer,
@@ -26,6 +26,7 @@ from goqueue.servers.http.types.common import (
 from goqueue.servers.publishing import (
     Incoming,
     Sequenced,
+    acks_unless_named,
     check_deduplication,
     one_partition,
     publish_each,
@@ -34,6 +35,7 @@ from goqueue.servers.publishing import (
 from goqueue.servers.services import Services
 
 _ACKS = {"none": Acks.NONE, "leader": Acks.LEADER, "all": Acks.ALL}
+_NAMES = {acks: name for name, acks in _ACKS.items()}
 
 
 async def publish(services: Services, call: Call) -> Published | Answer:
@@ -50,7 +52,23 @@ async def publish(services: Services, call: Call) -> Published | Answer:
         return await _publish_some_later(services, topic, body, messages)
     else:
         outcomes = await _publish_plain(services, topic, body, messages, is_alone=len(messages) == 1)
-    return _answer(outcomes, body.acks, messages)
+    return _with_reach(services, topic, _answer(outcomes, _NAMES[_acks(services, body)], messages))
+
+
+def _with_reach(services: Services, topic: str, answer: Published | Answer) -> Published | Answer:
+    """Say how far an acknowledged write got: on how many replicas, and whether they synced it."""
+    reply: Published = answer.body if isinstance(answer, Answer) else answer
+    found = services.topics.find(topic)
+    if reply.acks != "all" or not reply.count or found is None:
+        return answer
+    assignments = services.topics.assignments(found)
+    # What is delayed, or was refused, has no partition.
+    written = {one.partition for one in reply.results if isinstance(one.partition, int) and one.partition >= 0}
+    in_sync = [len(assignments[one].isr) for one in written if one < len(assignments)]
+    if in_sync:
+        reply.durability = "written" if services.config.durability.acks_all == "written" else "synced"
+        reply.replicas = min(in_sync)
+    return answer
 
 
 async def _publish_some_later(
@@ -69,7 +87,9 @@ async def _publish_some_later(
         }
     ordered = [results[index] for index in range(len(messages))]
     failed = [one.status for one in ordered if isinstance(one.status, int)]
-    stored = Published(results=ordered, acks=body.acks if now else "all", count=len(ordered) - len(failed))
+    stored = Published(
+        results=ordered, acks=_NAMES[_acks(services, body)] if now else "all", count=len(ordered) - len(failed)
+    )
     if not failed:
         return stored
     return Answer(207 if stored.count else failed[0], stored)
@@ -130,7 +150,7 @@ async def _publish_plain(
         chosen = messages[0].partition if messages[0].partition is not None else body.partition
         records = [_record(messages, 0)]
         try:
-            return await services.publish.publish_records(topic, records, acks=_ACKS[body.acks], partition=chosen)
+            return await services.publish.publish_records(topic, records, acks=_acks(services, body), partition=chosen)
         except GoQueueError as error:
             raise _placed(error, messages[0]) from None
     wanted: list[Incoming | GoQueueError] = []
@@ -141,7 +161,7 @@ async def _publish_plain(
             wanted.append(error)
             continue
         wanted.append(Incoming(record, message.partition if message.partition is not None else body.partition))
-    return await publish_each(services, topic, wanted, _ACKS[body.acks])
+    return await publish_each(services, topic, wanted, _acks(services, body))
 
 
 async def _publish_once(
@@ -156,8 +176,12 @@ async def _publish_once(
     sequenced = Sequenced(producer_id, body.producer_epoch, body.sequence, body.transaction_id)
     dues = dues_in_transaction(services, body, messages)
     return await publish_sequenced(
-        services, topic, chosen, records, acks=_ACKS[body.acks], sequenced=sequenced, dues=dues
+        services, topic, chosen, records, acks=_acks(services, body), sequenced=sequenced, dues=dues
     )
+
+
+def _acks(services: Services, body: Publish) -> Acks:
+    return acks_unless_named(services) if body.acks is None else _ACKS[body.acks]
 
 
 def _record(messages: Sequence[MessageIn | Publish], index: int) -> NewRecord:

@@ -10,9 +10,9 @@ from goqueue.delivery.settlement.outcomes import REJECTED, RETRIES_EXHAUSTED
 from goqueue.delivery.values import Action, Receive, Settlement, SettleResult
 from goqueue.errors import InvalidRequest, wire_of
 from goqueue.servers.http.adapter import detail_of
-from goqueue.servers.http.durations import parse_duration_ms, parse_visibility_ms
-from goqueue.servers.http.large_answers import MessagesReply, size_of
-from goqueue.servers.http.message_json import queued_message
+from goqueue.servers.http.bodies.durations import parse_duration_ms, parse_visibility_ms
+from goqueue.servers.http.bodies.large_answers import MessagesReply, size_of
+from goqueue.servers.http.bodies.message_json import queued_message
 from goqueue.servers.http.route import Answer, Call, Route
 from goqueue.servers.http.types.queues import (
     AckBody,
@@ -24,7 +24,7 @@ from goqueue.servers.http.types.queues import (
     SettledReceipts,
     VisibilityBody,
 )
-from goqueue.servers.places import places_of
+from goqueue.servers.named_partitions import places_of
 from goqueue.servers.services import Services
 
 # A retry may wait as long as a message may be kept.
@@ -181,7 +181,7 @@ ROUTES = (
         "POST",
         "/messages/visibility",
         extend,
-        "Extend or end the visibility of messages",
+        "Extend or end the visibility timeout of messages",
         _SETTLED,
         body=VisibilityBody,
         errors=_REFUSALS,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Literal
 
@@ -15,16 +15,17 @@ import msgspec
 from aiohttp import web
 from msgspec import Meta
 
-from goqueue.broker.queries import EARLIEST, LATEST, OffsetSpec
-from goqueue.broker.record_reads import RecordsRead
+from goqueue.broker.reading.queries import EARLIEST, LATEST, OffsetSpec
+from goqueue.broker.reading.record_reads import RecordsRead
 from goqueue.errors import GoQueueError, InvalidRequest
 from goqueue.records import Isolation, Record, TopicPartition
-from goqueue.servers.http.durations import parse_duration_ms
-from goqueue.servers.http.large_answers import MessagesReply, Sending, size_of
-from goqueue.servers.http.message_json import message_of, unreadable_ranges
+from goqueue.servers.http.bodies.decoding import decode_records, with_decoded
+from goqueue.servers.http.bodies.durations import parse_duration_ms
+from goqueue.servers.http.bodies.large_answers import MessagesReply, Sending, size_of
+from goqueue.servers.http.bodies.message_json import message_of, unreadable_ranges
+from goqueue.servers.http.bodies.times import query_time_ms
 from goqueue.servers.http.route import Call, Route
 from goqueue.servers.http.routes.topics import partition_index
-from goqueue.servers.http.times import query_time_ms
 from goqueue.servers.http.types.common import (
     MessageOut,
     OffsetNumber,
@@ -34,7 +35,7 @@ from goqueue.servers.http.types.common import (
     Reply,
     TimeText,
 )
-from goqueue.servers.places import places_of
+from goqueue.servers.named_partitions import places_of
 from goqueue.servers.services import Services
 
 _MAX_BYTES = 4 * 1024 * 1024
@@ -65,6 +66,8 @@ class ReadQuery(Start, kw_only=True):
     limit: Annotated[int, Meta(ge=1, le=10_000)] = 100
     max_bytes: Annotated[int, Meta(ge=1, le=52_428_800)] = _MAX_BYTES
     wait: Annotated[str, Meta(max_length=20)] = "0"
+    # Show what values say by the schemas that they name.
+    decode: bool = False
 
 
 class TopicReadQuery(ReadQuery, kw_only=True):
@@ -111,7 +114,8 @@ async def read_partition(services: Services, call: Call) -> MessagesReply:
         high_watermark=found.high_watermark,
         unreadable=unreadable_ranges(at, found.unreadable),
     )
-    return MessagesReply(reply, messages_of(at, found.records, call.query), size_of(found.records))
+    messages = await _shown(services, at, found.records, call.query)
+    return MessagesReply(reply, messages, size_of(found.records))
 
 
 async def read_topic(services: Services, call: Call) -> MessagesReply:
@@ -121,7 +125,8 @@ async def read_topic(services: Services, call: Call) -> MessagesReply:
         raise InvalidRequest("an offset counts within one partition", field="offset", hint="name the partition too")
     partitions = places_of(services, call.path["topic"], query.partition)
     found = await _read(services, partitions, query, _given_offsets(partitions, query))
-    merged = heapq.merge(*[messages_of(at, one.records, query) for at, one in found.items()], key=lambda m: m.timestamp)
+    shown = [await _shown(services, at, one.records, query) for at, one in found.items()]
+    merged = heapq.merge(*shown, key=lambda message: message.timestamp)
     reply = ReadTopic(
         messages=[],
         next_offsets={str(at.partition): one.next_offset for at, one in found.items()},
@@ -135,7 +140,7 @@ async def find_offset(services: Services, call: Call) -> FoundOffset:
     at = TopicPartition(call.path["topic"], partition_index(call))
     query: FindQuery = call.query
     return FoundOffset(
-        offset=_start(services, at, Start(timestamp=query.timestamp, start=query.start)),
+        offset=await _start(services, at, Start(timestamp=query.timestamp, start=query.start)),
         timestamp=None if query.timestamp is None else query_time_ms(query.timestamp, "timestamp"),
     )
 
@@ -264,20 +269,19 @@ async def start_positions(
         raise InvalidRequest("offset, timestamp and from exclude each other", field=given[1].replace("start", "from"))
     if query.offset is not None:
         return dict.fromkeys(partitions, query.offset)
-    await services.queries.opened(partitions)
-    return {at: _start(services, at, query) for at in partitions}
+    return {at: await _start(services, at, query) for at in partitions}
 
 
-def _start(services: Services, at: TopicPartition, query: Start) -> int:
-    def look(spec: OffsetSpec) -> int | None:
-        found = services.queries.list_offset(at.topic, at.partition, spec, isolation_of(query))
+async def _start(services: Services, at: TopicPartition, query: Start) -> int:
+    async def look(spec: OffsetSpec) -> int | None:
+        found = await services.partitions.offset_at(at, spec, isolation_of(query))
         return None if found is None else found.offset
 
     if query.timestamp is not None:
-        found = look(query_time_ms(query.timestamp, "timestamp"))
+        found = await look(query_time_ms(query.timestamp, "timestamp"))
         # Nothing is that young: begin with what comes next.
-        return found if found is not None else look(LATEST) or 0
-    return look(LATEST if query.start == "latest" else EARLIEST) or 0
+        return found if found is not None else await look(LATEST) or 0
+    return await look(LATEST if query.start == "latest" else EARLIEST) or 0
 
 
 def _resume(positions: dict[TopicPartition, int], last_event_id: str | None) -> None:
@@ -293,6 +297,13 @@ def _resume(positions: dict[TopicPartition, int], last_event_id: str | None) -> 
 def isolation_of(query: Start) -> Isolation:
     """Whether records of open transactions are read."""
     return Isolation.READ_COMMITTED if query.isolation == "read_committed" else Isolation.READ_UNCOMMITTED
+
+
+async def _shown(
+    services: Services, at: TopicPartition, records: Sequence[Record], query: ReadQuery
+) -> Iterable[MessageOut]:
+    messages = messages_of(at, records, query)
+    return with_decoded(messages, await decode_records(services, records)) if query.decode else messages
 
 
 def messages_of(at: TopicPartition, records: Sequence[Record], query: Start) -> Iterator[MessageOut]:
@@ -348,7 +359,7 @@ ROUTES = (
         "GET",
         "/topics/{topic}/messages/stream",
         stream,
-        "Follow a topic",
+        "Stream a topic",
         {200: "application/x-ndjson"},
         query=StreamQuery,
         errors=(400, 404, 416),

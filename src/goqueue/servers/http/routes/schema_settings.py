@@ -9,9 +9,9 @@ from goqueue.formats.compatibility.levels import parse_level
 from goqueue.schemas.names import GLOBAL, parse_context, parse_scope
 from goqueue.schemas.state import RegistryState
 from goqueue.schemas.values import SubjectConfig, parse_mode
+from goqueue.servers.http.bodies.schema_json import config_reply
 from goqueue.servers.http.route import Call, Route
 from goqueue.servers.http.routes.schemas import BASES
-from goqueue.servers.http.schema_json import config_reply
 from goqueue.servers.http.types.schemas import (
     ConfigBody,
     ConfigQuery,
@@ -176,6 +176,6 @@ ROUTES = (
           is_registry=True),
     Route("GET", "/schemas/stats", stats, "Count subjects and schemas", {200: RegistryStats}, errors=_ERRORS,
           is_registry=True),
-    Route("GET", "/associations/resources/{namespace}/{name}", associations, "No associations are kept",
+    Route("GET", "/associations/resources/{namespace}/{name}", associations, "List associations (always none)",
           {200: list[str]}, errors=_ERRORS, bases=("/schemas",), is_registry=True),
 )  # fmt: skip

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from aiohttp import web
-
 from goqueue.errors import SchemaNotFound, SubjectNotFound
 from goqueue.formats.source import SchemaType
 from goqueue.schemas.names import parse_context, parse_subject, split
 from goqueue.schemas.state import RegistryState
-from goqueue.schemas.values import Registered
-from goqueue.servers.http.route import Call, Route
-from goqueue.servers.http.schema_json import (
+from goqueue.schemas.values import Registered, Schema
+from goqueue.servers.http.bodies.schema_json import (
+    may_see,
     new_schema,
     registered_reply,
     schema_id_in,
@@ -21,6 +19,7 @@ from goqueue.servers.http.schema_json import (
     text_of,
     version_in,
 )
+from goqueue.servers.http.route import Call, Route
 from goqueue.servers.http.types.schemas import (
     CompatibilityQuery,
     CompatibilityReply,
@@ -35,6 +34,7 @@ from goqueue.servers.http.types.schemas import (
     SchemaReply,
     SubjectVersion,
 )
+from goqueue.servers.operations import TextReply
 from goqueue.servers.services import Services
 
 T = TypeVar("T")
@@ -83,7 +83,7 @@ async def version(services: Services, call: Call) -> SchemaReply:
     return registered_reply(await _version(services, call), call.query.format)
 
 
-async def version_schema(services: Services, call: Call) -> web.Response:
+async def version_schema(services: Services, call: Call) -> TextReply:
     """Show the schema of a version as it is."""
     return _text(text_of((await _version(services, call)).schema, call.query.format))
 
@@ -139,16 +139,15 @@ async def schemas(services: Services, call: Call) -> list[SchemaReply]:
     return [registered_reply(one) for one in await services.schemas.ask(look)]
 
 
-async def types(services: Services, _call: Call) -> list[str]:
+async def types(_services: Services, _call: Call) -> list[str]:
     """List the types of schemas."""
-    await services.schemas.ask(lambda _state: None)
     return sorted(SchemaType)
 
 
 async def by_id(services: Services, call: Call) -> SchemaReply:
     """Show a schema by its id."""
     schema_id, query = schema_id_in(call), call.query
-    schema, next_id = await services.schemas.ask(lambda state: (state.schema(schema_id), state.next_id))
+    schema, next_id = await services.schemas.ask(lambda state: (_seen(services, state, schema_id), state.next_id))
     reply = schema_reply(schema, query.format)
     reply.id = schema_id
     if query.fetch_max_id:
@@ -156,10 +155,11 @@ async def by_id(services: Services, call: Call) -> SchemaReply:
     return reply
 
 
-async def text_by_id(services: Services, call: Call) -> web.Response:
+async def text_by_id(services: Services, call: Call) -> TextReply:
     """Show a schema by its id as it is."""
     schema_id = schema_id_in(call)
-    return _text(text_of(await services.schemas.ask(lambda state: state.schema(schema_id)), call.query.format))
+    schema = await services.schemas.ask(lambda state: _seen(services, state, schema_id))
+    return _text(text_of(schema, call.query.format))
 
 
 async def subjects_by_id(services: Services, call: Call) -> list[str]:
@@ -220,11 +220,19 @@ async def _by_guid(services: Services, call: Call) -> tuple[int, Any]:
 
     def look(state: RegistryState) -> tuple[int, Any]:
         schema_id = state.by_guid.get(guid)
-        if schema_id is None:
+        if schema_id is None or not may_see(services, state, schema_id):
             raise SchemaNotFound(f"Schema {guid} not found")
         return schema_id, state.schemas[schema_id]
 
     return await services.schemas.ask(look)
+
+
+def _seen(services: Services, state: RegistryState, schema_id: int) -> Schema:
+    """A schema by its id. One that the caller may not see is not there, as far as the caller is told."""
+    schema = state.schema(schema_id)
+    if not may_see(services, state, schema_id):
+        raise SchemaNotFound(f"Schema {schema_id} not found")
+    return schema
 
 
 def _is_wanted(subject: str, prefix: str, call: Call) -> bool:
@@ -240,8 +248,8 @@ def _page(rows: list[T], offset: int, limit: int) -> list[T]:
     return rows[start:] if limit < 0 else rows[start : start + limit]
 
 
-def _text(text: str) -> web.Response:
-    return web.Response(text=text, content_type="application/vnd.schemaregistry.v1+json")
+def _text(text: str) -> TextReply:
+    return TextReply(text, "application/vnd.schemaregistry.v1+json")
 
 
 BASES = ("/schemas", "/contexts/{context}", "/schemas/contexts/{context}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from goqueue.broker.reading.queries import PartitionOffsets
 from goqueue.broker.topics import NewTopic
 from goqueue.errors import InvalidRequest
 from goqueue.metadata.events import Topic
@@ -24,6 +25,7 @@ from goqueue.servers.http.types.common import (
     Truncate,
     Truncated,
 )
+from goqueue.servers.named_partitions import places_of
 from goqueue.servers.services import Services
 
 _HOUR_MS = 3_600_000
@@ -98,19 +100,20 @@ async def partitions(services: Services, call: Call) -> PartitionList:
     """List a topic's partitions."""
     topic = services.topics.get(call.path["topic"])
     rows = []
-    await services.queries.opened((topic.name, index) for index in range(topic.partition_count))
-    for index, assignment in enumerate(services.topics.assignments(topic)):
-        span = _range(services, topic.name, index)
+    places = places_of(services, topic.name, None)
+    bounds, sizes = await services.partitions.bounds(places), await services.partitions.sizes(places)
+    for at, assignment in zip(places, services.topics.assignments(topic), strict=True):
+        span = _range(bounds[at])
         rows.append(
             PartitionRow(
-                partition=index,
+                partition=at.partition,
                 leader=assignment.leader,
                 leader_epoch=assignment.leader_epoch,
                 replicas=list(assignment.replicas),
                 isr=list(assignment.isr),
                 earliest=span.earliest,
                 latest=span.latest,
-                size_bytes=services.queries.size_bytes(topic.name, index),
+                size_bytes=sizes[at],
             )
         )
     return PartitionList(topic=topic.name, partitions=rows)
@@ -119,7 +122,7 @@ async def partitions(services: Services, call: Call) -> PartitionList:
 async def truncate(services: Services, call: Call) -> Truncated:
     """Delete the records before an offset."""
     topic, partition = call.path["topic"], partition_index(call)
-    earliest = await services.queries.delete_records(topic, partition, call.body.before_offset)
+    earliest = await services.partitions.delete_records(topic, partition, call.body.before_offset)
     return Truncated(topic=topic, partition=partition, earliest=earliest)
 
 
@@ -132,8 +135,9 @@ def partition_index(call: Call) -> int:
 
 
 async def _details(services: Services, topic: Topic) -> TopicDetails:
-    await services.queries.opened((topic.name, index) for index in range(topic.partition_count))
-    spans = {str(index): _range(services, topic.name, index) for index in range(topic.partition_count)}
+    places = places_of(services, topic.name, None)
+    spans = {str(at.partition): _range(one) for at, one in (await services.partitions.bounds(places)).items()}
+    sizes = await services.partitions.sizes(places)
     may = services.access.may(Operation.DESCRIBE_CONFIGS, Resource.TOPIC, topic.name)
     # Whoever may describe a topic and not its settings gets the rest.
     entries = services.topics.describe_config(topic.name) if may else []
@@ -146,14 +150,13 @@ async def _details(services: Services, topic: Topic) -> TopicDetails:
         config={entry.name: str(entry.value) for entry in entries},
         overrides=dict(topic.config) if may else {},
         total_messages=sum(span.latest - span.earliest for span in spans.values()),
-        total_size_bytes=sum(services.queries.size_bytes(topic.name, index) for index in range(topic.partition_count)),
+        total_size_bytes=sum(sizes.values()),
         partition_offsets=spans,
         warnings=warnings_of(topic.config),
     )
 
 
-def _range(services: Services, topic: str, partition: int) -> OffsetRange:
-    bounds = services.queries.offsets(topic, partition)
+def _range(bounds: PartitionOffsets) -> OffsetRange:
     return OffsetRange(earliest=bounds.log_start_offset, latest=bounds.high_watermark)
 
 

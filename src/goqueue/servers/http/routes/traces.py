@@ -5,10 +5,10 @@ from __future__ import annotations
 from msgspec import structs
 
 from goqueue.errors import InvalidRequest
-from goqueue.servers.http.durations import parse_duration_ms
+from goqueue.servers.http.bodies.durations import parse_duration_ms
+from goqueue.servers.http.bodies.times import format_time, query_time_ms
 from goqueue.servers.http.route import Call, Route
 from goqueue.servers.http.routes.topics import partition_index
-from goqueue.servers.http.times import format_time, query_time_ms
 from goqueue.servers.http.types.traces import (
     ExporterOut,
     FoundTraces,
@@ -41,7 +41,7 @@ async def story(services: Services, call: Call) -> StoryOut:
 
 
 async def list_traces(services: Services, call: Call) -> TraceList:
-    """The messages to which something happened last."""
+    """The messages with the most recent events."""
     query: TraceListQuery = call.query
     rows = [_row(one) for one in await services.tracing.traces.recent(query.limit)]
     return TraceList(traces=rows, total=len(rows))
@@ -152,7 +152,7 @@ ROUTES = (
         "GET",
         "/topics/{topic}/partitions/{partition}/messages/{offset}/story",
         story,
-        "The story of one message",
+        "Show the story of a message",
         {200: StoryOut},
         errors=(400, 403, 404, 416),
     ),
@@ -167,6 +167,6 @@ ROUTES = (
         query=TraceSearchQuery,
         errors=(400, 404),
     ),
-    Route("GET", "/traces/stats", trace_stats, "Numbers of the tracer", {200: TraceStatistics}, errors=()),
-    Route("GET", "/traces/{trace_id}", get_trace, "One trace with its spans", {200: TraceOut}, errors=(400, 404)),
+    Route("GET", "/traces/stats", trace_stats, "Tracing statistics", {200: TraceStatistics}, errors=()),
+    Route("GET", "/traces/{trace_id}", get_trace, "Show a trace with its spans", {200: TraceOut}, errors=(400, 404)),
 )

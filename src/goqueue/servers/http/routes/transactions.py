@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 
-from goqueue.broker.arrival import Facts
-from goqueue.codec.batch_encode import encode_batch
 from goqueue.coordinator.shard import Transaction
 from goqueue.errors import InvalidRequest, InvalidTransactionState
 from goqueue.groups.service import NewOffset
 from goqueue.partitioner import partition_for_key
 from goqueue.records import Acks, TopicPartition
-from goqueue.servers.http.message_json import record_of
+from goqueue.security.model import Operation, Resource
+from goqueue.servers.http.bodies.message_json import record_of
+from goqueue.servers.http.bodies.times import due_of, format_time
 from goqueue.servers.http.route import Call, Route
 from goqueue.servers.http.routes.groups import parse_offsets
 from goqueue.servers.http.routes.queue import failure_text
-from goqueue.servers.http.times import due_of, format_time
 from goqueue.servers.http.types.common import MessageIn
 from goqueue.servers.http.types.transactions import (
     AddPartition,
@@ -75,34 +74,29 @@ async def publish(services: Services, call: Call) -> PublishedInTransaction:
     await _add(services, name, producer, TopicPartition(body.topic, partition), number)
     due_ms = due_of(body.delay, body.deliverAt, services.clock.now_ms())
     if due_ms is not None:
-        await services.staging.load(body.topic)
-        await _add(services, name, producer, services.staging.place_of(body.topic), number, is_shard=True)
-    if (opening := services.publish.opening(body.topic, partition)) is not None:
-        await opening
-    checked = await services.publish.check(body.topic, [record])
-    batch = encode_batch(
+        await services.staging.load(TopicPartition(body.topic, partition))
+    (result,) = await services.publish.publish_records(
+        body.topic,
         [record],
+        acks=Acks.ALL,
+        partition=partition,
         producer_id=body.producer_id,
         producer_epoch=body.epoch,
-        base_sequence=body.sequence,
+        sequence=body.sequence,
         transactional=True,
-        now_ms=services.clock.now_ms(),
+        transaction=number,
+        dues=None if due_ms is None else [due_ms],
     )
-    if number is not None:
-        transactions.check_number(producer, number)
-    facts = Facts(dues=None if due_ms is None else [due_ms], bad_records=checked.bad_records)
-    pending = services.publish.append(body.topic, partition, batch, acks=Acks.ALL, facts=facts)
-    if pending.durable is not None:
-        await pending.durable
-    appended = pending.appended
-    if (held := pending.slots.get(0)) is not None:
+    if result.error is not None:
+        raise result.error
+    if result.due_ms is not None:
         return PublishedInTransaction(
-            duplicate=appended.duplicate,
+            duplicate=result.duplicate,
             delayed=True,
-            slot=f"{held.partition}/{held.offset}",
-            deliverAt=format_time(held.due_ms),
+            slot=f"{result.partition}/{result.offset}",
+            deliverAt=format_time(result.due_ms),
         )
-    return PublishedInTransaction(partition=partition, offset=appended.base_offset, duplicate=appended.duplicate)
+    return PublishedInTransaction(partition=partition, offset=result.offset, duplicate=result.duplicate)
 
 
 async def add_partition(services: Services, call: Call) -> Status:
@@ -142,8 +136,8 @@ async def settle(services: Services, call: Call) -> Status:
     producer = _producer(body)
     number = number_of(body.transaction_id, body.producer_id)
     described = await _described(services, body.transactional_id, producer)
-    for place in services.delivery.shards_of(body.receipts):
-        await services.transactions.add_shard(body.transactional_id, producer, place, number=number or described.number)
+    places = services.delivery.places_of(body.receipts)
+    await services.transactions.take_part(body.transactional_id, producer, places, number=number or described.number)
     await services.delivery.promise(
         body.receipts,
         Transaction(body.producer_id, body.epoch),
@@ -168,7 +162,7 @@ async def abort(services: Services, call: Call) -> Status:
 async def list_transactions(services: Services, _call: Call) -> Transactions:
     """Transactions that are open or being ended."""
     found = await services.transactions.list()
-    rows = [_row(one) for one in found if one.state is TransactionState.ONGOING or one.state.is_prepared]
+    rows = [_row(services, one) for one in found if one.state is TransactionState.ONGOING or one.state.is_prepared]
     return Transactions(transactions=rows, count=len(rows))
 
 
@@ -199,7 +193,7 @@ async def stats(services: Services, _call: Call) -> TransactionStats:
 
 async def describe(services: Services, call: Call) -> TransactionRow:
     """What is known of a transactional id."""
-    return _row(await services.transactions.describe(call.path["transactional_id"]))
+    return _row(services, await services.transactions.describe(call.path["transactional_id"]))
 
 
 async def abort_any(services: Services, call: Call) -> Status:
@@ -221,17 +215,12 @@ async def _add(
     producer: Producer,
     place: TopicPartition,
     number: int | None,
-    *,
-    is_shard: bool = False,
 ) -> None:
     """Only to a transaction that was begun: over HTTP a producer says when."""
     described = await _described(services, name, producer)
     if place in described.partitions and number in {None, described.number}:
         return
     number = described.number if number is None else number
-    if is_shard:
-        await services.transactions.add_shard(name, producer, place, number=number)
-        return
     for error in (await services.transactions.add_partitions(name, producer, [place], number=number)).values():
         raise error
 
@@ -250,7 +239,9 @@ def _producer(body: OfTransaction) -> Producer:
     return Producer(body.producer_id, body.epoch)
 
 
-def _row(one: Described) -> TransactionRow:
+def _row(services: Services, one: Described) -> TransactionRow:
+    # An id that may be described does not reveal the names of topics that may not be.
+    may = services.access.may
     return TransactionRow(
         transactional_id=one.transactional_id,
         transaction_id="" if one.started_ms < 0 else transaction_id(one),
@@ -259,7 +250,7 @@ def _row(one: Described) -> TransactionRow:
         state=one.state.kafka_name,
         timeout_ms=one.timeout_ms,
         started_ms=one.started_ms,
-        partitions=[str(place) for place in one.partitions],
+        partitions=[str(at) for at in one.partitions if may(Operation.DESCRIBE, Resource.TOPIC, at.topic)],
     )
 
 
@@ -275,7 +266,9 @@ ROUTES = (
         body=ProducerHeartbeat,
         errors=_REFUSALS,
     ),
-    Route("POST", "/transactions/begin", begin, "Begin", {200: Begun}, body=OfTransaction, errors=_REFUSALS),
+    Route(
+        "POST", "/transactions/begin", begin, "Begin a transaction", {200: Begun}, body=OfTransaction, errors=_REFUSALS
+    ),
     Route(
         "POST",
         "/transactions/publish",
@@ -312,8 +305,18 @@ ROUTES = (
         body=SettleInTransaction,
         errors=(*_REFUSALS, 410),
     ),
-    Route("POST", "/transactions/commit", commit, "Commit", {200: Status}, body=OfTransaction, errors=_REFUSALS),
-    Route("POST", "/transactions/abort", abort, "Abort", {200: Status}, body=OfTransaction, errors=_REFUSALS),
+    Route(
+        "POST",
+        "/transactions/commit",
+        commit,
+        "Commit a transaction",
+        {200: Status},
+        body=OfTransaction,
+        errors=_REFUSALS,
+    ),
+    Route(
+        "POST", "/transactions/abort", abort, "Abort a transaction", {200: Status}, body=OfTransaction, errors=_REFUSALS
+    ),
     Route("GET", "/transactions", list_transactions, "List active transactions", {200: Transactions}, errors=(503,)),
     Route("GET", "/transactions/stats", stats, "Count transactions by state", {200: TransactionStats}, errors=(503,)),
     Route(

@@ -205,7 +205,8 @@ class Publish(Body):
     deduplication_id: DeduplicationId | None = None
     delay: Annotated[str, Meta(max_length=32, extra=DURATION_HINT)] | None = None
     deliverAt: Annotated[str, Meta(max_length=64)] | None = None  # noqa: N815 - the name on the wire
-    acks: AcksName = "leader"
+    # Without it: `all` in a cluster, where another node may lead in a moment; `leader` on a node on its own.
+    acks: AcksName | None = None
     producer_id: Annotated[int, Meta(ge=0, le=2**63 - 1)] | None = None
     producer_epoch: Annotated[int, Meta(ge=0, le=32_767)] | None = None
     sequence: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
@@ -232,12 +233,18 @@ class PublishResult(Reply):
 
 
 class Published(Reply):
-    """One result per message, in the order sent. `acks` is the level that was reached."""
+    """One result per message, in the order sent. `acks` is the level that was reached.
+
+    With `all`, `durability` says what every in-sync replica had done (`synced` to its disk, or `written`), and
+    `replicas` how many there were; of several partitions, the fewest.
+    """
 
     results: list[PublishResult]
     acks: str
     count: int
     duplicate: bool = False
+    durability: Literal["synced", "written"] | UnsetType = UNSET
+    replicas: int | UnsetType = UNSET
 
 
 class InitProducer(Body):
@@ -280,6 +287,10 @@ class MessageOut(Reply):
     delivery_count: int | None = None
     visible_until: int | None = None
     first_delivered_at: int | None = None
+    # With `decode`: the schema that the value names, what the value says by it, or why that cannot be told.
+    schema_id: int | None = None
+    decoded: msgspec.Raw | None = None
+    decode_error: str | None = None
 
 
 class UnreadableRange(Reply):

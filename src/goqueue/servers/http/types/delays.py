@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from goqueue.delay.records import Missed
+from goqueue.delay.holding.records import Missed
 from goqueue.servers.http.types.common import NAME_HINT, Body, PartitionIndex, Reply, Text
 
 Time = Annotated[str, Meta(max_length=64)]

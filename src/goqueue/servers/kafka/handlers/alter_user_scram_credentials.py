@@ -10,7 +10,7 @@ from collections import defaultdict
 from goqueue.errors import GoQueueError, InvalidRequest, NotFound
 from goqueue.security.model import Operation, Resource, ScramCredential
 from goqueue.security.scram import ITERATIONS_MAX, ITERATIONS_MIN, credential_of_salted
-from goqueue.servers.kafka.acl_rows import SECURITY_DISABLED, SecurityDisabled, admin_of
+from goqueue.servers.kafka.administration.acl_rows import SECURITY_DISABLED, SecurityDisabled, admin_of
 from goqueue.servers.kafka.api import Api, Context, Message, Order, Reply, failed
 from goqueue.servers.kafka.handlers.describe_user_scram_credentials import (
     DUPLICATE_RESOURCE,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from goqueue.groups.descriptions import ConsumerMemberDescription, GroupType
+from goqueue.servers.kafka.administration.described_groups import described_groups, named_partitions, visible_topics
 from goqueue.servers.kafka.api import Api, Context, Message, Reply
-from goqueue.servers.kafka.described_groups import described_groups, named_partitions, visible_topics
 
 API = Api(
     key=69,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from goqueue.errors import GoQueueError
 from goqueue.security.model import Operation, Resource
-from goqueue.servers.kafka.acl_rows import SECURITY_DISABLED, SecurityDisabled, admin_of, new_acl
+from goqueue.servers.kafka.administration.acl_rows import SECURITY_DISABLED, SecurityDisabled, admin_of, new_acl
 from goqueue.servers.kafka.api import Api, Context, Message, Order, Reply, failed
 
 API = Api(key=30, name="CreateAcls", versions=(1, 3), order=Order.CHANGE)

@@ -13,7 +13,7 @@ API = Api(
     key=19,
     name="CreateTopics",
     versions=(2, 7),
-    gaps=("One node: a replication factor above 1 is refused.",),
+    gaps=("A node on its own refuses a replication factor above 1.",),
     order=Order.CHANGE,
 )
 

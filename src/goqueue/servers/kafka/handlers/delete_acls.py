@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from goqueue.errors import GoQueueError
 from goqueue.security.store import matching_acls
-from goqueue.servers.kafka.acl_rows import SECURITY_DISABLED, SecurityDisabled, admin_of, filter_of
+from goqueue.servers.kafka.administration.acl_rows import SECURITY_DISABLED, SecurityDisabled, admin_of, filter_of
 from goqueue.servers.kafka.api import Api, Context, Message, Order, Reply, failed
 
 API = Api(key=31, name="DeleteAcls", versions=(1, 3), order=Order.CHANGE)

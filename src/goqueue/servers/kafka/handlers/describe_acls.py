@@ -6,7 +6,7 @@ from itertools import groupby
 
 from goqueue.errors import GoQueueError
 from goqueue.security.store import matching_acls
-from goqueue.servers.kafka.acl_rows import SECURITY_DISABLED, SecurityDisabled, admin_of, filter_of
+from goqueue.servers.kafka.administration.acl_rows import SECURITY_DISABLED, SecurityDisabled, admin_of, filter_of
 from goqueue.servers.kafka.api import Api, Context, Message, Reply, failed
 
 API = Api(key=29, name="DescribeAcls", versions=(1, 3), gaps=("There are no delegation tokens and no user resources.",))

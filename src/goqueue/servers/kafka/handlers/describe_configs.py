@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from goqueue.errors import GoQueueError
 from goqueue.metadata.topic_config import ConfigEntry
+from goqueue.servers.kafka.administration.config_resources import entries_of, result
 from goqueue.servers.kafka.api import Api, Context, Message, Reply
-from goqueue.servers.kafka.config_resources import entries_of, result
 
 API = Api(
     key=32,

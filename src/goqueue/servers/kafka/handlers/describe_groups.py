@@ -6,8 +6,8 @@ import asyncio
 
 from goqueue.errors import GoQueueError, GroupNotFound
 from goqueue.groups.descriptions import ClassicDescription, GroupState
+from goqueue.servers.kafka.administration.described_groups import operations_of
 from goqueue.servers.kafka.api import NONE, Api, Context, Message, Reply, failed
-from goqueue.servers.kafka.described_groups import operations_of
 
 API = Api(
     key=15,

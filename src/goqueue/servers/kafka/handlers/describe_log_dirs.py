@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from goqueue.broker.queries import LogDir
+from goqueue.broker.reading.queries import LogDir
 from goqueue.servers.kafka.api import Api, Context, Message, Reply
 
 API = Api(key=35, name="DescribeLogDirs", versions=(1, 5))

@@ -13,8 +13,6 @@ API = Api(key=75, name="DescribeTopicPartitions", versions=(0, 0))
 PARTITIONS_MAX = 2000
 
 Row = dict[str, object]
-# Who may lead besides the in-sync replicas: nobody. Null is allowed too, but Java's admin client trips over it.
-_NO_OTHERS: Row = {"eligible_leader_replicas": (), "last_known_elr": ()}
 
 
 def handle(context: Context, request: Message) -> Reply:
@@ -55,10 +53,16 @@ def _names(context: Context, request: Message, first: str) -> list[str]:
 
 
 def _row(context: Context, topic: Topic, first: int, end: int) -> Row:
+    # Who may lead besides the in-sync replicas. Null is allowed too, but Java's admin client trips over it.
+    others: list[Row] = [
+        {"eligible_leader_replicas": one.eligible, "last_known_elr": ()}
+        for one in context.services.topics.assignments(topic)[first:end]
+    ]
+    shown = topic_partitions(context, topic)[first:end]
     return {
         "name": topic.name,
         "topic_id": topic.topic_id,
         "is_internal": topic.internal,
-        "partitions": [one | _NO_OTHERS for one in topic_partitions(context, topic)[first:end]],
+        "partitions": [one | more for one, more in zip(shown, others, strict=True)],
         "topic_authorized_operations": context.services.access.operations(Resource.TOPIC, topic.name),
     }

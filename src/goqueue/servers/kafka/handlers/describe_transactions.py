@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 
 from goqueue.errors import GoQueueError
+from goqueue.security.model import Operation, Resource
 from goqueue.servers.kafka.api import NONE, Api, Context, Message, Reply, error_code
 from goqueue.transactions.commands import Described
 
@@ -18,7 +19,7 @@ async def handle(context: Context, request: Message) -> Reply:
 
 async def _state(context: Context, transactional_id: str) -> dict[str, object]:
     try:
-        return _row(await context.services.transactions.describe(transactional_id))
+        return _row(context, await context.services.transactions.describe(transactional_id))
     except GoQueueError as error:
         return {
             "error_code": error_code(error),
@@ -32,7 +33,10 @@ async def _state(context: Context, transactional_id: str) -> dict[str, object]:
         }
 
 
-def _row(one: Described) -> dict[str, object]:
+def _row(context: Context, one: Described) -> dict[str, object]:
+    # As in Kafka: an id that may be described does not reveal the names of topics that may not be.
+    access = context.services.access
+    shown = [place for place in one.partitions if access.may(Operation.DESCRIBE, Resource.TOPIC, place.topic)]
     return {
         "error_code": NONE,
         "transactional_id": one.transactional_id,
@@ -43,6 +47,6 @@ def _row(one: Described) -> dict[str, object]:
         "producer_epoch": one.producer_epoch,
         "topics": [
             {"topic": topic, "partitions": [place.partition for place in places]}
-            for topic, places in groupby(one.partitions, key=lambda place: place.topic)
+            for topic, places in groupby(shown, key=lambda place: place.topic)
         ],
     }

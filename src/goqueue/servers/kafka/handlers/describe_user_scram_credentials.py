@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from goqueue.errors import GoQueueError
-from goqueue.servers.kafka.acl_rows import SECURITY_DISABLED, SecurityDisabled, admin_of
+from goqueue.servers.kafka.administration.acl_rows import SECURITY_DISABLED, SecurityDisabled, admin_of
 from goqueue.servers.kafka.api import Api, Context, Message, Reply, failed
 
 API = Api(key=50, name="DescribeUserScramCredentials", versions=(0, 0))

@@ -31,6 +31,8 @@ async def handle(context: Context, request: Message) -> Reply:
             producer,
             commit=request.committed,
             raises_epoch=context.api_version >= _EPOCH_FROM,
+            # As in Kafka: the next transaction of this producer waits for the markers, and nobody else has to.
+            until_applied=False,
         )
     except GoQueueError as error:
         return {"error_code": transaction_error_code(error, knows_fencing=context.api_version >= _FENCING_FROM)}

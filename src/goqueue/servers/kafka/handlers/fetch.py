@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
 
-from goqueue.broker.fetch import FetchedPartition, FetchQuery, PartitionRead
+from goqueue.broker.reading.fetch import FetchedPartition, FetchQuery, PartitionRead
 from goqueue.errors import GoQueueError
 from goqueue.servers.kafka.api import Api, Context, Message, Order, Reply
-from goqueue.servers.kafka.fetch_rows import TOPIC_IDS_FROM, fetch_query, fetch_row, unknown_row
-from goqueue.servers.kafka.fetch_sessions import FINAL_EPOCH
-from goqueue.servers.kafka.session_fetch import fetch_in_session
+from goqueue.servers.kafka.leader_hints import endpoints
+from goqueue.servers.kafka.reading.fetch_rows import TOPIC_IDS_FROM, fetch_query, fetch_row, unknown_row
+from goqueue.servers.kafka.reading.fetch_sessions import FINAL_EPOCH
+from goqueue.servers.kafka.reading.session_fetch import fetch_in_session
 
 API = Api(
     key=1,
@@ -41,7 +42,7 @@ def handle(context: Context, request: Message) -> Reply | Awaitable[Reply]:
     fetched = context.services.fetch.fetch_now(query)
     if fetched is None:
         return _wait(context, request, query, names, unknown)
-    return _reply(request, query, fetched, names, unknown)
+    return _reply(context, request, query, fetched, names, unknown)
 
 
 def _topic_names(context: Context, request: Message) -> tuple[list[str | None], GoQueueError | None]:
@@ -66,10 +67,11 @@ async def _wait(
     names: Sequence[str | None],
     unknown: GoQueueError | None,
 ) -> Reply:
-    return _reply(request, query, await context.services.fetch.fetch(query), names, unknown)
+    return _reply(context, request, query, await context.services.fetch.fetch(query), names, unknown)
 
 
 def _reply(
+    context: Context,
     request: Message,
     query: FetchQuery,
     fetched: Sequence[FetchedPartition],
@@ -78,6 +80,7 @@ def _reply(
 ) -> Reply:
     parts = iter(fetched)
     return {
+        **(endpoints(context, errors) if (errors := [one.error for one in fetched if one.error is not None]) else {}),
         "responses": [
             {
                 "topic": topic.topic,
@@ -88,5 +91,5 @@ def _reply(
                 ],
             }
             for topic, name in zip(request.topics, names, strict=True)
-        ]
+        ],
     }

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from goqueue.errors import GoQueueError, InvalidRequest
+from goqueue.servers.kafka.administration.config_resources import ResourceType, change, changes_of, is_repeated, result
 from goqueue.servers.kafka.api import Api, Context, Message, Order, Reply
-from goqueue.servers.kafka.config_resources import ResourceType, change, changes_of, is_repeated, result
 
 API = Api(
     key=44,

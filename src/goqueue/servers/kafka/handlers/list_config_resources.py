@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from goqueue.errors import GoQueueError
 from goqueue.security.model import Operation, Resource
+from goqueue.servers.kafka.administration.config_resources import ResourceType
 from goqueue.servers.kafka.api import NONE, UNSUPPORTED_VERSION, Api, Context, Message, Reply, error_code
-from goqueue.servers.kafka.config_resources import ResourceType
 
 API = Api(
     key=74,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from goqueue.broker.queries import LATEST
+from goqueue.broker.reading.queries import LATEST
 from goqueue.errors import GoQueueError
 from goqueue.records import Isolation
 from goqueue.servers.kafka.api import UNSUPPORTED_VERSION, Api, Context, Message, Reply, error_code

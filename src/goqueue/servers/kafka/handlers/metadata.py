@@ -14,6 +14,7 @@ from goqueue.ids import is_internal, parse_topic_name
 from goqueue.metadata.events import Topic
 from goqueue.security.model import Resource
 from goqueue.servers.kafka.api import (
+    NONE,
     Api,
     Context,
     Message,
@@ -23,6 +24,9 @@ from goqueue.servers.kafka.api import (
 )
 
 API = Api(key=3, name="Metadata", versions=(0, 13), order=Order.CREATING_READ)
+
+# Kafka's codes.
+LEADER_NOT_AVAILABLE = 5
 
 Row = dict[str, object]
 
@@ -39,14 +43,17 @@ def handle(context: Context, request: Message) -> Reply | Awaitable[Reply]:
 
 
 def topic_partitions(context: Context, topic: Topic) -> list[Row]:
-    """The partitions of a topic and who holds them."""
+    """The partitions of a topic and who holds them; one that nobody leads says so, with all that is known."""
+    is_alive = context.services.cluster.is_alive
     return [
         {
+            "error_code": NONE if one.leader >= 0 else LEADER_NOT_AVAILABLE,
             "partition_index": index,
             "leader_id": one.leader,
             "leader_epoch": one.leader_epoch,
             "replica_nodes": one.replicas,
             "isr_nodes": one.isr,
+            "offline_replicas": [node for node in one.replicas if not is_alive(node)],
         }
         for index, one in enumerate(context.services.topics.assignments(topic))
     ]
@@ -112,13 +119,16 @@ def _with_operations(context: Context, row: Row) -> Row:
 
 
 def _reply(context: Context, request: Message, rows: list[Row]) -> Reply:
-    identity = context.services.identity
+    cluster = context.services.cluster
     if request.include_topic_authorized_operations:
         rows = [_with_operations(context, row) for row in rows]
     reply: dict[str, object] = {
-        "brokers": [{"node_id": identity.node_id, "host": identity.kafka_host, "port": identity.kafka_port}],
-        "cluster_id": identity.cluster_id,
-        "controller_id": identity.node_id,
+        "brokers": [
+            {"node_id": one.node_id, "host": one.host, "port": one.port, "rack": one.rack} for one in cluster.brokers()
+        ],
+        "cluster_id": context.services.identity.cluster_id,
+        # Any node takes what Kafka's clients send to a controller; those that ask want one that is there.
+        "controller_id": cluster.controller(),
         "topics": rows,
     }
     if request.include_cluster_authorized_operations:

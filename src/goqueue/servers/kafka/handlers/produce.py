@@ -6,9 +6,9 @@ unless version 0 is listed (KAFKA-18659), so Kafka lists it too.
 Every batch is written in the order of arrival, before this handler returns; only the
 answer waits for the disk. There are three exceptions. A batch that makes its partition part of a
 transaction waits until that is on the disk, and its producer's batches behind it wait too. A
-batch whose records are checked against their schemas waits for that, and one for a partition that is
-not open yet, or has no segment yet, waits until a thread has done that; all batches for that
-partition behind it wait too.
+batch whose records are checked against their schemas waits for that. One for a partition that is
+not open yet, has no segment yet, or whose deduplication ids or delayed messages are not loaded yet,
+waits until a thread has done that; all batches for that partition behind it wait too.
 A batch refused because of some of its records names them from version 8 on (KIP-467).
 """
 
@@ -18,21 +18,23 @@ import asyncio
 from collections.abc import Awaitable
 from typing import NamedTuple
 
-from goqueue.broker.arrival import NeedsCheck
-from goqueue.broker.opening import Opening
-from goqueue.broker.publish import Pending
+from goqueue.broker.arrivals.arrival import NeedsCheck
+from goqueue.broker.arrivals.publish import Pending
+from goqueue.broker.replicas.opening import Awaited
 from goqueue.errors import (
     CoordinatorUnavailable,
     GoQueueError,
     InvalidRecord,
     InvalidRequiredAcks,
+    NotLeader,
     RecordRefusal,
     RequestTimedOut,
 )
 from goqueue.records import Acks, Appended
 from goqueue.security.model import Operation, Resource
-from goqueue.servers.kafka.admitted import waits_for
+from goqueue.servers.kafka.admitted import require_owners, waits_for
 from goqueue.servers.kafka.api import Answer, Api, Context, Message, Order, Reply, failed
+from goqueue.servers.kafka.leader_hints import current_leader, endpoints
 
 API = Api(
     key=0,
@@ -64,11 +66,13 @@ Topics = list[tuple[Message, list[_Written]]]
 def handle(context: Context, request: Message) -> Answer:
     """Write everything now; answer now if nothing is left to wait for."""
     acks = _ACKS.get(request.acks)
-    if request.transactional_id is not None:
+    if context.peer.gate is not None:
         try:
-            context.services.access.require(Operation.WRITE, Resource.TRANSACTIONAL_ID, request.transactional_id)
+            if request.transactional_id is not None:
+                context.services.access.require(Operation.WRITE, Resource.TRANSACTIONAL_ID, request.transactional_id)
+            require_owners(context, request)
         except GoQueueError as error:
-            return _reply(_refuse_all(request, error))
+            return _reply(context, _refuse_all(request, error))
     if request.transactional_id is not None and (gate := waits_for(context, request)) is not None:
         return _when_admitted(context, request, acks, gate)
     topics = _write_all(context, request, acks)
@@ -80,8 +84,8 @@ def handle(context: Context, request: Message) -> Answer:
     for _, written in topics:
         for one in written:
             if one.wait is not None or one.later is not None:
-                return _when_durable(topics, request.timeout)
-    return _reply(topics)
+                return _when_durable(context, topics, request.timeout)
+    return _reply(context, topics)
 
 
 async def _when_written(topics: Topics) -> None:
@@ -109,7 +113,7 @@ def _when_admitted(
         if acks is Acks.NONE:
             await _when_written(topics)
             return None
-        return await _when_durable(topics, request.timeout)
+        return await _when_durable(context, topics, request.timeout)
 
     gate.add_done_callback(write)
     return answer()
@@ -151,7 +155,7 @@ def _write(context: Context, topic: Message, partition: Message, acks: Acks | No
 
 
 def _when_open(
-    context: Context, topic: str, partition: Message, acks: Acks, opening: Opening
+    context: Context, topic: str, partition: Message, acks: Acks, opening: Awaited
 ) -> asyncio.Future[Pending]:
     """Write when the partition is open. Openings call in the order of arrival; tasks would not keep it."""
     publish = context.services.publish
@@ -175,6 +179,12 @@ def _when_open(
 
     def write(error: GoQueueError | None) -> None:
         try:
+            # One preparation may follow another. Whoever waited first asks first, so the order stays.
+            if error is None and (following := publish.opening(topic, partition.index)) is not None:
+                following.then(write)
+                return
+            if error is not None:
+                publish.refused(topic, partition.index, partition.records, error)
             settle(error or publish.append(topic, partition.index, partition.records, acks=acks))
         except NeedsCheck:
             publish.take(topic, partition.index, partition.records, acks=acks).add_done_callback(checked)
@@ -193,10 +203,11 @@ def _raise_failures(topics: Topics) -> None:
                 raise one.outcome
 
 
-async def _when_durable(topics: Topics, timeout_ms: int) -> Reply:
+async def _when_durable(context: Context, topics: Topics, timeout_ms: int) -> Reply:
     loop = asyncio.get_running_loop()
     deadline = loop.time() + max(timeout_ms, 0) / 1000
-    return _reply([(topic, [await _settled(one, deadline) for one in written]) for topic, written in topics])
+    settled = [(topic, [await _settled(one, deadline) for one in written]) for topic, written in topics]
+    return _reply(context, settled)
 
 
 async def _settled(written: _Written, deadline: float) -> _Written:
@@ -218,17 +229,17 @@ async def _settled(written: _Written, deadline: float) -> _Written:
     return _Written(written.partition, written.outcome, None)
 
 
-def _reply(topics: Topics) -> Reply:
-    return {
-        "responses": [
-            {
-                "name": topic.name,
-                "topic_id": topic.topic_id,
-                "partition_responses": [_row(one) for one in written],
-            }
-            for topic, written in topics
-        ]
-    }
+def _reply(context: Context, topics: Topics) -> Reply:
+    rows = [
+        {
+            "name": topic.name,
+            "topic_id": topic.topic_id,
+            "partition_responses": [_row(one) for one in written],
+        }
+        for topic, written in topics
+    ]
+    misdirected = [one.outcome for _, written in topics for one in written if isinstance(one.outcome, NotLeader)]
+    return {"responses": rows, **endpoints(context, misdirected)} if misdirected else {"responses": rows}
 
 
 def _row(written: _Written) -> dict[str, object]:
@@ -240,7 +251,12 @@ def _row(written: _Written) -> dict[str, object]:
             "log_append_time": outcome.stamped_ms,
             "log_start_offset": outcome.log_start_offset,
         }
-    row = {"index": written.partition, "base_offset": -1, **failed(outcome or RequestTimedOut("not checked yet"))}
+    row = {
+        "index": written.partition,
+        "base_offset": -1,
+        **failed(outcome or RequestTimedOut("not checked yet")),
+        **current_leader(outcome),
+    }
     if isinstance(outcome, RecordRefusal) and outcome.bad_records:
         row["record_errors"] = [
             {"batch_index": position, "batch_index_error_message": message}

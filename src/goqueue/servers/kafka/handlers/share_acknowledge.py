@@ -10,8 +10,8 @@ from goqueue.groups.subscription.topic_partitions import TopicIdPartition
 from goqueue.security.model import Operation, Resource
 from goqueue.servers.kafka.api import NONE, Api, Context, Message, Order, Reply, error_code, error_message, failed
 from goqueue.servers.kafka.handlers.share_fetch import acknowledge_part, lock_ms
-from goqueue.servers.kafka.share_reading import SharePart
-from goqueue.servers.kafka.share_sessions import CLOSE_EPOCH, OPEN_EPOCH, share_member
+from goqueue.servers.kafka.reading.share_reading import SharePart
+from goqueue.servers.kafka.reading.share_sessions import CLOSE_EPOCH, OPEN_EPOCH, share_member
 
 API = Api(key=79, name="ShareAcknowledge", versions=(1, 2), order=Order.CHANGE)
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 from uuid import UUID
 
 from goqueue.errors import GoQueueError, InvalidRequest
-from goqueue.groups.queue.settings import Sharing
 from goqueue.groups.subscription.topic_partitions import TopicIdPartition
 from goqueue.records import TopicPartition
 from goqueue.security.model import Operation, Resource
-from goqueue.servers.kafka.acknowledgements import acknowledge, settlements_of
 from goqueue.servers.kafka.api import NONE, Api, Context, Message, Order, Reply, error_code, error_message, failed
-from goqueue.servers.kafka.share_reading import ShareLimits, SharePart, read_shared
-from goqueue.servers.kafka.share_sessions import (
+from goqueue.servers.kafka.reading.acknowledgements import acknowledge, settlements_of
+from goqueue.servers.kafka.reading.share_reading import ShareLimits, SharePart, read_shared
+from goqueue.servers.kafka.reading.share_sessions import (
     CLOSE_EPOCH,
     OPEN_EPOCH,
     ShareMember,
@@ -91,7 +90,7 @@ async def _session(context: Context, request: Message, member: ShareMember) -> S
     if epoch == OPEN_EPOCH:
         if any(part.acknowledgement_batches for one in request.topics for part in one.partitions):
             raise InvalidRequest("a session that begins has nothing to acknowledge", field="acknowledgement_batches")
-        await context.services.groups.ensure_queue(member[0], sharing=Sharing.SHARED)
+        await context.services.use_shared(member[0])
         session = sessions.open(member, named, context.peer)
         # What the consumer held in an earlier session it does not know of any more.
         await context.services.delivery.release_consumer(*member)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from goqueue.coordinator.shard import Transaction
 from goqueue.errors import GoQueueError, GroupNotFound, IllegalGeneration
 from goqueue.groups.service import NewOffset
+from goqueue.security.model import Operation, Resource
+from goqueue.servers.kafka.admitted import require_owner
 from goqueue.servers.kafka.api import Api, Context, Message, Order, Reply, error_code
 from goqueue.transactions.commands import Producer
 
@@ -28,9 +30,12 @@ async def handle(context: Context, request: Message) -> Reply:
         for one in topic.partitions
     ]
     try:
-        if context.api_version >= _IMPLICIT_FROM:
-            producer = Producer(request.producer_id, request.producer_epoch)
-            await context.services.transactions.add_group(request.transactional_id, producer, request.group_id)
+        context.services.access.require(Operation.WRITE, Resource.TRANSACTIONAL_ID, request.transactional_id)
+        await require_owner(context, request.producer_id)
+        producer = Producer(request.producer_id, request.producer_epoch)
+        await context.services.transactions.join_offsets(
+            request.transactional_id, producer, request.group_id, implicit=context.api_version >= _IMPLICIT_FROM
+        )
         stored = await context.services.groups.commit_in_transaction(
             request.group_id,
             offsets,

@@ -1,0 +1,88 @@
+"""Items of several partitions, shared out over their leaders: one question per node, one result per item, in order.
+
+What a node refuses as not its own (any more) is followed, partition by partition, to whoever leads it now.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from goqueue.anywhere.asking import Asking, is_elsewhere
+from goqueue.errors import GoQueueError, NotFound
+
+if TYPE_CHECKING:
+    from goqueue.records import TopicPartition
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class Spread(Generic[Item, Result]):
+    """How a question about items is put to one node, and what a failure means for an item."""
+
+    def __init__(
+        self,
+        asking: Asking,
+        ask: Callable[[int, Sequence[Item]], Awaitable[Sequence[Result]]],
+        failed: Callable[[Item, GoQueueError], Result],
+        error_of: Callable[[Result], GoQueueError | None],
+    ) -> None:
+        self._asking = asking
+        self._homes = asking.homes
+        self._ask = ask
+        self._failed = failed
+        self._error_of = error_of
+
+    async def of(self, items: Mapping[TopicPartition, Sequence[Item]]) -> dict[TopicPartition, Sequence[Result]]:
+        """The results for each partition's items."""
+        groups = self._homes.by_leader(items)
+        parts = await asyncio.gather(
+            # What nobody leads, or is not there, this node has an answer for.
+            *(
+                self._of_node(self._homes.node_id if node < 0 else node, {place: items[place] for place in places})
+                for node, places in groups.items()
+            )
+        )
+        return {place: results for part in parts for place, results in part.items()}
+
+    async def _of_node(
+        self, node: int, items: Mapping[TopicPartition, Sequence[Item]]
+    ) -> dict[TopicPartition, Sequence[Result]]:
+        flat = [one for mine in items.values() for one in mine]
+        try:
+            answered: Sequence[Result] = await self._ask(node, flat)
+        except GoQueueError as error:
+            answered = [self._failed(one, error) for one in flat]
+        results: dict[TopicPartition, Sequence[Result]] = {}
+        at = 0
+        for place, mine in items.items():
+            results[place] = answered[at : at + len(mine)]
+            at += len(mine)
+        moved = [place for place, found in results.items() if self._has_moved(found)]
+        followed = await asyncio.gather(*(self._followed(place, items[place]) for place in moved))
+        return results | dict(zip(moved, followed, strict=True))
+
+    async def _followed(self, place: TopicPartition, items: Sequence[Item]) -> Sequence[Result]:
+        async def ask(node: int) -> Sequence[Result]:
+            found = await self._ask(node, items)
+            error = self._error_of(found[0]) if found else None
+            if error is not None and is_elsewhere(error):
+                raise error
+            return found
+
+        try:
+            return await self._asking.at_home(lambda: self._leader_of(place), ask)
+        except GoQueueError as error:
+            return [self._failed(one, error) for one in items]
+
+    def _has_moved(self, results: Sequence[Result]) -> bool:
+        error = self._error_of(results[0]) if results else None
+        return error is not None and is_elsewhere(error)
+
+    def _leader_of(self, place: TopicPartition) -> int:
+        try:
+            return self._homes.leader_of(place)
+        except NotFound:
+            return self._homes.node_id

@@ -1,0 +1,1 @@
+"""Transactions whose coordinator or partitions are on other nodes."""

@@ -1,0 +1,66 @@
+"""Refused sequences: the first batches of producers that this node has sent away for a reason that passes.
+
+A partition that knows nothing of a producer lets it begin at any sequence. A producer has several batches under way: if
+the first is refused because this node has not heard of the topic, does not lead yet, or has too few replicas in sync,
+and the second arrives after that has passed, the second would be written. The first, sent again, is then out of order
+for good, which librdkafka takes as a fatal error. So the second is refused as well, until the first has come again: for
+a reason that passes too, because an error of its sequence would make a producer send everything again in a new epoch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from goqueue.errors import GoQueueError, NotLeader, wire_of
+
+if TYPE_CHECKING:
+    from goqueue.broker.replicas.partition import Partition
+    from goqueue.codec.batch import BatchHeader
+
+# A producer sends a refused batch again much sooner than this, or never.
+KEPT_MS = 60_000
+KEPT_MAX = 10_000
+
+_Key = tuple[str, int, int, int]
+
+
+class RefusedSequences:
+    """By topic, partition, producer id and epoch: the lowest sequence that was refused, and when."""
+
+    def __init__(self) -> None:
+        self._refused: dict[_Key, tuple[int, int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._refused)
+
+    def note(self, topic: str, partition: int, header: BatchHeader, error: GoQueueError, now_ms: int) -> None:
+        """A batch was refused. The producer will send it again if the reason passes."""
+        if header.producer_id < 0 or header.base_sequence < 0 or not wire_of(error).retriable:
+            return
+        key = topic, partition, header.producer_id, header.producer_epoch
+        before = self._refused.pop(key, None)
+        lowest = header.base_sequence if before is None else min(before[0], header.base_sequence)
+        self._refused[key] = lowest, now_ms
+        # The order of the dict is that of the last refusal.
+        while self._refused and (len(self._refused) > KEPT_MAX or self._oldest_ms() + KEPT_MS < now_ms):
+            del self._refused[next(iter(self._refused))]
+
+    def check(self, place: Partition, header: BatchHeader, now_ms: int) -> None:
+        """Raise `NotLeader` for a batch behind a refused one, of a producer that the partition does not know.
+
+        The refused one itself ends the matter.
+        """
+        key = place.topic_name, place.id, header.producer_id, header.producer_epoch
+        found = self._refused.get(key)
+        if found is None:
+            return
+        lowest, at_ms = found
+        if header.base_sequence > lowest and at_ms + KEPT_MS >= now_ms and not place.log.knows_producer(key[2]):
+            raise NotLeader(
+                f"producer {key[2]} sent sequence {header.base_sequence}, and sequence {lowest} before it was refused: "
+                "send both again, in their order"
+            )
+        del self._refused[key]
+
+    def _oldest_ms(self) -> int:
+        return next(iter(self._refused.values()))[1]

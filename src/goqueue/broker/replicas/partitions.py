@@ -1,0 +1,571 @@
+"""The partitions this node has a replica of: opened when first used, closed at stop, never mixed up.
+
+Which they are, and which of them this node leads, the metadata says. What lies on the disk says nothing about it: a
+node without a replica opens nothing. A directory belongs to the topic whose id is in its checkpoint. One that belongs
+to another topic is set aside, and the partition starts clean.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext, suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+from goqueue.broker.replicas.local_writer import Syncer
+from goqueue.broker.replicas.log_opener import LogOpener
+from goqueue.broker.replicas.members import MemberListener, Members
+from goqueue.broker.replicas.opening import Opening
+from goqueue.broker.replicas.partition import Partition
+from goqueue.broker.replicas.partition_files import PartitionFiles
+from goqueue.broker.replicas.removals import Removals
+from goqueue.broker.replicas.repair_stats import RepairStats
+from goqueue.broker.replicas.roles import Leading, Role, RoleListener, not_leader, role_of
+from goqueue.broker.replicas.writers import WriterFactory, local_writers
+from goqueue.broker.traffic import Traffic
+from goqueue.clock import Clock
+from goqueue.codec.batch_decode import RECORDS_BYTES_MAX
+from goqueue.config import LogConfig
+from goqueue.errors import (
+    GoQueueError,
+    NotFound,
+    NotLeader,
+    PartitionNotFound,
+    ShuttingDown,
+    StorageError,
+    TopicNotFound,
+)
+from goqueue.log.durability.write_failures import WriteObserver
+from goqueue.log.partition_log import PartitionLog
+from goqueue.metadata.broker_defaults import with_defaults
+from goqueue.metadata.events import (
+    Assignment,
+    AssignmentsChanged,
+    BrokerDefaultsChanged,
+    Delta,
+    Topic,
+    TopicConfigChanged,
+    TopicDeleted,
+)
+from goqueue.metadata.topic_config import TopicConfig, parse_topic_config
+from goqueue.partitioner import RoundRobin
+from goqueue.ports import ColdRead, Files, MakeLock, Offload
+from goqueue.records import LogKind, TopicPartition
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from goqueue.broker.replicas.family import FamilyLog
+    from goqueue.metadata.store import MetadataStore
+
+__all__ = ["Partition", "Partitions"]
+
+
+class Partitions:
+    """All replicas of this node, by topic and number."""
+
+    def __init__(
+        self,
+        *,
+        node_id: int,
+        files: Files,
+        metadata: MetadataStore,
+        syncer: Syncer,
+        offload: Offload,
+        clock: Clock,
+        log_config: LogConfig,
+        unpacked_bytes_max: int = RECORDS_BYTES_MAX,
+        observer: WriteObserver | None = None,
+        make_lock: MakeLock = nullcontext,
+        writers: WriterFactory | None = None,
+    ) -> None:
+        self._node_id = node_id
+        self._files = PartitionFiles(files)
+        self._metadata = metadata
+        self._syncer = syncer
+        # Without other nodes there is one kind of writer.
+        self._writers = writers or local_writers(syncer)
+        self._offload = offload
+        self._log_config = log_config
+        # With the defaults that were altered at run time. The broker's own topics keep to its file.
+        self._altered_log_config = with_defaults(log_config, metadata.image.broker_defaults)
+        self._unpacked_bytes_max = unpacked_bytes_max
+        self._open: dict[tuple[str, int], Partition] = {}
+        # Those of them that this node leads.
+        self._leading: dict[tuple[str, int], Partition] = {}
+        self._openings: dict[tuple[str, int], Opening] = {}
+        # Open partitions with a log that a thread is cutting or replacing: nobody is given them meanwhile.
+        self._aside: dict[tuple[str, int], Partition] = {}
+        self._role_listeners: list[RoleListener] = []
+        # Since the start: partitions that somebody who could not wait had opened on the event loop.
+        self.opened_on_loop = 0
+        self.repairs = RepairStats()
+        self._configs: dict[UUID, tuple[Topic, TopicConfig]] = {}
+        self._turns: dict[UUID, RoundRobin] = {}
+        self._removals = Removals(self._files, metadata, offload)
+        self.traffic = Traffic()
+        self._opener = LogOpener(self._files, syncer, clock, log_config, observer, make_lock)
+        self.open_segments = self._opener.open_segments
+        self._members = Members(self._files, self._opener, syncer, offload, lambda one: self._open.get(one.key) is one)
+        self._closed = False
+        self._removes_left = False
+        metadata.subscribe(self._on_delta)
+
+    def leader(self, topic: str, partition: int) -> Partition:
+        """The partition, which this node leads; raises NotLeader, TopicNotFound or PartitionNotFound.
+
+        One that is not open is opened on the spot. Whoever can wait asks `opening` first.
+        """
+        found = self._leading.get((topic, partition))
+        return found if found is not None else self._find_leader(topic, partition)
+
+    def replica(self, topic: str, partition: int) -> Partition:
+        """The partition, whatever its role is here: for inspection and upkeep. Raises as `leader`."""
+        found = self._open.get((topic, partition))
+        if found is not None:
+            return found
+        found_topic, assignment = self._assigned(topic, partition)
+        role = role_of(assignment, self._node_id)
+        if role is None:
+            raise not_leader(TopicPartition(topic, partition), assignment)
+        return self._open_now(found_topic, partition)
+
+    def opening(self, topic: str, partition: int, *, to_write: bool = False) -> Opening | None:
+        """What to wait for before the partition can be used, or written, without holding up the event loop.
+
+        None if there is nothing to wait for, also where it cannot be used at all: `leader` says why.
+        """
+        found = self._leading.get((topic, partition))
+        if found is not None and (not to_write or found.log.has_segments):
+            # A thread has made the segment, and those that wait for it have not had their turn yet: go behind them.
+            return self._openings.get((topic, partition)) if to_write and self._openings else None
+        return self._begin_opening(topic, partition, to_write=to_write)
+
+    def at_hand(self, topic: str, partition: int) -> Partition | None:
+        """A partition that this node leads and that is open."""
+        return self._leading.get((topic, partition))
+
+    def leader_now(self, topic: str, partition: int) -> Partition:
+        """As `leader`; raises ColdRead if the partition must be opened first, which is begun."""
+        found = self._leading.get((topic, partition))
+        if found is not None:
+            return found
+        if self._begin_opening(topic, partition, to_write=False) is not None:
+            raise ColdRead
+        return self._find_leader(topic, partition)
+
+    async def open_leader(self, topic: str, partition: int) -> Partition:
+        """As `leader`; the partition is opened in a thread if need be."""
+        opening = self.opening(topic, partition)
+        if opening is not None:
+            await opening
+        return self.leader(topic, partition)
+
+    # --- further logs of the family ---------------------------------------------------------
+
+    async def open_member(self, place: TopicPartition, kind: LogKind) -> FamilyLog:
+        """A log of the family of a partition that this node leads, made on first use. Raises as `leader`."""
+        partition = await self.open_leader(*place)
+        return await self._members.open(self.topic(place.topic), partition, kind)
+
+    async def follow_member(self, place: TopicPartition, kind: LogKind) -> FamilyLog:
+        """As `open_member`, whatever this node's role is: for the copy of what a leader has made."""
+        opening = self.opening(*place)
+        if opening is not None:
+            await opening
+        return await self._members.open(self.topic(place.topic), self.replica(*place), kind)
+
+    def has_member(self, place: TopicPartition, kind: LogKind) -> bool:
+        """Whether a log of the family was ever made here. Opens nothing."""
+        return (place.partition, kind) in self._members.exist(place.topic)
+
+    def led_with_member(self, kind: LogKind) -> list[TopicPartition]:
+        """The partitions that this node leads and whose family has a log of this kind. Opens nothing."""
+        image = self._metadata.image
+        return [
+            TopicPartition(topic.name, partition)
+            for topic in image.topics()
+            for partition, found in sorted(self._members.exist(topic.name))
+            if found is kind and self.is_led(topic.name, partition)
+        ]
+
+    def remove_members(self, kind: LogKind) -> None:
+        """Remove every log of a kind, before any of them is opened: a migration begins anew. Blocks."""
+        for topic in self._metadata.image.topics():
+            self._members.remove(topic.name, kind)
+
+    def on_member(self, listener: MemberListener) -> None:
+        """Call `listener` whenever a delivery or delay log is opened or created."""
+        self._members.listen(listener)
+
+    # --- what there is ----------------------------------------------------------------------
+
+    def is_led(self, topic: str, partition: int) -> bool:
+        """Whether the metadata says that this node leads the partition. Opens nothing."""
+        try:
+            return self._assigned(topic, partition)[1].leader == self._node_id
+        except NotFound:
+            return False
+
+    def on_role(self, listener: RoleListener) -> None:
+        """Call `listener` whenever the metadata gives this node another role in a partition, or a new term in one."""
+        self._role_listeners.append(listener)
+
+    def all_open(self) -> list[Partition]:
+        """The partitions that were used since the start."""
+        return list(self._open.values())
+
+    def on_disk(self) -> list[TopicPartition]:
+        """Every replica of this node that has a directory, open or not: what retention must look at."""
+        image, node = self._metadata.image, self._node_id
+        return [
+            TopicPartition(topic.name, partition)
+            for topic in image.topics()
+            for partition, assignment in enumerate(image.assignments(topic.topic_id))
+            if role_of(assignment, node) is not None and self._files.exists(topic.name, partition)
+        ]
+
+    def led_with_data(self, topic: str) -> list[int]:
+        """The partitions of a topic that this node leads and in which anything was ever written."""
+        found = self._metadata.image.topic(topic)
+        if found is None:
+            return []
+        return [
+            partition
+            for partition, assignment in enumerate(self._metadata.image.assignments(found.topic_id))
+            if assignment.leader == self._node_id and self._files.exists(topic, partition)
+        ]
+
+    def size_bytes(self, topic: str, partition: int) -> int:
+        """Bytes on the disk, of all logs of the family; does not open the partition."""
+        found = self._open.get((topic, partition))
+        data = found.log.size_bytes if found is not None else self._files.size_bytes(topic, partition)
+        return data + self._members.size_bytes(topic, partition, found)
+
+    def open_logs(self) -> Iterator[PartitionLog]:
+        """Every log that is open, of all families."""
+        return (member.log for partition in self._open.values() for member in partition.members())
+
+    def topic(self, name: str) -> Topic:
+        """The topic of that name, or TopicNotFound."""
+        topic = self._metadata.image.topic(name)
+        if topic is None:
+            raise TopicNotFound(name)
+        return topic
+
+    def topic_at(self, topic: str, partition: int) -> Topic:
+        """The topic that has this partition, whoever leads it; raises TopicNotFound or PartitionNotFound."""
+        return self._assigned(topic, partition)[0]
+
+    def turns(self, topic: Topic) -> RoundRobin:
+        """Whose turn it is among the topic's partitions, for records without a key."""
+        return self._turns.setdefault(topic.topic_id, RoundRobin())
+
+    def config(self, topic: Topic) -> TopicConfig:
+        """The topic's settings, parsed once per change."""
+        known = self._configs.get(topic.topic_id)
+        if known is None or known[0] is not topic:
+            known = (topic, parse_topic_config(topic.config, self.log_config(topic)))
+            self._configs[topic.topic_id] = known
+        return known[1]
+
+    def log_config(self, topic: Topic) -> LogConfig:
+        """The broker's settings that the topic follows where it has none of its own."""
+        return self._log_config if topic.internal else self._altered_log_config
+
+    async def start(self, *, remove_unknown: bool = False, remove_left: bool = False) -> None:
+        """Finish deletions that a crash interrupted. Opens nothing.
+
+        `remove_unknown`: what this node has no part in was deleted or moved while it was away, and goes as well.
+        `remove_left`: so does, from now on, every replica that is moved to other nodes.
+        """
+        self._removals.resume()
+        self._removes_left = remove_left
+        if remove_unknown:
+            await self._removals.remove_unknown(self._node_id)
+
+    async def close(self) -> list[tuple[TopicPartition, Exception]]:
+        """Close every log, side by side; returns those that failed. A second close does no harm."""
+        self._closed = True
+        tasks = [*self._removals.under_way, *(one.task for one in self._openings.values() if one.task is not None)]
+        if tasks:
+            await asyncio.wait(tasks)
+        await self._members.close()
+        partitions, self._open = list(self._open.values()), {}
+        self._leading.clear()
+        for one in partitions:
+            for member in one.members():
+                member.waiters.wake_all()
+        outcomes = await asyncio.gather(*(self._close(one) for one in partitions))
+        return [(one.key, error) for one, error in zip(partitions, outcomes, strict=True) if error is not None]
+
+    async def _close(self, partition: Partition) -> Exception | None:
+        try:
+            await self._offload(partition.close)
+        except Exception as error:  # noqa: BLE001 - one bad log must not keep the others from closing
+            return error
+        return None
+
+    # --- opening --------------------------------------------------------------------------
+
+    def _assigned(self, name: str, partition: int) -> tuple[Topic, Assignment]:
+        topic = self.topic(name)
+        if not 0 <= partition < topic.partition_count:
+            raise PartitionNotFound(name, partition)
+        return topic, self._metadata.image.assignments(topic.topic_id)[partition]
+
+    def _find_leader(self, name: str, partition: int) -> Partition:
+        topic, assignment = self._assigned(name, partition)
+        if assignment.leader != self._node_id:
+            # No log is opened for it: an empty one would take writes, and be believed.
+            raise not_leader(TopicPartition(name, partition), assignment)
+        return self._open_now(topic, partition)
+
+    def _open_now(self, topic: Topic, partition: int) -> Partition:
+        if self._closed:
+            raise ShuttingDown("the node is stopping")
+        self.opened_on_loop += 1
+        opening = self._openings.get((topic.name, partition))
+        open_log = self._opener.opener(topic, partition, self.config(topic))
+        try:
+            log = open_log() if opening is None else opening.run(open_log)
+        except OSError as error:
+            raise self._opener.failure(topic, partition, error) from error
+        if log is None:
+            raise TopicNotFound(topic.name)
+        return self._install(topic, partition, log)
+
+    def _begin_opening(self, name: str, partition: int, *, to_write: bool) -> Opening | None:
+        key = (name, partition)
+        under_way = self._openings.get(key)
+        if under_way is not None:
+            under_way.makes_segment |= to_write
+            return under_way
+        try:
+            topic, assignment = self._assigned(name, partition)
+        except GoQueueError:
+            return None
+        role = role_of(assignment, self._node_id)
+        found = self._open.get(key)
+        makes_segment = to_write and isinstance(role, Leading)
+        if role is None or self._closed or (found is not None and (not makes_segment or found.log.has_segments)):
+            return None
+        opening = Opening(None if found is None else found.log, self._opener.make_lock(), makes_segment=makes_segment)
+        self._openings[key] = opening
+        opening.task = asyncio.get_running_loop().create_task(self._open_in_thread(topic, partition, opening))
+        return opening
+
+    async def _open_in_thread(self, topic: Topic, partition: int, opening: Opening) -> None:
+        error: GoQueueError | None = None
+        open_log = self._opener.opener(topic, partition, self.config(topic))
+        try:
+            while not opening.is_void:
+                log = await self._offload(partial(opening.run, open_log))
+                if log is not None and not opening.is_void:
+                    self._install(topic, partition, log)
+                    if log.has_segments or not opening.makes_segment:
+                        break
+            else:
+                error = TopicNotFound(topic.name)
+        except GoQueueError as failure:
+            error = failure
+        except OSError as failure:
+            error = self._opener.failure(topic, partition, failure, opening.log)
+        except Exception as failure:  # noqa: BLE001 - whoever waits must be told, whatever it was
+            error = StorageError(f"{topic.name}-{partition} could not be opened: {failure!r}")
+        if self._openings.get((topic.name, partition)) is opening:
+            # Whoever waited for it asks again what to wait for, and would be told to wait for this one for ever: on a
+            # follower there is nothing more to come, and one that was made leader meanwhile begins anew.
+            del self._openings[topic.name, partition]
+        opening.finish(error)
+
+    def _install(self, topic: Topic, partition: int, log: PartitionLog) -> Partition:
+        """The partition with this log, in the role that the metadata gives it now."""
+        key = (topic.name, partition)
+        found = self._open.get(key)
+        if found is not None:
+            return found
+        assignment = self._metadata.image.assignments(topic.topic_id)[partition]
+        role = role_of(assignment, self._node_id)
+        aside = self._aside.pop(key, None)
+        if aside is not None:
+            return self._reinstate(aside, role, assignment)
+        if role is None:
+            log.abandon()
+            raise not_leader(TopicPartition(*key), assignment)
+        traffic = self.traffic.of(topic.name)
+        config = self.config(topic)
+        opened = Partition(topic, partition, role, log, config, self._writers, traffic, self._unpacked_bytes_max)
+        current = self._metadata.image.topic_by_id(topic.topic_id)
+        if current is not None and current is not topic:
+            # Its settings were changed while a thread was opening it.
+            opened.reconfigure(self.config(current), self._log_config)
+        if log.is_dirty:
+            # Written in a former life and perhaps never synced: what can be read must not wait for the next append.
+            self._syncer.mark_dirty(log)
+        self._open[key] = opened
+        if opened.is_led_here:
+            self._leading[key] = opened
+        return opened
+
+    # --- work on the whole log of a follower ------------------------------------------------
+
+    async def rework(self, partition: Partition, kind: LogKind, what: str, work: Callable[[], None]) -> None:
+        """Cut, reset or repair a log of a partition that this node follows, in a thread; raises what `work` raises.
+
+        Until it is done the partition counts as not open: whoever wants it waits as for one that is being opened. The
+        role that the metadata gives this node meanwhile is taken then.
+        """
+        key = partition.key
+        while (under_way := self._openings.get(key)) is not None:
+            await _finished(under_way)
+        member = partition.member(kind)
+        if self._closed or self._open.get(key) is not partition or partition.is_led_here or member is None:
+            raise NotLeader(f"{key} is not followed here any more")
+        topic, errors = self.topic(key.topic), list[Exception]()
+        member.log.begin_work(what)
+        del self._open[key]
+        self._aside[key] = partition
+
+        def guarded() -> PartitionLog:
+            try:
+                work()
+            except Exception as error:  # noqa: BLE001 - the partition must come back, whatever it was
+                errors.append(error)
+            return partition.log
+
+        opening = Opening(None, self._opener.make_lock(), makes_segment=False, work=guarded)
+        self._openings[key] = opening
+        opening.task = asyncio.get_running_loop().create_task(self._open_in_thread(topic, key.partition, opening))
+        await opening
+        if errors:
+            raise errors[0]
+
+    async def reopen(self, partition: Partition) -> None:
+        """Let go of a follower's logs and recover them from the disk: one of them takes no more writes."""
+        key = partition.key
+        while (under_way := self._openings.get(key)) is not None:
+            await _finished(under_way)
+        if self._closed or self._open.get(key) is not partition or partition.is_led_here:
+            return
+        del self._open[key]
+        partition.abandon(NotLeader(f"{key} is opened again: a log of it takes no more writes"))
+        self.repairs.reopened += 1
+        opening = self.opening(*key)
+        if opening is not None:
+            await opening
+
+    def _reinstate(self, partition: Partition, role: Role | None, assignment: Assignment) -> Partition:
+        """A thread is done with a log: the partition is open again, in the role that it has by now."""
+        for member in partition.members():
+            member.log.end_work()
+        if role is None:
+            reason = not_leader(partition.key, assignment)
+            partition.abandon(reason)
+            raise reason
+        partition.become(role)
+        self._open[partition.key] = partition
+        if partition.is_led_here:
+            self._leading[partition.key] = partition
+        for member in partition.members():
+            if member.log.is_dirty:
+                self._syncer.mark_dirty(member.log)
+        return partition
+
+    # --- what the metadata says -----------------------------------------------------------
+
+    def _on_delta(self, delta: Delta) -> None:
+        for event in delta.events:
+            if isinstance(event, TopicDeleted):
+                self._drop(event.name, event.topic_id)
+            elif isinstance(event, TopicConfigChanged):
+                topic = self._metadata.image.topic_by_id(event.topic_id)
+                for partition in self._of_topic(event.name):
+                    if topic is not None:
+                        partition.reconfigure(self.config(topic), self._log_config)
+            elif isinstance(event, AssignmentsChanged):
+                for number, assignment in event.assignments.items():
+                    self._assign(TopicPartition(event.name, number), assignment)
+            elif isinstance(event, BrokerDefaultsChanged):
+                self._alter_defaults(event.defaults)
+
+    def _alter_defaults(self, defaults: Mapping[str, str]) -> None:
+        self._altered_log_config = with_defaults(self._log_config, defaults)
+        self._configs.clear()
+        for partition in self._open.values():
+            topic = self._metadata.image.topic_by_id(partition.topic_id)
+            if topic is not None:
+                partition.reconfigure(self.config(topic), self._log_config)
+
+    def _assign(self, place: TopicPartition, assignment: Assignment) -> None:
+        """Take the role that an assignment gives this node, then tell everyone."""
+        role = role_of(assignment, self._node_id)
+        found = self._open.get(place)
+        if role is None and self._removes_left:
+            self._leave(place)
+        if found is not None:
+            if role is None:
+                del self._open[place]
+                self._leading.pop(place, None)
+                found.abandon(not_leader(place, assignment))
+            else:
+                former = found.role
+                found.become(role)
+                if found.is_led_here:
+                    self._leading[place] = found
+                else:
+                    self._leading.pop(place, None)
+                if former is not None and type(former) is type(role) and former.epoch == role.epoch:
+                    # Only other replicas have come or gone.
+                    return
+        for listener in self._role_listeners:
+            listener(place, role)
+
+    def _leave(self, place: TopicPartition) -> None:
+        """This node has no replica any more: if there are files of one, remove them."""
+        topic = self._metadata.image.topic(place.topic)
+        if topic is not None and self._files.exists(*place):
+            self._removals.remove_replica(place, topic.topic_id, lambda: self._still_opening(place, topic.topic_id))
+
+    def _still_opening(self, place: TopicPartition, topic_id: UUID) -> list[asyncio.Task[None]] | None:
+        """What must end before the files of a replica can go; None if they must stay: see `IsLeft`."""
+        assignments = self._metadata.image.assignments(topic_id)
+        if self._closed or not 0 <= place.partition < len(assignments):
+            return None
+        if role_of(assignments[place.partition], self._node_id) is not None:
+            return None
+        opening = self._openings.get(place)
+        tasks = self._members.opening_tasks(*place)
+        if opening is not None and opening.task is not None:
+            tasks.append(opening.task)
+        if not tasks:
+            self._members.drop_partition(*place)
+        return tasks
+
+    def _drop(self, name: str, topic_id: UUID) -> None:
+        for key in [key for key in self._openings if key[0] == name]:
+            log = self._openings.pop(key).make_void()
+            aside = self._aside.pop(key, None)
+            if aside is not None:
+                aside.abandon(NotLeader(f"topic {name!r} is deleted"))
+            elif log is not None and key not in self._open:
+                log.abandon()
+        self._members.drop_topic(name)
+        for partition in self._of_topic(name):
+            del self._open[partition.key]
+            self._leading.pop(partition.key, None)
+            partition.abandon(NotLeader(f"topic {name!r} is deleted"))
+        self.traffic.forget(name)
+        self._configs.pop(topic_id, None)
+        self._turns.pop(topic_id, None)
+        self._removals.remove(name, topic_id)
+
+    def _of_topic(self, name: str) -> list[Partition]:
+        return [partition for partition in self._open.values() if partition.topic_name == name]
+
+
+async def _finished(opening: Opening) -> None:
+    """Wait until somebody is done with a partition, well or not."""
+    with suppress(GoQueueError):
+        await opening

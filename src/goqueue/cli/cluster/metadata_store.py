@@ -1,0 +1,203 @@
+"""Commands that work on the metadata store itself, with the settings of any node, whether or not a broker answers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from goqueue.cli.cluster.store import ConfigFile, image_of, with_kv, with_store
+from goqueue.cli.output import Format, show
+from goqueue.cli.session import Output
+from goqueue.config import Config
+from goqueue.errors import ConfigError, InvalidRequest, PartitionNotFound, TopicNotFound
+from goqueue.metadata.events import Assignment, Topic
+from goqueue.metadata.image import Image
+
+if TYPE_CHECKING:
+    from goqueue.metadata.shared.kv_backup import MetadataBackup
+
+TopicName = Annotated[str, typer.Argument(help="The topic.")]
+_LOOK_S = 0.2
+
+
+def partitions(
+    config: ConfigFile,
+    topic: Annotated[str | None, typer.Option("--topic", help="Only those of this topic.")] = None,
+    under_replicated: Annotated[
+        bool, typer.Option("--under-replicated", help="Only those that miss an in-sync replica.")
+    ] = False,
+    below_minimum: Annotated[
+        bool, typer.Option("--below-minimum", help="Only those with fewer in-sync replicas than acks=all needs.")
+    ] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Only those without a leader.")] = False,
+    output: Output = Format.table,
+) -> None:
+    """List partitions with their leader, epoch, replicas and in-sync replicas, as the metadata store has them.
+
+    The lag of replicas is asked of the brokers, and left out where none answers.
+    """
+    from goqueue.cli.cluster.lags import lags_of, shown
+    from goqueue.metadata.eligibility import min_insync_of
+
+    def is_wanted(found: Topic, one: Assignment) -> bool:
+        return (
+            (topic is None or found.name == topic)
+            and (not under_replicated or len(one.isr) < len(one.replicas))
+            and (not below_minimum or len(one.isr) < min_insync_of(found, one))
+            and (not offline or one.leader < 0)
+        )
+
+    image = with_kv(config, image_of)
+    lags = lags_of(image)
+    rows = [
+        {
+            "partition": f"{found.name}-{number}",
+            "leader": one.leader if one.leader >= 0 else "none",
+            "epoch": one.leader_epoch,
+            "replicas": _ids(one.replicas),
+            "in_sync": _ids(one.isr),
+            "lag": shown(lags.get((found.name, number))),
+            "eligible": _ids(one.eligible),
+            "adding": _ids(one.adding),
+            "removing": _ids(one.removing),
+        }
+        for found in image.topics()
+        for number, one in enumerate(image.assignments(found.topic_id))
+        if is_wanted(found, one)
+    ]
+    show(rows, output)
+
+
+def elect(
+    topic: TopicName,
+    config: ConfigFile,
+    partition: Annotated[int | None, typer.Option("--partition", help="Only this one.", min=0)] = None,
+    unclean: Annotated[
+        bool,
+        typer.Option("--unclean", help="Elect any live replica where there is no leader. Records can be lost."),
+    ] = False,
+) -> None:
+    """Elect the preferred replicas as leaders, or with --unclean any live replica."""
+    from goqueue.cluster.control.elections import forced, preferred
+    from goqueue.cluster.control.plan import Change, batches, nodes_of
+
+    async def work(store: Any, _config: Config, _renew: Callable[[], Awaitable[None]]) -> list[str]:
+        image: Image = store.image
+        found = image.topic(topic)
+        if found is None:
+            raise TopicNotFound(topic)
+        assignments = image.assignments(found.topic_id)
+        if partition is not None and partition >= len(assignments):
+            raise PartitionNotFound(topic, partition)
+        nodes, changes = nodes_of(image), []
+        for number, one in enumerate(assignments):
+            if partition in (None, number):
+                after = (forced(one, nodes) if one.leader < 0 else None) if unclean else preferred(one, nodes)
+                if after is not None:
+                    changes.append(Change(found, number, one, after, is_unclean=unclean))
+        for batch in batches(image, changes):
+            await store.commit(batch.events, batch.guards)
+        return [f"{topic}-{one.partition}: node {one.after.leader} leads" for one in changes]
+
+    lines = with_store(config, work)
+    for line in lines:
+        typer.echo(line)
+    if not lines:
+        typer.echo("nothing to elect")
+    elif unclean:
+        typer.echo("warning: records that only other replicas had are lost", err=True)
+
+
+def copies(
+    count: Annotated[int, typer.Argument(help="Copies that every partition is to have.", min=1)],
+    config: ConfigFile,
+    topic: Annotated[
+        str | None, typer.Option("--topic", help="Only this topic. Otherwise all, internal ones first.")
+    ] = None,
+) -> None:
+    """Add copies to partitions that have fewer, and wait until they have caught up. Ctrl-C stops only the waiting."""
+    from goqueue.cluster.control.placement import ClusterPlacement
+    from goqueue.cluster.control.replicas import ReplicaChanges, progress
+    from goqueue.node.config.cluster_settings import peers_of
+
+    async def work(store: Any, loaded: Config, renew: Callable[[], Awaitable[None]]) -> None:
+        placement = ClusterPlacement(
+            lambda: store.image,
+            peers_of(loaded).keys(),
+            copies_default=loaded.cluster.replication_factor,
+            min_insync=loaded.cluster.min_insync_replicas,
+        )
+        changes = ReplicaChanges(store, placement)
+        names = [one.name for one in sorted(store.image.topics(), key=lambda one: (not one.internal, one.name))]
+        if topic is not None and topic not in names:
+            raise TopicNotFound(topic)
+        chosen = names if topic is None else [topic]
+        for name in chosen:
+            await changes.raise_copies(name, count)
+        typer.echo(f"{len(progress(store.image))} partitions are getting copies")
+        while any(name in chosen for name, _, _ in progress(store.image)):
+            await renew()
+            await asyncio.sleep(_LOOK_S)
+        # Not before: until the copies are there, the minimum would refuse every acks=all.
+        for name in chosen:
+            await changes.raise_minimum(name, count)
+
+    with_store(config, work)
+
+
+def backup(
+    file: Annotated[Path, typer.Argument(help="File that is written; it must not exist.")], config: ConfigFile
+) -> None:
+    """Write the cluster's metadata to a file: topics, settings, assignments, users and rules. No messages."""
+    from goqueue.metadata.shared.kv_backup import take_backup
+    from goqueue.security.certificates import write_private
+
+    if file.exists():
+        raise ConfigError([f"{file} exists already"])
+
+    async def work(kv: Any, loaded: Config) -> Any:
+        return await take_backup(kv, loaded.metadata.prefix)
+
+    taken = with_kv(config, work)
+    if not taken.cluster_id:
+        raise InvalidRequest("there is no cluster in this metadata store")
+    write_private(file, taken.encoded())
+    typer.echo(f"{len(taken.pairs)} keys of cluster {taken.cluster_id} at revision {taken.revision} are in {file}")
+
+
+def restore(
+    file: Annotated[Path, typer.Argument(help="A file that `cluster backup` wrote.")], config: ConfigFile
+) -> None:
+    """Write a backup into an empty metadata store, with all brokers stopped. Later changes of metadata are lost."""
+    from goqueue.metadata.shared.kv_backup import restore_backup
+    from goqueue.node.cluster.operations.recovering import generation_seen
+
+    content = read_backup(file)
+
+    async def work(kv: Any, loaded: Config) -> int:
+        return await restore_backup(kv, loaded.metadata.prefix, content, generation_min=generation_seen(loaded) + 1)
+
+    generation = with_kv(config, work)
+    typer.echo(
+        f"cluster {content.cluster_id} is restored as of revision {content.revision}, in generation {generation}: "
+        "start the brokers"
+    )
+
+
+def read_backup(file: Path) -> MetadataBackup:
+    """The content of a file that `cluster backup` wrote; raises `ConfigError` or `InvalidRequest`."""
+    from goqueue.metadata.shared.kv_backup import decode_backup
+
+    try:
+        return decode_backup(file.read_bytes())
+    except OSError as error:
+        raise ConfigError([f"{file}: {os.strerror(error.errno or 0)}"]) from error
+
+
+def _ids(nodes: tuple[int, ...]) -> str:
+    return ",".join(map(str, nodes))

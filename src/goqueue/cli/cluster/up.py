@@ -1,0 +1,94 @@
+"""The command `goqueue cluster up`: a whole cluster on this machine, until Ctrl-C."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from asyncio.subprocess import Process
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from goqueue.cli.cluster.founding import EtcdPort, HttpPort, KafkaPort, Nodes, PeerPort, Voters, default_voters
+from goqueue.errors import ConfigError
+
+_LOGS = "log"
+_STOP_S_MAX = 90.0
+_LOOK_S = 1.0
+
+
+def up(
+    data_dir: Annotated[Path, typer.Option("--data-dir", help="Folder of the whole cluster; it can be started again.")],
+    nodes: Nodes = 3,
+    voters: Voters = None,
+    kafka_port: KafkaPort = 9092,
+    http_port: HttpPort = 8080,
+    peer_port: PeerPort = 9192,
+    etcd_port: EtcdPort = 2379,
+    secure: Annotated[bool, typer.Option("--secure", help="A new one uses TLS and authentication.")] = False,
+) -> None:
+    """Run a cluster on this machine: for trying out, and for using more cores. Ctrl-C stops all of it."""
+    from goqueue.node.cluster.founding import Manner, Ports, found, planned
+
+    configs = settings_in(data_dir)
+    if not configs:
+        plan = planned(["127.0.0.1"] * nodes, Ports(kafka_port, http_port, peer_port, etcd_port))
+        configs = found(data_dir, plan, Manner(voters or default_voters(nodes), secure=secure))
+    raise typer.Exit(asyncio.run(_run(data_dir, configs)))
+
+
+def settings_in(folder: Path) -> list[Path]:
+    """The settings files of a cluster that was founded in this folder, in the order of the nodes."""
+    folder = folder.absolute()
+    found = [*folder.glob("node*.toml"), *folder.glob("node*/node.toml")]
+    return sorted(found, key=lambda path: (len(str(path)), path))
+
+
+async def _run(folder: Path, configs: Sequence[Path]) -> int:
+    from goqueue.cli.cluster.table import watch
+    from goqueue.node.cluster.children import end, spawn
+
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    logs = folder / _LOGS
+    logs.mkdir(exist_ok=True)
+    children: list[Process] = []
+    try:
+        for config in configs:
+            with _log_of(config, logs).open("ab") as log:
+                command = [sys.executable, "-m", "goqueue", "server", "--config", str(config)]
+                ready = ["--ready-file", str(config.with_suffix(".ready"))]
+                children.append(await spawn([*command, *ready], log=log.fileno()))
+        ends = [asyncio.create_task(child.wait()) for child in children]
+        showing = asyncio.create_task(watch(configs, logs))
+        stopped = asyncio.create_task(stopping.wait())
+        done, _ = await asyncio.wait([stopped, showing, *ends], return_when=asyncio.FIRST_COMPLETED)
+        for task in (showing, stopped):
+            task.cancel()
+        if showing in done and (error := showing.exception()) is not None:
+            raise error
+        return 0 if stopped in done else _failed(configs, children, logs)
+    finally:
+        # All at once: the last ones have nobody to hand over to, and do not wait for it for long.
+        await asyncio.gather(*(end(child, seconds_max=_STOP_S_MAX) for child in children))
+
+
+def _failed(configs: Sequence[Path], children: Sequence[Process], logs: Path) -> int:
+    """A node has ended by itself: say which, and what it said last."""
+    problems = []
+    for config, child in zip(configs, children, strict=True):
+        if child.returncode is not None:
+            log = _log_of(config, logs)
+            said = log.read_text(errors="replace").strip().splitlines()[-5:]
+            problems.append(f"{log.stem} has ended with {child.returncode} (see {log}): " + " / ".join(said))
+    raise ConfigError(problems)
+
+
+def _log_of(config: Path, logs: Path) -> Path:
+    """The log of a node, whose name is that of its file, or of its folder if it has one of its own."""
+    return logs / f"{config.parent.name if config.stem == 'node' else config.stem}.log"

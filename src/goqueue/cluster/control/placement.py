@@ -1,0 +1,133 @@
+"""Placement: on which nodes new partitions live. Leaders and copies are spread, over racks first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from goqueue.cluster.control.elections import NO_LEADER
+from goqueue.cluster.control.plan import nodes_of
+from goqueue.errors import InvalidReplicaAssignment, InvalidReplicationFactor
+from goqueue.metadata.eligibility import MIN_INSYNC
+from goqueue.metadata.events import Assignment
+from goqueue.metadata.image import Image
+
+COPIES_DEFAULT = 3
+MIN_INSYNC_DEFAULT = 2
+
+
+class Load:
+    """How many partitions each node leads and holds, counted on as they are placed."""
+
+    def __init__(self, image: Image) -> None:
+        self.leads: Counter[int] = Counter()
+        self.holds: Counter[int] = Counter()
+        for topic in image.topics():
+            for one in image.assignments(topic.topic_id):
+                self.add(one)
+
+    def add(self, one: Assignment) -> None:
+        """Count a partition."""
+        # By preference, not by who happens to lead: that is where leaders return to.
+        self.leads[one.replicas[0] if one.replicas else NO_LEADER] += 1
+        self.holds.update((*one.replicas, *one.adding))
+
+
+class ClusterPlacement:
+    """`broker.assigning.Assigning` for a cluster."""
+
+    def __init__(
+        self, image: Callable[[], Image], configured: Collection[int], *, copies_default: int, min_insync: int
+    ) -> None:
+        """`configured` are the nodes that the settings name: they count, registered or not, living or not."""
+        self._image = image
+        self._configured = frozenset(configured)
+        self._copies_default = copies_default
+        self._min_insync = min_insync
+
+    def copies(self, asked: int | None) -> int:
+        """See `Assigning.copies`."""
+        there = len(self._nodes())
+        copies = (self._copies_default or min(COPIES_DEFAULT, there)) if asked is None else asked
+        if not 1 <= copies <= there:
+            raise InvalidReplicationFactor(
+                f"replication factor {copies} cannot be had from {there} nodes",
+                field="replication_factor",
+                hint=f"use 1 to {there}, or -1 for the default",
+            )
+        return copies
+
+    def settings(self, copies: int) -> Mapping[str, str]:
+        """See `Assigning.settings`: the minimum is written down, so that every node obeys the same one."""
+        least = min(self._min_insync or MIN_INSYNC_DEFAULT, copies)
+        return {MIN_INSYNC: str(least)} if least > 1 else {}
+
+    def place(self, count: int, copies: int) -> tuple[Assignment, ...]:
+        """See `Assigning.place`."""
+        image = self._image()
+        load, racks = Load(image), self._racks(image)
+        electable = nodes_of(image).electable
+        placed = []
+        for _ in range(count):
+            one = _assignment(_replicas(load, self._nodes(), electable, racks, copies), electable)
+            load.add(one)
+            placed.append(one)
+        return tuple(placed)
+
+    def given(self, replicas: Mapping[int, Sequence[int]]) -> tuple[Assignment, ...]:
+        """See `Assigning.given`."""
+        nodes, electable = self._nodes(), nodes_of(self._image()).electable
+        for partition, wanted in replicas.items():
+            unknown = sorted(set(wanted) - nodes)
+            if unknown or not wanted or len(set(wanted)) != len(wanted):
+                why = f"there is no node {unknown[0]}" if unknown else "each replica needs a node of its own"
+                raise InvalidReplicaAssignment(
+                    f"partition {partition} is assigned to {list(wanted)}: {why}", field="assignments"
+                )
+        return tuple(_assignment(tuple(replicas[number]), electable) for number in sorted(replicas))
+
+    def more(self, one: Assignment, copies: int, load: Load) -> tuple[int, ...]:
+        """Nodes for further copies of a partition, up to so many in all."""
+        image = self._image()
+        electable, racks = nodes_of(image).electable, self._racks(image)
+        chosen = (*one.replicas, *one.adding)
+        return _further(load, self._nodes(), electable, racks, chosen, copies)[len(chosen) :]
+
+    def _nodes(self) -> frozenset[int]:
+        return self._configured | frozenset(self._image().nodes())
+
+    def _racks(self, image: Image) -> Mapping[int, str]:
+        return {node_id: node.rack for node_id, node in image.nodes().items()}
+
+
+def _replicas(
+    load: Load, nodes: Collection[int], electable: Collection[int], racks: Mapping[int, str], copies: int
+) -> tuple[int, ...]:
+    """The nodes of one partition; the first of them is its preferred leader."""
+    leader = min(nodes, key=lambda node: (node not in electable, load.leads[node], load.holds[node], node))
+    return _further(load, nodes, electable, racks, (leader,), copies)
+
+
+def _further(
+    load: Load,
+    nodes: Collection[int],
+    electable: Collection[int],
+    racks: Mapping[int, str],
+    chosen: tuple[int, ...],
+    copies: int,
+) -> tuple[int, ...]:
+    while len(chosen) < copies:
+        used = Counter(racks.get(node, "") for node in chosen)
+        left = [node for node in nodes if node not in chosen]
+        if not left:
+            break
+        best = min(left, key=lambda node: (node not in electable, used[racks.get(node, "")], load.holds[node], node))
+        chosen = (*chosen, best)
+    return chosen
+
+
+def _assignment(replicas: tuple[int, ...], electable: Collection[int]) -> Assignment:
+    """A new partition: those of its nodes that live are in sync with the empty log."""
+    isr = tuple(node for node in replicas if node in electable)
+    # Nobody lives: whoever of them comes first leads.
+    return Assignment(leader=isr[0] if isr else NO_LEADER, leader_epoch=0, replicas=replicas, isr=isr or replicas)

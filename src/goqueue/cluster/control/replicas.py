@@ -1,0 +1,99 @@
+"""Replicas: a replication factor is raised while everything runs, by adding copies to every partition.
+
+A change is written as `adding`. New replicas copy the log; when all of them are in sync the controller completes the
+change (`elections.moved`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from msgspec import structs
+
+from goqueue.cluster.control.placement import ClusterPlacement, Load
+from goqueue.cluster.control.plan import Change, batches
+from goqueue.errors import GuardFailed, TooBusy, TopicNotFound
+from goqueue.metadata.eligibility import MIN_INSYNC, eligible_of
+from goqueue.metadata.events import Assignment, Topic, TopicConfigChanged
+from goqueue.metadata.image import Image
+from goqueue.metadata.keys import settings_key
+from goqueue.metadata.store import Guard, MetadataStore
+
+ATTEMPTS_MAX = 100
+
+# What is to change in a topic, worked out from an image.
+Plan = Callable[[Image, Topic], Iterator[Change]]
+
+
+class ReplicaChanges:
+    """Begins to add copies; the controller ends it."""
+
+    def __init__(self, metadata: MetadataStore, placement: ClusterPlacement) -> None:
+        self._metadata = metadata
+        self._placement = placement
+
+    async def raise_copies(self, topic: str, copies: int) -> None:
+        """Add copies to every partition that has fewer."""
+        copies = self._placement.copies(copies)
+
+        def plan(image: Image, found: Topic) -> Iterator[Change]:
+            load = Load(image)
+            for number, before in enumerate(image.assignments(found.topic_id)):
+                more = self._placement.more(before, copies, load)
+                load.holds.update(more)
+                if more:
+                    target = (*before.replicas, *before.adding, *more)
+                    yield self._changed(image, found, number, before, target)
+
+        await self._commit(topic, plan)
+
+    async def raise_minimum(self, name: str, copies: int) -> None:
+        """Let two copies be the minimum for acks=all, unless the topic says. Not before they are there."""
+        for _ in range(ATTEMPTS_MAX):
+            image = self._metadata.image
+            topic = image.topic(name)
+            if topic is None or MIN_INSYNC in topic.config:
+                return
+            config = {**self._placement.settings(copies), **topic.config}
+            key = settings_key(topic.topic_id)
+            try:
+                await self._metadata.commit(
+                    [TopicConfigChanged(name, topic.topic_id, config)], [Guard(key, image.revision_of(key))]
+                )
+            except GuardFailed:
+                continue
+            return
+
+    def _changed(self, image: Image, topic: Topic, number: int, before: Assignment, target: tuple[int, ...]) -> Change:
+        after = structs.replace(
+            before,
+            eligible=eligible_of(image, topic, before),
+            adding=tuple(node for node in target if node not in before.replicas),
+            removing=tuple(node for node in before.replicas if node not in target),
+        )
+        return Change(topic, number, before, after)
+
+    async def _commit(self, name: str, plan: Plan) -> None:
+        for _ in range(ATTEMPTS_MAX):
+            image = self._metadata.image
+            topic = image.topic(name)
+            if topic is None:
+                raise TopicNotFound(name)
+            changes = [one for one in plan(image, topic) if one.after != one.before]
+            try:
+                for batch in batches(image, changes):
+                    await self._metadata.commit(batch.events, batch.guards)
+            except GuardFailed:
+                continue
+            return
+        raise TooBusy(f"metadata changed {ATTEMPTS_MAX} times while replicas were being changed")
+
+
+def progress(image: Image) -> list[tuple[str, int, Assignment]]:
+    """Every partition whose replicas are being changed."""
+    return [
+        (topic.name, number, one)
+        for topic in image.topics()
+        for number, one in enumerate(image.assignments(topic.topic_id))
+        if one.adding or one.removing
+    ]

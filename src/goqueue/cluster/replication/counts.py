@@ -1,0 +1,63 @@
+"""What was copied to this node, counted for the metrics, and how far the replicas of what it leads are behind."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from goqueue.cluster.peer_watch import Lag
+from goqueue.cluster.replication.terms import LedPartition, Terms
+from goqueue.histogram import Histogram
+from goqueue.metadata.image import Image
+from goqueue.records import LogKind
+
+
+class CopyCounts:
+    """Rounds and bytes that this node took from leaders."""
+
+    __slots__ = ("bytes_by_topic", "seconds_by_leader")
+
+    def __init__(self) -> None:
+        self.bytes_by_topic: Counter[str] = Counter()
+        # One entry per round: how long it took until it was written here.
+        self.seconds_by_leader: dict[int, Histogram] = {}
+
+    def took(self, topic: str, size_bytes: int) -> None:
+        """Frames of a topic were written."""
+        self.bytes_by_topic[topic] += size_bytes
+
+    def took_round(self, leader: int, seconds: float) -> None:
+        """All of a round was dealt with."""
+        self.seconds_by_leader.setdefault(leader, Histogram()).add(seconds)
+
+
+def lags_of(terms: Terms, image: Image) -> list[Lag]:
+    """Replicas of led partitions that do not have all of the data log, or whose position is not known."""
+    return [lag for led in terms.all() for lag in _lags_of(led, image)]
+
+
+def high_watermarks(terms: Terms) -> dict[str, int]:
+    """The high watermarks of the partitions that this node leads, summed by topic."""
+    found: Counter[str] = Counter()
+    for led in terms.all():
+        log = led.term.logs.get(LogKind.DATA)
+        if log is not None:
+            found[led.term.place.topic] += max(log.high_watermark, 0)
+    return dict(found)
+
+
+def _lags_of(led: LedPartition, image: Image) -> Iterator[Lag]:
+    term = led.term
+    log = term.logs.get(LogKind.DATA)
+    assignments = image.assignments(term.topic_id)
+    if log is None or term.place.partition >= len(assignments):
+        return
+    one = assignments[term.place.partition]
+    for node_id in (*one.replicas, *one.adding):
+        if node_id == term.node_id:
+            continue
+        position = log.positions.get(node_id)
+        is_known = position is not None and position.written_end >= 0
+        records = max(0, log.end() - position.written_end) if position is not None and is_known else -1
+        if records:
+            yield Lag(term.place.topic, term.place.partition, node_id, records)

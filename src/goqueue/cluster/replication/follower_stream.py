@@ -1,0 +1,363 @@
+"""FollowerStream: the follower's end of a replication stream, with all partitions that one other node leads.
+
+It connects while there is something to follow, subscribes every log, writes rounds in the order in which they come, and
+reports once per written and once per synced round. A log that the leader refuses or that cannot be written is
+subscribed again after a while; the others are not held up by it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from functools import partial
+
+import msgspec
+
+from goqueue.broker.replicas.local_writer import Syncer
+from goqueue.broker.replicas.partitions import Partitions
+from goqueue.broker.replicas.roles import Following
+from goqueue.cluster.network import PeerConnection, PeerNetwork
+from goqueue.cluster.replication import messages
+from goqueue.cluster.replication.counts import CopyCounts
+from goqueue.cluster.replication.messages import Answer, Member, Progress, Round, Status, Unsubscribe
+from goqueue.cluster.replication.replica_log import AGAIN_S_FIRST, ReplicaLog
+from goqueue.errors import GoQueueError, NotLeader, PeerUnreachable
+from goqueue.ports import Buffer, Offload
+from goqueue.records import LogKind, TopicPartition
+
+_log = logging.getLogger("goqueue.cluster")
+
+OPENINGS_AT_ONCE_MAX = 16
+_RECONNECT_S_FIRST = 0.05
+_RECONNECT_S_MAX = 1.0
+
+
+class FollowerStream:
+    """The way from one leader to this node."""
+
+    def __init__(
+        self,
+        leader: int,
+        *,
+        purpose: int,
+        network: PeerNetwork,
+        partitions: Partitions,
+        syncer: Syncer,
+        offload: Offload,
+        broker_epoch: Callable[[], int],
+        counts: CopyCounts,
+    ) -> None:
+        self._leader = leader
+        self._purpose = purpose
+        self._network = network
+        self._partitions = partitions
+        self._syncer = syncer
+        self._offload = offload
+        self._broker_epoch = broker_epoch
+        self._counts = counts
+        # The partitions to follow, with the leader epoch.
+        self._wanted: dict[TopicPartition, int] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._connection: PeerConnection | None = None
+        # Of the present connection, by number of subscription.
+        self._logs: dict[int, ReplicaLog] = {}
+        self._families: dict[TopicPartition, dict[LogKind, ReplicaLog]] = {}
+        self._numbers = 0
+        # In the order in which it began: a set would make every run of a simulation another.
+        self._work: dict[asyncio.Task[None], None] = {}
+        self._openings = asyncio.Semaphore(OPENINGS_AT_ONCE_MAX)
+        self._outbox: deque[list[Buffer]] = deque()
+        self._unreported: dict[ReplicaLog, None] = {}
+        self._owes_round = False
+        self._round = 0
+        self._wake = asyncio.Event()
+
+    def follow(self, place: TopicPartition, leader_epoch: int) -> None:
+        """Copy a partition in this term."""
+        if self._wanted.get(place) == leader_epoch:
+            return
+        self._forget(place)
+        self._wanted[place] = leader_epoch
+        if self._task is None:
+            self._task = asyncio.create_task(self._run())
+        elif self._connection is not None:
+            self._begin(place, leader_epoch)
+
+    def unfollow(self, place: TopicPartition) -> None:
+        """Copy a partition no more."""
+        if self._wanted.pop(place, None) is not None:
+            self._forget(place)
+
+    def unfollow_topic(self, name: str) -> None:
+        """The topic is gone."""
+        for place in [place for place in self._wanted if place.topic == name]:
+            self.unfollow(place)
+
+    def resubscribe(self, place: TopicPartition) -> None:
+        """Tell the leader anew how the logs of a partition stand here."""
+        for log in list(self._families.get(place, {}).values()):
+            if self._connection is not None and log.is_current and not log.log.busy_with:
+                self._say(Unsubscribe(log.subscription))
+                self._ask(log)
+
+    def renew(self) -> None:
+        """The session of this node is another: subscribe everything under it."""
+        if self._connection is not None:
+            self._connection.close()
+
+    async def close(self) -> None:
+        """End the stream."""
+        self._wanted.clear()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    # --- the connection -------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        wait_s = _RECONNECT_S_FIRST
+        try:
+            while self._wanted:
+                try:
+                    connection = await self._network.connect(self._leader, self._purpose)
+                except PeerUnreachable as error:
+                    _log.debug("%s", error)
+                    await asyncio.sleep(wait_s)
+                    wait_s = min(wait_s * 2, _RECONNECT_S_MAX)
+                    continue
+                wait_s = _RECONNECT_S_FIRST
+                await self._serve(connection)
+                await asyncio.sleep(wait_s)
+        finally:
+            self._task = None
+
+    async def _serve(self, connection: PeerConnection) -> None:
+        self._connection = connection
+        self._logs, self._families, self._round, self._owes_round = {}, {}, 0, False
+        self._outbox.clear()
+        self._unreported.clear()
+        sending = asyncio.create_task(self._send(connection))
+        for place, leader_epoch in list(self._wanted.items()):
+            self._begin(place, leader_epoch)
+        try:
+            while self._wanted and (data := await connection.receive()) is not None:
+                message, frames = messages.decode_from_leader(data)
+                match message:
+                    case Round():
+                        await self._take_round(message, frames)
+                    case Answer():
+                        self._take_answer(message)
+                    case Member(subscription, kind):
+                        self._take_member(subscription, kind)
+        except msgspec.DecodeError as error:
+            _log.warning("the replication stream to node %d is closed: %s", self._leader, error)
+        finally:
+            self._connection = None
+            connection.close()
+            work = [sending, *self._work]
+            for task in work:
+                task.cancel()
+            await asyncio.gather(*work, return_exceptions=True)
+
+    async def _send(self, connection: PeerConnection) -> None:
+        with suppress(PeerUnreachable):
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                while self._outbox:
+                    await connection.send(self._outbox.popleft())
+                if self._owes_round or self._unreported:
+                    await connection.send(messages.encode(self._progress()))
+        connection.close()
+
+    def _progress(self) -> Progress:
+        self._owes_round = False
+        reported, self._unreported = self._unreported, {}
+        return Progress(self._round, tuple(log.reached() for log in reported if log.is_matched and log.is_current))
+
+    def _say(self, message: messages.FromFollower) -> None:
+        self._outbox.append(messages.encode(message))
+        self._wake.set()
+
+    # --- subscribing ----------------------------------------------------------------------
+
+    def _begin(self, place: TopicPartition, leader_epoch: int) -> None:
+        self._spawn(self._open(place, leader_epoch))
+
+    async def _open(self, place: TopicPartition, leader_epoch: int) -> None:
+        """Open the family and subscribe its logs."""
+        while self._wanted.get(place) == leader_epoch:
+            try:
+                async with self._openings:
+                    opening = self._partitions.opening(*place)
+                    if opening is not None:
+                        await opening
+                    kinds = [kind for kind in LogKind if kind and self._partitions.has_member(place, kind)]
+                    for kind in kinds:
+                        await self._partitions.follow_member(place, kind)
+            except (GoQueueError, OSError) as error:
+                _log.warning("%s cannot be opened to follow node %d: %s", place, self._leader, error)
+                await asyncio.sleep(AGAIN_S_FIRST)
+                continue
+            for kind in (*reversed(kinds), LogKind.DATA):
+                self._subscribe(place, leader_epoch, kind)
+            return
+
+    def _subscribe(self, place: TopicPartition, leader_epoch: int, kind: LogKind) -> None:
+        if self._wanted.get(place) != leader_epoch:
+            return
+        partition = self._partitions.replica(*place)
+        member = partition.member(kind)
+        role = partition.role
+        if member is None or not isinstance(role, Following) or role.epoch != leader_epoch:
+            return
+        former = self._families.setdefault(place, {}).get(kind)
+        if former is not None:
+            self._logs.pop(former.subscription, None)
+        log = self._families[place][kind] = ReplicaLog(partition, member, leader_epoch, self._syncer)
+        self._ask(log)
+
+    def _ask(self, log: ReplicaLog) -> None:
+        self._logs.pop(log.subscription, None)
+        self._numbers += 1
+        self._logs[self._numbers] = log
+        self._say(log.subscribe(self._numbers, self._broker_epoch()))
+
+    def _take_answer(self, answer: Answer) -> None:
+        log = self._logs.get(answer.subscription)
+        if log is None or not log.is_current:
+            return
+        if answer.status is Status.OK:
+            log.is_matched = True
+            log.log.note_tombstones_gone(answer.tombstones_gone_to)
+            self._unreported[log] = None
+            self._wake.set()
+        elif answer.status is Status.REFUSED:
+            _log.debug("node %d does not serve %s: %s", self._leader, log.partition.key, answer.reason)
+            self._again(log)
+        else:
+            log.is_matched = False
+            self._spawn(self._agree(log, answer))
+
+    async def _agree(self, log: ReplicaLog, answer: Answer) -> None:
+        before = log.log.end_offset
+        what = f"it is cut to what node {self._leader} has"
+        try:
+            await self._partitions.rework(log.partition, log.kind, what, partial(log.agree, answer))
+        except NotLeader:
+            # It leads by now, or has no replica: the stream is told as well.
+            return
+        except (GoQueueError, OSError) as error:
+            _log.warning("%s cannot be cut to what node %d has: %s", log.partition.key, self._leader, error)
+            self._again(log)
+            return
+        _log.info(
+            "%s ends at %d now, not %d: node %d leads it", log.partition.key, log.log.end_offset, before, self._leader
+        )
+        if log.is_current:
+            self._ask(log)
+
+    def _take_member(self, subscription: int, kind: LogKind) -> None:
+        data = self._logs.get(subscription)
+        if data is None or kind in self._families.get(data.partition.key, ()):
+            return
+
+        async def work() -> None:
+            place, leader_epoch = data.partition.key, data.leader_epoch
+            while data.is_current:
+                try:
+                    await self._partitions.follow_member(place, kind)
+                except (GoQueueError, OSError) as error:
+                    _log.warning("a log of %s cannot be opened to follow node %d: %s", place, self._leader, error)
+                    await asyncio.sleep(AGAIN_S_FIRST)
+                else:
+                    self._subscribe(place, leader_epoch, kind)
+                    return
+
+        self._spawn(work())
+
+    def _again(self, log: ReplicaLog) -> None:
+        """Subscribe once more after a while."""
+        log.is_matched = False
+        subscription = log.subscription
+
+        async def work() -> None:
+            await asyncio.sleep(log.next_wait_s())
+            if log.log.poisoned and log.is_current:
+                await self._reopen(log)
+            elif log.subscription == subscription and log.is_current and subscription in self._logs:
+                self._say(Unsubscribe(subscription))
+                self._ask(log)
+
+        self._spawn(work())
+
+    async def _reopen(self, log: ReplicaLog) -> None:
+        """A log of the family takes no more writes: recover all of them, and subscribe anew."""
+        place, leader_epoch = log.partition.key, log.leader_epoch
+        if self._families.get(place, {}).get(log.kind) is not log:
+            return
+        _log.warning("%s is recovered again, it takes no more writes: %s", place, log.log.poison)
+        self._forget(place)
+        try:
+            await self._partitions.reopen(log.partition)
+        except (GoQueueError, OSError) as error:
+            _log.warning("%s cannot be recovered: %s", place, error)
+        if self._wanted.get(place) == leader_epoch:
+            self._begin(place, leader_epoch)
+
+    def _forget(self, place: TopicPartition) -> None:
+        for log in self._families.pop(place, {}).values():
+            self._logs.pop(log.subscription, None)
+            self._unreported.pop(log, None)
+            if self._connection is not None:
+                self._say(Unsubscribe(log.subscription))
+
+    # --- rounds ---------------------------------------------------------------------------
+
+    async def _take_round(self, message: Round, frames: memoryview) -> None:
+        at = 0
+        began_s = asyncio.get_running_loop().time()
+        failed: set[TopicPartition] = set()
+        for part in message.logs:
+            mine, at = frames[at : at + part.size], at + part.size
+            log = self._logs.get(part.subscription)
+            if log is None or not log.is_matched or not log.is_current or log.partition.key in failed:
+                continue
+            try:
+                if part.size:
+                    await log.prepare(self._offload)
+                log.take(part, mine, self._synced)
+            except (GoQueueError, OSError) as error:
+                # Nothing behind it in the family may be written: data without its slots would be a loss.
+                failed.add(log.partition.key)
+                level = logging.WARNING if log.wait_s == AGAIN_S_FIRST else logging.DEBUG
+                _log.log(level, "%s does not take what node %d sent: %s", log.partition.key, self._leader, error)
+                self._fall_back(log)
+            else:
+                self._counts.took(log.partition.key.topic, part.size)
+                self._unreported[log] = None
+        self._counts.took_round(self._leader, asyncio.get_running_loop().time() - began_s)
+        self._round, self._owes_round = message.number, True
+        self._wake.set()
+
+    def _fall_back(self, failed: ReplicaLog) -> None:
+        """Match every log of the family anew."""
+        for log in self._families.get(failed.partition.key, {}).values():
+            self._again(log)
+
+    def _synced(self, log: ReplicaLog) -> None:
+        if not log.is_matched or not log.is_current or self._logs.get(log.subscription) is not log:
+            return
+        if log.log.poisoned:
+            self._fall_back(log)
+            return
+        self._unreported[log] = None
+        self._wake.set()
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._work[task] = None
+        task.add_done_callback(self._work.pop)

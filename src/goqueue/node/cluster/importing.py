@@ -1,0 +1,114 @@
+"""A cluster that is founded from the directory of a node on its own.
+
+`export_from` writes that node's metadata to a file and marks the directory as the cluster's, so that it is not started
+on its own again. The first start of the node imports the file; the others wait until the store has the cluster's id,
+which is written last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from random import SystemRandom
+from typing import Any
+
+from goqueue.config import Config
+from goqueue.errors import ConfigError
+from goqueue.metadata import keys
+from goqueue.metadata.image import Image
+from goqueue.metadata.local import LocalMetadata
+from goqueue.metadata.shared.kv import Delete, Kv, KvError
+from goqueue.metadata.shared.kv_backup import MetadataBackup, decode_backup, restore_backup
+from goqueue.metadata.shared.kv_export import exported
+from goqueue.node.claims import claim_directory
+from goqueue.node.cluster.belonging import belonging_of, keep_belonging
+from goqueue.node.system_clock import SystemClock
+from goqueue.ports import Files
+
+_log = logging.getLogger("goqueue.cluster")
+
+_RETRY_S = 0.2
+_TOLD_EVERY = 25
+
+
+def export_from(data_dir: Path, node_id: int, file: Path) -> str:
+    """Write the metadata in a stopped node's directory to a file; returns the id of the cluster. Blocks."""
+    # Not above: only this needs the library.
+    from goqueue.security.certificates import write_private
+
+    if not (data_dir / "metadata").is_dir():
+        raise ConfigError([f"--from {data_dir}: this is not the data directory of a broker"])
+    with ExitStack() as stack:
+        files = claim_directory(str(data_dir), stack)
+        if belonging_of(files) is not None:
+            raise ConfigError([f"--from {data_dir}: it belongs to a cluster already"])
+        image = asyncio.run(_image_in(files))
+        others = image.leaders() - {node_id}
+        if others:
+            raise ConfigError(
+                [f"--from {data_dir}: its data belongs to node {min(others)}, and only that of node {node_id} is taken"]
+            )
+        write_private(file, exported(image).encoded())
+        keep_belonging(files, node_id=node_id, cluster_id=image.cluster_id)
+        return image.cluster_id
+
+
+async def _image_in(files: Files) -> Image:
+    metadata = LocalMetadata.open(files, clock=SystemClock(), rng=SystemRandom(), offload=_inline)
+    await metadata.close()
+    return metadata.image
+
+
+async def _inline(work: Callable[[], Any]) -> Any:
+    return work()
+
+
+async def founded(kv: Kv, config: Config) -> None:
+    """Import the metadata that this node brings, if it does, and wait until the store is that of the right cluster."""
+    wanted, prefix = config.metadata.cluster_id, config.metadata.prefix
+    if not wanted:
+        return
+    waited = 0
+    while True:
+        try:
+            found = await kv.get(prefix + keys.CLUSTER)
+            if found is None and _brings(config):
+                await _import(kv, prefix, _read_import(config))
+                continue
+        except KvError as error:
+            _log.warning("the metadata store does not answer: %s", error)
+            found = None
+        if found is not None and found.value.decode() != wanted:
+            raise ConfigError(
+                [f"metadata.cluster_id is {wanted}, but the metadata store holds cluster {found.value.decode()}"]
+            )
+        if found is not None:
+            _end_import(config)
+            return
+        waited += 1
+        if waited % _TOLD_EVERY == 0:
+            _log.warning("waiting for the node that brings the metadata of cluster %s", wanted)
+        await asyncio.sleep(_RETRY_S)
+
+
+def _brings(config: Config) -> bool:
+    return bool(config.metadata.import_file) and Path(config.metadata.import_file).exists()
+
+
+def _end_import(config: Config) -> None:
+    if config.metadata.import_file:
+        Path(config.metadata.import_file).unlink(missing_ok=True)
+
+
+def _read_import(config: Config) -> MetadataBackup:
+    return decode_backup(Path(config.metadata.import_file).read_bytes())
+
+
+async def _import(kv: Kv, prefix: str, backup: MetadataBackup) -> None:
+    # What a start that died in the middle has left; the cluster's id is written last, so nobody has read it.
+    await kv.txn([], [Delete(prefix, is_prefix=True)])
+    await restore_backup(kv, prefix, backup)
+    _log.info("%d keys of metadata of cluster %s are imported", len(backup.pairs), backup.cluster_id)

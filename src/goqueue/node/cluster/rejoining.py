@@ -1,0 +1,144 @@
+"""A voter whose data was lost: its member is removed by the others, added again as a learner, and promoted in time.
+
+Under its old member id it would vote as if it had never seen what was committed, and vote that away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import ssl
+import urllib.request
+from functools import partial
+from typing import Any
+
+from goqueue.config import Config
+from goqueue.errors import ConfigError
+from goqueue.metadata.shared.etcd.connection import Connection
+from goqueue.metadata.shared.etcd.servers import Member, add_learner, members, promote, remove_member
+from goqueue.metadata.shared.kv import KvError
+from goqueue.node.cluster.etcd import credentials_of
+from goqueue.node.cluster.voter import Voter
+
+_log = logging.getLogger("goqueue.cluster")
+
+_RETRY_S = 0.5
+_ASK_S = 2.0
+
+
+async def join_again(voter: Voter, config: Config) -> dict[str, str]:
+    """Have the lost member replaced by a learner; returns the members by name, with their URLs."""
+    if len(voter.urls) == 1:
+        raise ConfigError(
+            [
+                (
+                    f"metadata.dir: {voter.directory} holds no data of etcd, and no other voter has it: "
+                    "restore the directory, or the metadata with 'goqueue cluster restore'"
+                )
+            ]
+        )
+    _log.warning(
+        "the etcd of node %d has lost its data in %s: it joins the others again", voter.node_id, voter.directory
+    )
+    while True:
+        try:
+            return await _replaced(voter, config)
+        except KvError as error:
+            _log.warning("the other voters do not answer yet: %s", error)
+            await asyncio.sleep(_RETRY_S * 4)
+
+
+async def settle(voter: Voter, config: Config) -> None:
+    """Once its directory is there the cluster is founded; a learner is promoted when it has caught up."""
+    while not voter.has_data:  # noqa: ASYNC110 - another process makes it
+        await asyncio.sleep(_RETRY_S / 10)
+    voter.end_founding()
+    connection: Connection | None = None
+    try:
+        while True:
+            found = await _members_from_others(voter)
+            own = next((one for one in found.values() if voter.url in one.peer_urls), None)
+            if own is None or not own.is_learner:
+                # A single voter has no others to ask; nor is there anything to promote.
+                return
+            connection = connection or Connection(
+                await _clients_of_others(voter), partial(credentials_of, config.metadata)
+            )
+            try:
+                await promote(connection, own.member_id)
+            except KvError:
+                await asyncio.sleep(_RETRY_S)
+            else:
+                _log.warning("the etcd of node %d has caught up and votes again", voter.node_id)
+                return
+    finally:
+        if connection is not None:
+            await connection.close()
+
+
+async def _replaced(voter: Voter, config: Config) -> dict[str, str]:
+    connection = await _connected_to_others(voter, config)
+    try:
+        for one in await members(connection):
+            # By its name too: on other hardware it may have had another address.
+            if one.name == voter.name or (voter.url in one.peer_urls and one.name):
+                await remove_member(connection, one.member_id)
+        if all(voter.url not in one.peer_urls for one in await members(connection)):
+            await add_learner(connection, voter.url)
+        found = await members(connection)
+        return {(one.name or voter.name): one.peer_urls[0] for one in found}
+    finally:
+        await connection.close()
+
+
+async def _connected_to_others(voter: Voter, config: Config) -> Connection:
+    return Connection(await _clients_of_others(voter), partial(credentials_of, config.metadata))
+
+
+async def _members_from_others(voter: Voter) -> dict[int, Member]:
+    """The members as any other voter lists them on its peer port; empty if none answers."""
+    for number, url in voter.urls.items():
+        if number == voter.node_id:
+            continue
+        try:
+            listed = await asyncio.to_thread(_read_members, url, voter.tls)
+        except (OSError, ValueError):
+            continue
+        return {
+            int(one["id"]): Member(
+                int(one["id"]), one.get("name", ""), tuple(one.get("peerURLs", ())), bool(one.get("isLearner"))
+            )
+            for one in listed
+        }
+    return {}
+
+
+async def _clients_of_others(voter: Voter) -> list[str]:
+    """The URLs on which other voters take clients; raises `KvError` if none answers."""
+    for number, url in voter.urls.items():
+        if number != voter.node_id:
+            try:
+                listed = await asyncio.to_thread(_read_members, url, voter.tls)
+            except (OSError, ValueError):
+                continue
+            clients = [
+                client
+                for one in listed
+                for client in one.get("clientURLs", ())
+                if voter.url not in one.get("peerURLs", ())
+            ]
+            if clients:
+                return clients
+    raise KvError(f"none of {', '.join(url for number, url in voter.urls.items() if number != voter.node_id)} answers")
+
+
+def _read_members(url: str, tls: tuple[str, str, str]) -> list[dict[str, Any]]:
+    ca, certificate, key = tls
+    context: ssl.SSLContext | None = None
+    if url.startswith("https"):
+        context = ssl.create_default_context(cafile=ca or None)
+        if certificate:
+            context.load_cert_chain(certificate, key)
+    with urllib.request.urlopen(f"{url}/members", timeout=_ASK_S, context=context) as answer:  # noqa: S310 - checked URL
+        return list(json.load(answer))

@@ -1,0 +1,79 @@
+"""Where the streams of a query begin, as offsets: looked up once and kept beside its checkpoint.
+
+Spark asks a source again where it begins until the first batch is planned; `latest` would be another place each time.
+A backfill reads what lies before this place, so that the two never write the same message.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from goqueue.pipeline.declared.form.sources import Source
+from goqueue.pipeline.declared.form.spec import Pipeline
+from goqueue.pipeline.declared.running.sources import topic_options
+from goqueue.pipeline.source.catalogue import Offsets, open_catalogue, subscribed
+from goqueue.pipeline.source.options import LATEST, parse_source_options
+from goqueue.pipeline.source.plan import start_offsets
+from goqueue.pipeline.source.stream_offset import StreamOffset
+
+_EARLIEST = "earliest"
+
+
+class Starts:
+    """The beginnings of one query."""
+
+    def __init__(self, pipeline: Pipeline, query: str) -> None:
+        self._pipeline = pipeline
+        folder = Path(pipeline.checkpoint_path)
+        self._file = folder / f"{query}.starts.json"
+        # Written by Spark with the plan of the first batch.
+        self._first_batch = folder / query / "offsets" / "0"
+
+    def options(self, name: str, source: Source, group: str) -> Mapping[str, str]:
+        """The options to read a topic with: from where it began, or, if it has not begun yet, from a place kept now."""
+        options = topic_options(self._pipeline, source, group)
+        known = self._read()
+        has_begun = self._first_batch.exists()
+        if has_begun and name not in known:
+            # Begun by a version that kept no place: the checkpoint says where to read on.
+            return options
+        if name not in known or (source.start == _EARLIEST and not has_begun):
+            known[name] = StreamOffset(first_offsets(options)).encode()
+            self._write(known)
+        return pinned(options, known[name])
+
+    def known(self, name: str) -> Offsets | None:
+        """Where a source began; None if that is not known."""
+        found = self._read().get(name)
+        return None if found is None else StreamOffset.decode(found).places
+
+    def _read(self) -> dict[str, dict[str, dict[str, int]]]:
+        try:
+            found: dict[str, dict[str, dict[str, int]]] = json.loads(self._file.read_text())
+        except FileNotFoundError:
+            return {}
+        return found
+
+    def _write(self, starts: Mapping[str, object]) -> None:
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        fresh = self._file.with_suffix(".new")
+        fresh.write_text(json.dumps(starts, indent=2))
+        fresh.replace(self._file)
+
+
+def first_offsets(options: Mapping[str, str]) -> Offsets:
+    """Where a reader with these options would begin now."""
+    wanted = parse_source_options(options)
+    catalogue = open_catalogue(wanted)
+    try:
+        return start_offsets(wanted, catalogue, subscribed(wanted, catalogue), LATEST)
+    finally:
+        catalogue.close()
+
+
+def pinned(options: Mapping[str, str], starts: Mapping[str, object]) -> dict[str, str]:
+    """The same options with offsets in place of words and times."""
+    others = {name: value for name, value in options.items() if not name.lower().startswith("starting")}
+    return {**others, "startingOffsets": json.dumps(starts)}

@@ -1,0 +1,296 @@
+"""Mischief: what goes wrong in a simulated cluster, and when it is repaired, all by one seed.
+
+Each fault runs for a while on one node or link and cleans up after itself; several may overlap. A node that lost its
+session goes on as a zombie for a moment, and is then started again, as its supervisor would.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from random import Random
+
+from goqueue.records import TopicPartition
+from goqueue.testing.cluster.cluster import TOPIC, SimCluster
+from goqueue.testing.disk import Survival
+from goqueue.testing.kv_model import KvFaults
+
+# How long a node that does not renew its session keeps it.
+SESSION_S = 6.0
+
+Fault = Callable[[], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Which faults a run prefers: how often each is chosen, how long to wait between two, and what the store does."""
+
+    weights: Mapping[str, int]
+    pause_s_max: float
+    kv_faults: KvFaults
+
+
+_ALL = {
+    "kill": 3,
+    "power_cut": 4,
+    "freeze": 2,
+    "cut_off": 2,
+    "one_way": 2,
+    "slow_link": 1,
+    "broken_connection": 2,
+    "moved_leader": 2,
+    "full_disk": 1,
+    "failed_sync": 1,
+    "lost_disk": 2,
+}
+_LOSSY = KvFaults(lost_call=0.03, lost_reply=0.03, late=0.02, watch_broken=0.02, delay_s_max=0.01)
+_SLOW = KvFaults(lost_call=0.05, lost_reply=0.1, late=0.05, delay_s_max=0.4)
+
+MIXED = Profile(_ALL, 1.5, _LOSSY)
+# One election after the other.
+ELECTIONS = Profile({"moved_leader": 12, "kill": 3, "power_cut": 3, "broken_connection": 2, "one_way": 2}, 0.4, _LOSSY)
+# Changes of the in-sync replicas take long, and meanwhile nodes and disks are lost.
+UNSURE = Profile({"kill": 4, "power_cut": 6, "lost_disk": 6, "moved_leader": 3, "cut_off": 1}, 1.0, _SLOW)
+PROFILES = (MIXED, ELECTIONS, UNSURE)
+# The power of all machines goes at once.
+BLACKOUTS = Profile({"blackout": 6, "moved_leader": 3, "kill": 2, "broken_connection": 2}, 0.8, _LOSSY)
+# Files rot, on one machine at a time, and nodes and leaders come and go meanwhile.
+ROT = Profile({"rot": 8, "moved_leader": 3, "kill": 2, "power_cut": 2, "failed_sync": 2, "full_disk": 1}, 1.0, _LOSSY)
+
+
+class Mischief:
+    """The faults of one run."""
+
+    def __init__(self, cluster: SimCluster, rng: Random, profile: Profile) -> None:
+        self._cluster = cluster
+        self._rng = rng
+        self._profile = profile
+        self._busy: set[int] = set()
+        self._is_rotten = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.counts: Counter[str] = Counter()
+
+    async def run(self, seconds: float) -> None:
+        """Let things go wrong for so long, then wait until all is repaired."""
+        weights = self._profile.weights
+        end = self._cluster.loop.time() + seconds
+        while self._cluster.loop.time() < end:
+            await asyncio.sleep(self._rng.random() * self._profile.pause_s_max)
+            name = self._rng.choices(list(weights), list(weights.values()))[0]
+            self.counts[name] += 1
+            task = asyncio.create_task(self._begin(name))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        await asyncio.gather(*self._tasks)
+        self._cluster.heal()
+
+    async def _begin(self, name: str) -> None:
+        fault: Fault = getattr(self, name)
+        await fault()
+
+    # --- nodes ----------------------------------------------------------------------------
+
+    async def kill(self) -> None:
+        """`kill -9`: the supervisor revokes the session soon after."""
+        node = self._take()
+        if node:
+            self._cluster.kill(node)
+            await self._end_session(node, 0.05, 0.5)
+            await self._restart(node, 3)
+
+    async def power_cut(self) -> None:
+        """The machine is gone, with what was not synced: the session ends by its time."""
+        node = self._take()
+        if node:
+            self._cluster.cut_power(node, self._rng.choice(list(Survival)))
+            if self._rng.random() < 0.5:
+                await self._end_session(node, 1, SESSION_S)
+            await self._restart(node, 4)
+
+    async def freeze(self) -> None:
+        """SIGSTOP and SIGCONT."""
+        node = self._take()
+        if node:
+            self._cluster.freeze(node)
+            if await self._outlast_session(node):
+                self._cluster.thaw(node)
+                await self._zombie(node)
+            else:
+                self._cluster.thaw(node)
+                self._busy.discard(node)
+
+    async def cut_off(self) -> None:
+        """Neither peers nor the shared store can be reached."""
+        node = self._take()
+        if node:
+            self._cluster.cut_off(node)
+            is_zombie = await self._outlast_session(node)
+            self._cluster.heal()
+            if is_zombie:
+                await self._zombie(node)
+            else:
+                self._busy.discard(node)
+
+    async def failed_sync(self) -> None:
+        """The disk fails once: a log takes no more writes until the node is started again."""
+        node = self._take()
+        if node:
+            self._cluster.slots[node].files.faults.fail("sync", "*.log")
+            await self._wait(1, 5)
+            self._cluster.slots[node].files.faults.clear()
+            self._cluster.kill(node)
+            await self._end_session(node, 0.05, 0.5)
+            await self._restart(node, 1)
+
+    async def lost_disk(self) -> None:
+        """The machine is gone with its disk, and another takes its place, perhaps at once."""
+        node = self._take()
+        if not node:
+            return
+        if not self._cluster.controller.can_be_emptied(node):
+            self._busy.discard(node)
+            return
+        self._cluster.cut_power(node, Survival.NOTHING)
+        self._cluster.wipe(node)
+        await self._cluster.controller.empty(node)
+        await self._restart(node, self._rng.choice((0.05, 3)))
+
+    async def blackout(self) -> None:
+        """All machines are gone at once, with what was not synced."""
+        if self._busy:
+            return
+        nodes = list(self._cluster.slots)
+        self._busy.update(nodes)
+        await self._wait(0, 0.5)
+        for node in nodes:
+            self._cluster.cut_power(node, Survival.NOTHING)
+        for node in nodes:
+            await self._restart(node, 0.5)
+
+    async def rot(self) -> None:
+        """A bit flips in a log file, or the file is gone, while the node runs or is down. It is repaired by itself."""
+        node = 0 if self._is_rotten else self._take()
+        if not node:
+            return
+        if not self._cluster.controller.can_be_emptied(node):
+            self._busy.discard(node)
+            return
+        self._is_rotten = True
+        is_down = self._rng.random() < 0.5
+        if is_down:
+            self._cluster.kill(node)
+            await self._end_session(node, 0.05, 0.5)
+        self._spoil(node, may_remove=is_down)
+        if is_down:
+            await self._restart(node, 1)
+        # What is damaged on one must be repaired before another is: at last everything is compared.
+        await self._wait(8, 12)
+        await self._until_sound(node)
+        self._busy.discard(node)
+        self._is_rotten = False
+
+    async def full_disk(self) -> None:
+        """There is no room for a while."""
+        node = self._take()
+        if node:
+            faults = self._cluster.slots[node].files.faults
+            faults.capacity_bytes = 1
+            await self._wait(0.5, 5)
+            faults.capacity_bytes = None
+            started = self._cluster.slots[node].node
+            if started is not None and any(log.poisoned for log in started.partitions.open_logs()):
+                # Something was half done when the room was gone: only a start finds out what.
+                self._cluster.kill(node)
+                await self._restart(node, 1)
+            self._busy.discard(node)
+
+    # --- links ----------------------------------------------------------------------------
+
+    async def one_way(self) -> None:
+        """What one node sends does not reach another; the other way works."""
+        one, other = self._rng.sample(list(self._cluster.slots), 2)
+        self._cluster.network.block(one, other)
+        await self._wait(0.2, 6)
+        self._cluster.heal()
+
+    async def slow_link(self) -> None:
+        """Everything takes a hundred times as long."""
+        one, other = self._rng.sample(list(self._cluster.slots), 2)
+        self._cluster.network.slow(one, other, 100)
+        await self._wait(0.2, 4)
+
+    async def broken_connection(self) -> None:
+        """One connection breaks."""
+        self._cluster.network.break_one()
+
+    async def moved_leader(self) -> None:
+        """The controller lets another in-sync replica lead."""
+        topic = self._cluster.metadata.image.topic(TOPIC)
+        if topic is not None:
+            place = TopicPartition(TOPIC, self._rng.randrange(topic.partition_count))
+            await self._cluster.controller.move(topic, place.partition)
+
+    # --- parts of them --------------------------------------------------------------------
+
+    def _spoil(self, node: int, *, may_remove: bool) -> None:
+        files = self._cluster.slots[node].files
+        found = [
+            f"logs/{TOPIC}/{place}/{name}"
+            for place in sorted(files.list(f"logs/{TOPIC}"))
+            for name in sorted(files.list(f"logs/{TOPIC}/{place}"))
+            if "." in name and files.size(f"logs/{TOPIC}/{place}/{name}")
+        ]
+        if not found:
+            return
+        path = self._rng.choice(found)
+        if may_remove and self._rng.random() < 0.3:
+            files.remove(path)
+        else:
+            files.flip_bit(path, self._rng.randrange(files.size(path)), self._rng.randrange(8))
+
+    async def _until_sound(self, node: int) -> None:
+        for _ in range(1200):
+            running = self._cluster.slots[node].node
+            if running is not None and not any(log.damage for log in running.partitions.open_logs()):
+                return
+            await asyncio.sleep(0.1)
+        raise AssertionError(f"node {node} was not repaired within two minutes")
+
+    def _take(self) -> int:
+        """A node with which nothing is wrong; 0 if there is none."""
+        free = [node for node in self._cluster.slots if node not in self._busy]
+        if not free:
+            return 0
+        node = self._rng.choice(free)
+        self._busy.add(node)
+        return node
+
+    async def _wait(self, low_s: float, high_s: float) -> None:
+        await asyncio.sleep(low_s + self._rng.random() * (high_s - low_s))
+
+    async def _end_session(self, node: int, low_s: float, high_s: float) -> None:
+        await self._wait(low_s, high_s)
+        await self._cluster.controller.end_session(node)
+
+    async def _outlast_session(self, node: int) -> bool:
+        """Wait; True if the session ended meanwhile."""
+        wait_s = self._rng.random() * 1.6 * SESSION_S
+        if wait_s < SESSION_S:
+            await asyncio.sleep(wait_s)
+            return False
+        await asyncio.sleep(SESSION_S)
+        await self._cluster.controller.end_session(node)
+        await asyncio.sleep(wait_s - SESSION_S)
+        return True
+
+    async def _zombie(self, node: int) -> None:
+        await self._wait(0, 2)
+        self._cluster.kill(node)
+        await self._restart(node, 1)
+
+    async def _restart(self, node: int, wait_s_max: float) -> None:
+        await self._wait(0, wait_s_max)
+        await self._cluster.start(node)
+        self._busy.discard(node)

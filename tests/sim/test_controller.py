@@ -1,0 +1,102 @@
+"""The controller under crashes, lost disks, clean stops and a shared store that misbehaves: promises are kept."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from random import Random
+
+import pytest
+from msgspec import structs
+from tests.sim.control_plane import ControlPlane
+
+from goqueue.cluster.control import plan
+from goqueue.cluster.control.elections import Nodes, Rules, elected
+from goqueue.metadata.events import Assignment
+from goqueue.metadata.image import Image
+from goqueue.testing.clock import ManualClock, seeded_rng
+from goqueue.testing.sim_loop import run
+
+SEEDS = range(10)
+MUTANT_SEEDS = 40
+STEPS = 40
+
+
+async def story(seed: int, clock: ManualClock) -> ControlPlane:
+    rng = seeded_rng(seed, "story")
+    cluster = ControlPlane(clock, seeded_rng(seed, "cluster"))
+    await cluster.found()
+    for _ in range(STEPS):
+        cluster.promise()
+        member = cluster.members[rng.choice((1, 2, 3))]
+        act = rng.random()
+        if not member.is_up:
+            if act < 0.3 and cluster.is_whole_without(member.node_id):
+                # The others have everything: this disk may go.
+                member.wipe()
+            if act < 0.7:
+                member.start()
+        elif act < 0.25:
+            await member.kill()
+        elif act < 0.35:
+            await member.stop()
+        elif act < 0.45 and member.client is not None:
+            # Cut off for a while, perhaps longer than its session.
+            client, before = member.client, member.client.faults
+            client.faults = replace(before, unavailable=1.0, watch_broken=1.0)
+            await asyncio.sleep(rng.random() * 10)
+            client.faults = before
+        for _ in range(rng.randrange(12)):
+            await asyncio.sleep(rng.random())
+            cluster.promise()
+            cluster.check()
+    for member in cluster.members.values():
+        if not member.is_up:
+            member.start()
+    await cluster.settled(cluster.is_whole)
+    assert cluster.promise() == len(cluster.data)
+    cluster.check()
+    for member in cluster.members.values():
+        await member.kill()
+    return cluster
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_whoever_is_elected_has_all_that_was_promised(seed: int) -> None:
+    clock = ManualClock()
+    cluster = run(story(seed, clock), clock=clock, order=Random(seed))
+    assert min(cluster.promised.values()) > 5
+    assert len(cluster.leaders) > 2 * len(cluster.data)
+
+
+nodes_of = plan.nodes_of
+
+
+def lost_disks_are_trusted(image: Image) -> Nodes:
+    return structs.replace(nodes_of(image), emptied=frozenset())
+
+
+def anybody_leads(one: Assignment, eligible: tuple[int, ...], nodes: Nodes, rules: Rules) -> Assignment:
+    return elected(one, eligible, nodes, structs.replace(rules, unclean=True))
+
+
+def whoever_leaves_is_eligible(one: Assignment, eligible: tuple[int, ...], nodes: Nodes, rules: Rules) -> Assignment:
+    return elected(one, eligible, nodes, structs.replace(rules, min_insync=9))
+
+
+@pytest.mark.parametrize(
+    ("name", "mutant"),
+    [("nodes_of", lost_disks_are_trusted), ("elected", anybody_leads), ("elected", whoever_leaves_is_eligible)],
+)
+def test_a_controller_that_elects_the_wrong_node_is_found_out(
+    name: str, mutant: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The test of the test above: each of these loses promises, and some seed shows it."""
+    monkeypatch.setattr(plan, name, mutant)
+    for seed in range(MUTANT_SEEDS):
+        clock = ManualClock()
+        try:
+            run(story(seed, clock), clock=clock, order=Random(seed))
+        except AssertionError:
+            return
+    pytest.fail(f"{MUTANT_SEEDS} seeds did not find it")

@@ -1,0 +1,127 @@
+"""A leader asks the coordinator of a transaction on another node; an end that overtakes the answer makes it void."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from goqueue.anywhere.asking import Asking
+from goqueue.anywhere.transactions.transactions import Verification, _Open
+from goqueue.errors import InvalidTransactionState, ProducerFenced
+from goqueue.records import TopicPartition
+from goqueue.transactions.commands import Producer
+from goqueue.transactions.open_transactions import OpenTransactions
+from goqueue.transactions.service import TransactionService
+
+PLACE = TopicPartition("orders", 1)
+PRODUCER = Producer(7, 3)
+
+
+class Homes:
+    """This is node 1; node 2 coordinates."""
+
+    node_id = 1
+
+    def coordinator_of(self, _topic: str, _key: str) -> int:
+        return 2
+
+
+class Peers(Asking):
+    """A coordinator that answers when it is let."""
+
+    def __init__(self) -> None:
+        self.homes = cast("Any", Homes())
+        self.gate = asyncio.Event()
+
+    def answer(self, *_: Any) -> None:
+        """Nobody asks us."""
+
+    async def ask(self, *_: Any, **__: Any) -> Any:
+        await self.gate.wait()
+        return _Open(5, 0)
+
+
+async def test_a_batch_is_taken_once_the_coordinator_has_said_that_it_may() -> None:
+    known, peers = OpenTransactions(), Peers()
+    verify = Verification(cast("TransactionService", None), known, peers)
+    with pytest.raises(InvalidTransactionState):
+        known.check_member(7, 3, PLACE)
+    waiting = verify.admit("tx", PRODUCER, [PLACE], implicit=False)
+    assert waiting is not None
+    peers.gate.set()
+    await waiting
+    assert known.check_member(7, 3, PLACE) == 5, "the coordinator's epoch"
+    assert verify.admit("tx", PRODUCER, [PLACE], implicit=False) is None, "it is asked once per transaction"
+    with pytest.raises(ProducerFenced):
+        known.check_member(7, 2, PLACE)
+    with pytest.raises(InvalidTransactionState):
+        known.check_member(7, 3, TopicPartition("orders", 2))
+
+
+async def test_an_end_of_the_transaction_forgets_what_was_verified() -> None:
+    known, peers = OpenTransactions(), Peers()
+    peers.gate.set()
+    waiting = Verification(cast("TransactionService", None), known, peers).admit(
+        "tx", PRODUCER, [PLACE], implicit=False
+    )
+    assert waiting is not None
+    await waiting
+    known.forget_verified(7, PLACE)
+    with pytest.raises(InvalidTransactionState):
+        known.check_member(7, 3, PLACE)
+
+
+async def test_an_answer_that_a_marker_overtook_is_void() -> None:
+    known, peers = OpenTransactions(), Peers()
+    waiting = Verification(cast("TransactionService", None), known, peers).admit(
+        "tx", PRODUCER, [PLACE], implicit=False
+    )
+    assert waiting is not None
+    await asyncio.sleep(0)
+    known.forget_verified(7, PLACE)
+    peers.gate.set()
+    with pytest.raises(InvalidTransactionState, match="ended"):
+        await waiting
+    with pytest.raises(InvalidTransactionState):
+        known.check_member(7, 3, PLACE)
+
+
+async def test_what_was_verified_in_an_earlier_term_counts_no_more() -> None:
+    known, peers = OpenTransactions(), Peers()
+    verify = Verification(cast("TransactionService", None), known, peers)
+    before = verify.admit("tx", PRODUCER, [PLACE], implicit=False)
+    assert before is not None
+    await asyncio.sleep(0)
+    known.forget_term(PLACE)
+    peers.gate.set()
+    with pytest.raises(InvalidTransactionState, match="ended"):
+        await before
+    again = verify.admit("tx", PRODUCER, [PLACE], implicit=False)
+    assert again is not None
+    await again
+    known.forget_term(PLACE)
+    with pytest.raises(InvalidTransactionState):
+        known.check_member(7, 3, PLACE)
+
+
+async def test_a_producer_id_that_belongs_to_nobody_yet_is_asked_for_again() -> None:
+    """Somebody may guess an id before it is given out: that must not shut out whoever gets it."""
+
+    class Coordinator:
+        name: str | None = None
+
+        async def name_here(self, _producer_id: int) -> str | None:
+            return self.name
+
+    class Alone(Homes):
+        def coordinators(self, _topic: str) -> set[int]:
+            return {1}
+
+    peers, coordinator = Peers(), Coordinator()
+    peers.homes = cast("Any", Alone())
+    verify = Verification(cast("TransactionService", coordinator), OpenTransactions(), peers)
+    assert await verify.name_of(7) is None
+    coordinator.name = "tx"
+    assert await verify.name_of(7) == "tx"

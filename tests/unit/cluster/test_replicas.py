@@ -1,0 +1,63 @@
+"""A replication factor is raised: copies are added, counted when they are in sync, and the minimum follows."""
+
+from __future__ import annotations
+
+from random import Random
+from uuid import UUID
+
+from msgspec import structs
+
+from goqueue.cluster.control.placement import ClusterPlacement
+from goqueue.cluster.control.plan import decide
+from goqueue.cluster.control.replicas import ReplicaChanges, progress
+from goqueue.metadata.events import (
+    Assignment,
+    AssignmentsChanged,
+    FeatureFinalised,
+    Node,
+    NodeChanged,
+    Topic,
+    TopicCreated,
+)
+from goqueue.metadata.features import METADATA_VERSION
+from goqueue.metadata.keys import session_key
+from goqueue.metadata.shared.kv import Put
+from goqueue.metadata.shared.kv_store import KvMetadata
+from goqueue.testing.kv_model import KvModel
+
+TOPIC = UUID(int=9)
+ALONE = Assignment(leader=1, leader_epoch=3, replicas=(1,), isr=(1,))
+
+
+async def test_one_copy_becomes_three_once_the_new_ones_are_in_sync() -> None:
+    store = await KvMetadata.open(KvModel().client(), prefix="/q", rng=Random(1))
+    for number in (1, 2, 3):
+        began = await store.transact([], [Put(session_key(number), b"")])
+        node = Node(number, UUID(int=number), broker_epoch=began.revision, fenced=False)
+        await store.commit([NodeChanged(number, node)])
+    await store.commit([FeatureFinalised(METADATA_VERSION, 2)])
+    await store.commit([TopicCreated(Topic("t", TOPIC, 60), (ALONE,) * 60)])
+    placement = ClusterPlacement(lambda: store.image, (1, 2, 3), copies_default=0, min_insync=0)
+
+    await ReplicaChanges(store, placement).raise_copies("t", 3)
+
+    assert len(progress(store.image)) == 60
+    begun = store.image.assignments(TOPIC)
+    assert {(one.replicas, frozenset(one.adding), one.isr) for one in begun} == {((1,), frozenset({2, 3}), (1,))}
+    # Asked again, nothing more is added, and nothing is complete before the copies are.
+    await ReplicaChanges(store, placement).raise_copies("t", 3)
+    assert store.image.assignments(TOPIC) == begun
+    assert decide(store.image, 0, calm_since_ms=0, return_after_ms=-1).batches == ()
+
+    caught_up = {number: structs.replace(one, isr=(1, 2, 3)) for number, one in enumerate(begun)}
+    await store.commit([AssignmentsChanged("t", TOPIC, caught_up)])
+    for batch in decide(store.image, 0, calm_since_ms=0, return_after_ms=-1).batches:
+        await store.commit(batch.events, batch.guards)
+    done = store.image.assignments(TOPIC)
+    assert progress(store.image) == []
+    assert {(one.leader, one.leader_epoch, set(one.replicas) == {1, 2, 3}) for one in done} == {(1, 3, True)}
+    await ReplicaChanges(store, placement).raise_minimum("t", 3)
+    topic = store.image.topic("t")
+    assert topic is not None
+    assert topic.config == {"min.insync.replicas": "2"}
+    await store.close()

@@ -1,0 +1,166 @@
+"""How rows flow: what Spark would refuse is refused by validation, and sinks share a read where they can."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from goqueue.pipeline.declared.checks.streams import QueryPlan, plan_queries
+from goqueue.pipeline.declared.form.problems import PipelineInvalid
+from goqueue.pipeline.declared.form.sql import aggregated_by
+from goqueue.pipeline.declared.load import load_text, load_values
+
+SOURCES = {"a": {"topic": "a"}, "b": {"topic": "b"}, "t": {"table": "t"}}
+LATE_A = {"watermark": {"name": "late_a", "from": "a", "time": "timestamp", "delay": "10m"}}
+RENAMED_B = {"select": {"name": "named_b", "from": "b", "columns": {"key": "key", "at": "timestamp"}}}
+LATE_B = {"watermark": {"name": "late_b", "from": "named_b", "time": "at", "delay": "10m"}}
+JOIN = {"from": "late_a", "with": "late_b", "on": ["key"], "time": ["timestamp", "at"], "within": "1h"}
+COUNT = {"sql": {"name": "counts", "query": "SELECT key, count(*) AS n FROM a GROUP BY key"}}
+BATCH = {"foreach_batch": {"name": "each", "from": "a", "function": "json:dumps"}}
+TOPIC = {"topic": {"topic": "out", "key": "key"}}
+WINDOW = {"window": {"name": "w", "time": "timestamp", "size": "5m", "aggregate": {"n": "count(1)"}}}
+
+
+PAGE = Path(__file__).parents[4] / "docs" / "howto" / "pipeline-streams.md"
+
+
+def test_every_pipeline_of_the_page_is_valid() -> None:
+    found = re.findall(r"```yaml\n(.*?)```|<<'YAML'\n(.*?)YAML\n", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+
+    assert [load_text(plain or inside).name for plain, inside in found] == [
+        "towns",
+        "paid_orders",
+        "visits_per_town",
+        "top_three",
+    ]
+
+
+def load(*steps: dict[str, Any], sinks: Any = (TOPIC,), **head: Any) -> Any:
+    return load_values({"name": "p", "sources": SOURCES, "steps": list(steps), "sinks": list(sinks), **head})
+
+
+def joined(**changes: Any) -> dict[str, Any]:
+    return {"join": {name: value for name, value in {**JOIN, **changes}.items() if value is not None}}
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "right", "full"])
+def test_two_streams_with_watermarks_and_a_bound_are_joined(how: str) -> None:
+    load(LATE_A, RENAMED_B, LATE_B, joined(how=how))
+
+
+@pytest.mark.parametrize(
+    ("steps", "told"),
+    [
+        ((LATE_A, RENAMED_B, LATE_B, joined(within=None, time=None)), "'late_b' is a stream too: without a bound"),
+        ((LATE_A, RENAMED_B, LATE_B, joined(within=None)), "'late_b' is a stream too: without a bound"),
+        ((RENAMED_B, LATE_B, joined(**{"from": "a"})), "'a' has no watermark: its rows would be kept for ever"),
+        ((LATE_A, RENAMED_B, joined(**{"with": "named_b"})), "'named_b' has no watermark"),
+        ((LATE_A, RENAMED_B, LATE_B, joined(time=["key", "at"])), "'late_a' has its watermark on 'timestamp'"),
+        ((LATE_A, joined(**{"with": "t"})), "is for two streams, and one side is a table"),
+        ((LATE_A, {"join": {"with": "t", "on": ["key"], "how": "full"}}), "full: the rows of a table never end"),
+        ((LATE_A, {"join": {"from": "t", "with": "late_a", "on": ["key"]}}), "'late_a' is a stream, and the other"),
+        ((LATE_A, RENAMED_B, LATE_B, joined(), {**WINDOW}), "reads the result of a join"),
+        ((WINDOW,), "w.* is missing: how late may rows come"),
+        ((BATCH, {"deduplicate": {"keys": ["key"], "time": "timestamp", "watermark": "1h"}}), "behind a foreach_batch"),
+        ((BATCH, {"expect": {"rules": {"one": "offset > 1"}}}), "behind a foreach_batch"),
+        (({"watermark": {"from": "t", "time": "x", "delay": "1m"}},), "a table has no late rows"),
+        ((COUNT,), "step counts changes its result with every batch"),
+        (({"foreach_batch": {"from": "a", "function": "no_such_module:f"}},), "no Python module 'no_such_module'"),
+    ],
+)
+def test_what_spark_would_refuse_is_refused(steps: Any, told: str) -> None:
+    with pytest.raises(PipelineInvalid, match=told):
+        load(*steps)
+
+
+@pytest.mark.parametrize(
+    ("steps", "sink", "told"),
+    [
+        ((COUNT,), {"mode": "update", "key": None}, "mode update needs the key of a row of the result"),
+        ((), {"mode": "complete", "from": "a"}, "mode complete needs a step that adds rows up"),
+        ((LATE_A, RENAMED_B, LATE_B, joined()), {"mode": "update"}, "joins two streams in mode append only"),
+        (
+            (
+                {"deduplicate": {"name": "one", "from": "a", "keys": ["key"], "time": "timestamp", "watermark": "1h"}},
+                {"window": {**WINDOW["window"], "from": "one"}},
+            ),
+            {"mode": "update"},
+            "takes one step that remembers rows, not one and w",
+        ),
+        ((BATCH,), {"mode": "update"}, "cannot lie behind a foreach_batch step"),
+        ((), {"from": "a", "key": None, "delete_when": "offset > 1"}, "a tombstone needs the key"),
+        ((), {"from": "a", "delete_when": "offset >"}, "not SQL"),
+    ],
+)
+def test_output_modes_that_spark_would_refuse_are_refused(steps: Any, sink: dict[str, Any], told: str) -> None:
+    words = {name: value for name, value in {**TOPIC["topic"], **sink}.items() if value is not None}
+    with pytest.raises(PipelineInvalid, match=told):
+        load(*steps, sinks=[{"topic": words}])
+
+
+def test_a_window_may_use_the_watermark_of_a_step_before_it() -> None:
+    pipeline = load(LATE_A, {"window": {**WINDOW["window"], "from": "late_a"}})
+
+    assert plan_queries(pipeline) == [QueryPlan("topic", ("topic",))]
+
+
+def test_a_count_over_a_table_within_a_query_over_a_stream_is_no_result_that_changes() -> None:
+    assert aggregated_by("SELECT * FROM a WHERE offset > (SELECT max(x) FROM t)") == ("t",)
+    assert aggregated_by("WITH c AS (SELECT key FROM a) SELECT count(*) FROM c") == ("a",)
+    load({"sql": {"query": "SELECT * FROM a WHERE offset > (SELECT max(offset) FROM t)"}})
+
+
+FILTERED = {"filter": {"name": "some", "from": "a", "where": "offset > 1"}}
+FEWER = {"filter": {"name": "few", "from": "some", "where": "offset > 2"}}
+
+
+def sinks(**reads: str) -> list[dict[str, Any]]:
+    return [{"delta": {"name": name, "path": f"/x/{name}", "from": read}} for name, read in reads.items()]
+
+
+def test_without_shared_reads_every_sink_reads_for_itself() -> None:
+    pipeline = load(FILTERED, sinks=sinks(x="a", y="some"))
+
+    assert plan_queries(pipeline) == [QueryPlan("x", ("x",)), QueryPlan("y", ("y",))]
+
+
+def test_sinks_share_the_last_step_that_all_of_their_rows_come_through() -> None:
+    wide = load(FILTERED, FEWER, sinks=sinks(x="a", y="some", z="few"), shared_reads=True)
+    narrow = load(FILTERED, FEWER, sinks=sinks(x="some", y="few", z="few"), shared_reads=True)
+
+    assert plan_queries(wide) == [QueryPlan("shared_a", ("x", "y", "z"), "a")]
+    assert plan_queries(narrow) == [QueryPlan("shared_some", ("x", "y", "z"), "some")]
+
+
+def test_sinks_of_other_streams_and_behind_state_of_their_own_read_for_themselves() -> None:
+    window = {"window": {**WINDOW["window"], "from": "some", "watermark": "1m"}}
+    pipeline = load(FILTERED, window, sinks=sinks(x="a", y="some", z="w", v="b"), shared_reads=True)
+
+    assert plan_queries(pipeline) == [
+        QueryPlan("shared_a", ("x", "y"), "a"),
+        QueryPlan("z", ("z",)),
+        QueryPlan("v", ("v",)),
+    ]
+
+
+def test_files_and_results_that_change_read_for_themselves() -> None:
+    update = {"topic": {**TOPIC["topic"], "from": "counts", "mode": "update"}}
+    files = {"parquet": {"path": "/x/files", "from": "a"}}
+    pipeline = load(COUNT, sinks=[*sinks(x="a", y="a"), update, files], shared_reads=True)
+
+    assert plan_queries(pipeline) == [
+        QueryPlan("shared_a", ("x", "y"), "a"),
+        QueryPlan("topic", ("topic",), "counts"),
+        QueryPlan("parquet", ("parquet",)),
+    ]
+
+
+def test_a_function_over_batches_lies_behind_what_sinks_share() -> None:
+    alone = load(FILTERED, {"foreach_batch": {**BATCH["foreach_batch"], "from": "some"}}, sinks=sinks(x="each"))
+    shared = load(BATCH, sinks=sinks(x="each", y="a"), shared_reads=True)
+
+    assert plan_queries(alone) == [QueryPlan("x", ("x",), "some")]
+    assert plan_queries(shared) == [QueryPlan("shared_a", ("x", "y"), "a")]
