@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import signal
+import socket
 import sys
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -115,11 +117,43 @@ def agreed(question: str) -> bool:
     """
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        return typer.confirm(question, err=True)
-    except typer.Abort:
+        while True:
+            typer.echo(f"{question} [y/N]: ", err=True, nl=False)
+            _wait_for_input()
+            line = sys.stdin.readline()
+            answer = line.strip().lower()
+            if not line:
+                raise typer.Exit(INTERRUPTED)
+            if answer in {"y", "yes"}:
+                return True
+            if answer in {"", "n", "no"}:
+                return False
+            typer.echo("Error: invalid input", err=True)
+    except KeyboardInterrupt:
+        typer.echo(err=True)
         raise typer.Exit(INTERRUPTED) from None
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def _wait_for_input() -> None:
+    """Block until the terminal has a line, or raise KeyboardInterrupt.
+
+    A read alone would miss a Ctrl-C that comes after Python last looked for signals and before the read blocks.
+    The wakeup descriptor keeps such a signal, so that the select below ends at once.
+    """
+    woken, wake = socket.socketpair()
+    with woken, wake:
+        wake.setblocking(False)
+        former = signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
+        try:
+            ready: list[object] = []
+            while sys.stdin not in ready:
+                ready = select.select([sys.stdin, woken], [], [])[0]
+                if woken in ready:
+                    woken.recv(4096)
+        finally:
+            signal.set_wakeup_fd(former)
 
 
 def confirmed(question: str, *, force: bool) -> None:
