@@ -59,6 +59,22 @@ async def test_a_refusal_is_forgotten_after_a_while() -> None:
     await stack.stop()
 
 
+async def test_a_producer_that_has_given_the_first_batch_up_does_not_wait_for_ever() -> None:
+    clock = ManualClock()
+    stack = await Stack(clock=clock).start()
+    with pytest.raises(TopicNotFound):
+        await send(stack, batch(0))
+    await stack.topic()
+    for _ in range(6):
+        with pytest.raises(NotLeader):
+            await send(stack, batch(1))
+        clock.advance(ms=KEPT_MS // 6)
+    clock.advance(ms=10)
+    await send(stack, batch(1))
+    assert values_in(await stack.read()) == [b"1"]
+    await stack.stop()
+
+
 def header(sequence: int, producer_id: int) -> BatchHeader:
     return parse_batch_header(batch(sequence, producer_id))
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from goqueue.broker.arrivals.publish import PublishService
 from goqueue.broker.replicas.local_writer import LocalWriter
 from goqueue.broker.topics import NewTopic
+from goqueue.caller import INTERNAL
 from goqueue.config import Config
 from goqueue.delay.values import Held
-from goqueue.errors import StorageError
+from goqueue.errors import OutOfOrderSequence, StorageError
 from goqueue.records import Acks, NewRecord
 from goqueue.servers.services import Services
 from goqueue.testing.sim_node import SimNode
@@ -66,5 +68,39 @@ def test_the_index_goes_on_once_a_failure_of_its_own_log_has_passed(monkeypatch:
         assert len(failures) == 2
         assert services.delay.problem() is None
         assert services.queries.offsets("orders", 0).end_offset == 2
+
+    assert SimNode(7, Config()).live(story)
+
+
+def test_messages_whose_sequence_is_refused_are_stored_once_although_the_disk_takes_its_time(monkeypatch: Any) -> None:
+    refusals: list[int] = []
+    append, reached = PublishService.append, LocalWriter.reached
+
+    def refuse_first(self: PublishService, topic: str, *rest: Any, **options: Any) -> Any:
+        if options.get("caller") is INTERNAL and topic == "orders" and not refusals:
+            refusals.append(1)
+            raise OutOfOrderSequence("a batch before it was refused")
+        return append(self, topic, *rest, **options)
+
+    async def slow(wait: Any) -> None:
+        await asyncio.sleep(5)
+        if wait is not None:
+            await wait
+
+    def reached_late(self: LocalWriter, end_offset: int, acks: Acks) -> Any:
+        wait = reached(self, end_offset, acks)
+        return slow(wait) if refusals and self._log.directory == "logs/orders/0.delay" else wait
+
+    async def story(services: Services) -> None:
+        await services.topics.create(NewTopic("orders", partitions=1))
+        now_ms = services.clock.now_ms()
+        monkeypatch.setattr(PublishService, "append", refuse_first)
+        monkeypatch.setattr(LocalWriter, "reached", reached_late)
+        for due_ms in (1_000, 1_500, 2_500, 8_000):
+            await services.delay.hold("orders", [Held(NewRecord(None, b"later"), now_ms + due_ms)])
+        await asyncio.sleep(60)
+        assert refusals == [1]
+        assert services.queries.offsets("orders", 0).end_offset == 4, "each once"
+        assert services.delay.stats().pending["orders"] == 0
 
     assert SimNode(7, Config()).live(story)

@@ -38,9 +38,13 @@ class RefusedSequences:
         if header.producer_id < 0 or header.base_sequence < 0 or not wire_of(error).retriable:
             return
         key = topic, partition, header.producer_id, header.producer_epoch
-        before = self._refused.pop(key, None)
-        lowest = header.base_sequence if before is None else min(before[0], header.base_sequence)
-        self._refused[key] = lowest, now_ms
+        before = self._refused.get(key)
+        if before is not None and before[0] < header.base_sequence:
+            # It is refused because of the first one. Its time counts: a producer that has given the first one up would
+            # otherwise wait for ever.
+            return
+        self._refused.pop(key, None)
+        self._refused[key] = header.base_sequence, now_ms
         # The order of the dict is that of the last refusal.
         while self._refused and (len(self._refused) > KEPT_MAX or self._oldest_ms() + KEPT_MS < now_ms):
             del self._refused[next(iter(self._refused))]

@@ -140,10 +140,16 @@ class Deliveries:
                 self._queued.pop(target, None)
         if appended:
             self._spawn(self._settle(appended))
-        heads = (max(one.queue[0].fire.due_ms, one.paused_to_ms) for one in self._queued if one.queue[0].is_safe)
+        heads = (
+            max(one.queue[0].fire.due_ms, one.paused_to_ms)
+            for one in self._queued
+            if one.queue[0].is_safe and not one.is_renewing
+        )
         self._alarm.set(min(heads, default=None))
 
     def _is_due(self, target: Target) -> bool:
+        if target.is_renewing:
+            return False
         now_ms = self._clock.now_ms()
         first = target.queue[0]
         return first.is_safe and first.fire.due_ms <= now_ms and target.paused_to_ms <= now_ms
@@ -161,7 +167,7 @@ class Deliveries:
         except (OutOfOrderSequence, DuplicateSequence, ProducerFenced) as error:
             # A batch before it was refused, so that its sequence is not the next: none of these is stored.
             self._report(f"the sequence in {store.place} begins anew", error)
-            target.paused_to_ms = now_ms + RETRY_MS
+            target.is_renewing = True
             self._spawn(self._fire_again(target))
             return False
         except (NotFound, InvalidRequest) as error:
@@ -288,23 +294,33 @@ class Deliveries:
         self.stats.expired[store.topic] = self.stats.expired.get(store.topic, 0) + count
 
     async def _fire_again(self, target: Target) -> None:
-        """Store new fires for all that waits, under a producer of which the partition knows nothing."""
+        """Store new fires for all that waits, under a producer of which the partition knows nothing.
+
+        Only one of these runs for a target, however long the disk takes: two would deliver everything twice. It is
+        repeated until it succeeds or the term ends: once a new fire is written, nobody may go back to the former one.
+        """
+        while not target.store.is_over and not self._closed:
+            try:
+                await self._renew(target)
+            except (GoQueueError, OSError) as error:
+                self._report("delayed messages could not be fired again", error)
+                await asyncio.sleep(RETRY_MS / 1000)
+            else:
+                target.is_renewing = False
+                self.deliver()
+                return
+
+    async def _renew(self, target: Target) -> None:
         store, waiting = target.store, list(target.queue)
         producer_id = await self._producer_ids.allocate()
         sequence, renewed = 0, []
         for one in waiting:
-            fire = one.fire
-            renewed.append(
-                FiredBatch(msgspec.structs.replace(fire, producer_id=producer_id, sequence=sequence), one.slots)
-            )
+            fire = msgspec.structs.replace(one.fire, producer_id=producer_id, sequence=sequence)
+            renewed.append(FiredBatch(fire, one.slots))
             sequence += len(one.slots)
-        try:
-            unsafe = store.safe(Operation.FIRE, store.write(fire_pairs(renewed)))
-            if unsafe is not None:
-                await unsafe
-        except (GoQueueError, OSError) as error:
-            self._report("delayed messages could not be fired again", error)
-            return
+        unsafe = store.safe(Operation.FIRE, store.write(fire_pairs(renewed)))
+        if unsafe is not None:
+            await unsafe
         for one in renewed:
             one.is_safe = True
         # What was fired meanwhile follows, with sequences that the new producer has not reached: it is renewed next.
@@ -312,8 +328,6 @@ class Deliveries:
         target.queue.clear()
         target.queue.extend([*renewed, *later])
         target.producer_id, target.next_sequence = producer_id, sequence
-        target.paused_to_ms = 0
-        self.deliver()
 
     def _report(self, what: str, error: BaseException) -> None:
         self._on_trouble(what, error)

@@ -47,6 +47,8 @@ class Target:
     queue: deque[FiredBatch] = field(default_factory=deque)
     # Not tried again before, after a failure that may pass.
     paused_to_ms: int = 0
+    # New fires are being stored for all that waits: until they are, nothing is appended under the former ones.
+    is_renewing: bool = False
 
     def take_sequence(self, count: int) -> int:
         """The first of so many sequences."""
