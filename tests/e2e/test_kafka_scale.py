@@ -6,6 +6,7 @@ import time
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from tests.e2e.conftest import StartBroker
 from tests.e2e.kafka_clients import CLIENTS, Client, Confluent, Sent
 from tests.e2e.kafka_raw import FETCH, METADATA, RawClient
 from tests.e2e.process import BrokerProcess
@@ -56,8 +57,12 @@ def test_a_hundred_partitions_are_written_and_read(broker: BrokerProcess, client
     }
 
 
-def test_a_topic_that_is_made_again_starts_clean_for_clients_that_knew_the_old_one(broker: BrokerProcess) -> None:
-    """The client's metadata names the old topic id until it asks again."""
+def test_a_topic_that_is_made_again_starts_clean_for_clients_that_knew_the_old_one(start_broker: StartBroker) -> None:
+    """The client's metadata names the old topic id until it asks again.
+
+    When it asks while there is no topic, the broker must not create one: librdkafka's producer always asks for that.
+    """
+    broker = start_broker(GOQUEUE_BROKER_AUTO_CREATE_TOPICS="false")
     producer = Producer(
         {"bootstrap.servers": broker.kafka, "topic.metadata.refresh.interval.ms": 200, "log_level": 0, "acks": "all"}
     )

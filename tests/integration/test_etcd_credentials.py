@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from tests.etcd_server import EtcdServer, require_etcd
+from tests.etcd_server import EtcdServer, require_etcd, require_etcdctl
 
 from goqueue.config import MetadataConfig
 from goqueue.metadata.shared.etcd.connection import Connection
@@ -46,6 +46,7 @@ class SecuredEtcd:
         certificates.write(made, self.home / f"{name}.pem", self.home / f"{name}.key")
 
     def ctl(self, *words: str, user: Sequence[str] = (), tolerated: bool = False) -> None:
+        require_etcdctl()
         tls = [f"--cacert={self.home}/ca.pem", f"--cert={self.home}/client.pem", f"--key={self.home}/client.key"]
         command = ["etcdctl", f"--endpoints={self.server.url}", *tls, *user, *words]
         environment = {"ETCDCTL_API": "3", "PATH": os.environ["PATH"]}

@@ -14,13 +14,14 @@ from tests.e2e.cluster.real_nodes import RealCluster, RealNode, real_cluster
 from tests.e2e.cluster.test_cluster_smoke import ask, create
 from tests.e2e.cluster.test_replace import goqueue, under_replicated, until, voters
 from tests.e2e.cluster.workload import StreamLoad
-from tests.etcd_server import require_etcd
+from tests.etcd_server import require_etcd, require_etcdctl
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 
 def generation(node: RealNode) -> int:
     """As this node's etcd has it; 0 before the first restore."""
+    require_etcdctl()
     found = subprocess.run(
         ["etcdctl", f"--endpoints={node.etcd}", "get", "--prefix", "/goqueue", "-w", "json"],
         env={"ETCDCTL_API": "3", "PATH": "/usr/bin:/bin:/usr/local/bin"},

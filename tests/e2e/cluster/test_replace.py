@@ -15,7 +15,7 @@ import pytest
 from tests.e2e.cluster.real_nodes import RealCluster, RealNode, real_cluster
 from tests.e2e.cluster.test_cluster_smoke import create
 from tests.e2e.cluster.workload import StreamLoad
-from tests.etcd_server import require_etcd
+from tests.etcd_server import require_etcd, require_etcdctl
 
 SECONDS_MAX = 90.0
 
@@ -42,6 +42,7 @@ def under_replicated(config: Path) -> Any:
 
 def voters(node: RealNode) -> dict[str, str]:
     """The peer URL of every member of etcd that votes, by name, as this node's etcd lists them."""
+    require_etcdctl()
     listed = subprocess.run(
         ["etcdctl", f"--endpoints={node.etcd}", "member", "list", "-w", "json"],
         env={"ETCDCTL_API": "3", "PATH": "/usr/bin:/bin:/usr/local/bin"},
