@@ -174,7 +174,8 @@ class Run:
         frames = sys._current_frames()
         alive = [one for one in [*self.feeders, *self.consumers] if one.is_alive() and one.ident in frames]
         lines = {one.name: traceback.extract_stack(frames[one.ident or 0])[-1] for one in alive}
-        return "\n".join(f"{name} is at {line.filename}:{line.lineno} {line.line}" for name, line in lines.items())
+        places = [f"{name} is at {line.filename}:{line.lineno} {line.line}" for name, line in lines.items()]
+        return "\n".join([*places, *self.campaign.broker.output[-3000:].splitlines()])
 
     def _account(self) -> list[str]:
         broker = self.campaign.broker

@@ -104,3 +104,40 @@ def test_messages_whose_sequence_is_refused_are_stored_once_although_the_disk_ta
         assert services.delay.stats().pending["orders"] == 0
 
     assert SimNode(7, Config()).live(story)
+
+
+def test_whoever_asks_the_index_waits_for_changes_that_the_disk_still_takes(monkeypatch: Any) -> None:
+    is_slow = False
+    reached = LocalWriter.reached
+
+    async def slow(wait: Any) -> None:
+        await asyncio.sleep(5)
+        if wait is not None:
+            await wait
+
+    def reached_late(self: LocalWriter, end_offset: int, acks: Acks) -> Any:
+        wait = reached(self, end_offset, acks)
+        return slow(wait) if is_slow and self._log.directory == "logs/orders/0.delay" else wait
+
+    async def story(services: Services) -> None:
+        nonlocal is_slow
+        await services.topics.create(NewTopic("orders", partitions=1))
+        now_ms = services.clock.now_ms()
+        await services.delay.hold("orders", [Held(NewRecord(None, b"first"), now_ms + 60_000)])
+        await asyncio.sleep(1)
+        monkeypatch.setattr(LocalWriter, "reached", reached_late)
+        is_slow = True
+        holding = asyncio.create_task(
+            services.delay.hold("orders", [Held(NewRecord(None, b"second"), now_ms + 30_000)])
+        )
+        # The index has begun to take it in, and waits for the disk.
+        await asyncio.sleep(1)
+        (first,) = [one for one in await services.delay.list("orders", limit=10) if one.due_ms == now_ms + 60_000]
+        assert len(await services.delay.list("orders", limit=10)) == 2, "held, and not in the file yet"
+        await holding
+        cancelling = asyncio.create_task(services.delay.cancel("orders", first.id))
+        await asyncio.sleep(1)
+        assert len(await services.delay.list("orders", limit=10)) == 1, "cancelled, and still in the file"
+        await cancelling
+
+    assert SimNode(7, Config()).live(story)

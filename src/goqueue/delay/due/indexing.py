@@ -72,6 +72,8 @@ class Indexing:
         # By key: the offset of its newest record, and the row that this makes.
         self._overlay: dict[int, tuple[int, Row | None]] = {}
         self._unindexed: list[_Unindexed] = []
+        # Changes that left `_unindexed` are being taken in, which may wait for the disk: the index lacks them still.
+        self._is_taking_in = False
         self._added = 0
         self._running: asyncio.Task[None] | None = None
         self._hurry = asyncio.Event()
@@ -246,7 +248,7 @@ class Indexing:
     async def caught_up(self) -> None:
         """Wait until the index has everything that is written now."""
         self.check()
-        if self._running is None or not self._unindexed:
+        if self._running is None or not (self._unindexed or self._is_taking_in):
             return
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.append((self._added, done))
@@ -260,13 +262,16 @@ class Indexing:
                     await self._pause()
                 self._hurry.clear()
                 changes, self._unindexed = self._unindexed, []
+                self._is_taking_in = True
                 try:
                     held_up = await self._take_in(changes)
                 except GoQueueError as error:
+                    self._is_taking_in = False
                     self._unindexed = [*changes, *self._unindexed]
                     if not await self._fail(error):
                         return
                 else:
+                    self._is_taking_in = False
                     self._failure = None
                     self._unindexed = [*held_up, *self._unindexed]
                     self._answer_waiters()
@@ -274,6 +279,8 @@ class Indexing:
                         return
         finally:
             self._running = None
+            # Those that waited for a partition which has left meanwhile.
+            self._answer_waiters()
 
     async def _take_in(self, changes: Sequence[_Unindexed]) -> list[_Unindexed]:
         """Apply what is durable; returns the changes of logs that could not be synced for the moment."""
