@@ -54,6 +54,11 @@ class Target(Protocol):
         """Of all its nodes."""
         ...
 
+    @property
+    def output(self) -> str:
+        """What it has printed so far."""
+        ...
+
     def restart(self) -> object:
         """Stop it cleanly and start it again."""
         ...
