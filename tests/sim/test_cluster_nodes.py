@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
+from functools import partial
 from random import Random
 from typing import Any, TypeVar
 
+from goqueue.broker.arrivals.deduplication.ids import DEDUPLICATION_HEADER
+from goqueue.broker.arrivals.record_publishing import Published
 from goqueue.broker.topics import NewTopic
 from goqueue.codec.batch_decode import decode_records
 from goqueue.codec.batch_encode import encode_batch
@@ -189,6 +192,34 @@ def test_an_acknowledged_message_stays_so_when_its_leader_loses_all_that_it_had_
         assert await nodes.at_leader(successor, receive_all) == [2, 3, 4]
 
     Nodes(seed=2).play(story)
+
+
+def test_a_repeat_is_recognised_by_the_next_leader_which_has_followed_the_window() -> None:
+    async def story(nodes: Nodes) -> None:
+        window = {"goqueue.dedup.window.ms": "300000"}
+        new = NewTopic("orders", partitions=1, replication_factor=3, config=window)
+        await nodes.loop.start(nodes.lives[1], nodes.running[1].services.topics.create(new))
+        leader, _ = await nodes.publish(0, b"without an id", 0)
+        first = [await nodes.at_leader(leader, partial(send_with_id, name=name)) for name in ("a", "b")]
+        assert [one.offset for one in first] == [1, 2]
+        # The followers look once a second; the last id comes between their look and the power cut.
+        await asyncio.sleep(3)
+        last = await nodes.at_leader(leader, partial(send_with_id, name="c"))
+        nodes.cut_power(leader)
+        successor, _ = await nodes.publish(0, b"to find the leader", 1)
+        assert successor != leader
+        again = [await nodes.at_leader(successor, partial(send_with_id, name=name)) for name in ("a", "b", "c", "d")]
+        assert again[:3] == [one._replace(duplicate=True) for one in (*first, last)]
+        assert (again[3].offset, again[3].duplicate) == (5, False)
+
+    Nodes(seed=3).play(story)
+
+
+async def send_with_id(services: Services, name: str) -> Published:
+    record = NewRecord(None, b"v", ((DEDUPLICATION_HEADER, name.encode()),), timestamp_ms=77)
+    (sent,) = await services.publish.publish_records("orders", [record], acks=Acks.ALL)
+    assert isinstance(sent, Published)
+    return sent
 
 
 async def acknowledge_two(services: Services) -> list[str]:

@@ -340,6 +340,15 @@ class PartitionLog:
         """The largest epoch not above `epoch`, and the first offset behind it."""
         return self._state.epochs.end_offset_for(epoch, self._state.end_offset)
 
+    def has_lost(self, end_offset: int, epoch: int) -> bool:
+        """Whether the log lacks some of what lay below `end_offset`, the last of it written in `epoch`: it was cut.
+
+        It may have grown since.
+        """
+        if end_offset > self.end_offset:
+            return True
+        return 0 <= epoch < self.leader_epoch and self.end_offset_for_epoch(epoch)[1] < end_offset
+
     def aborted_between(self, first: int, upper: int) -> list[AbortedTransaction]:
         """The aborted transactions with records in [first, upper)."""
         return aborted_between(self._state, first, upper)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from goqueue.broker.arrivals.arrival import AfterAppend, ChecksValues, Step
-from goqueue.broker.arrivals.deduplication import Deduplication, RemoveRepeats
+from goqueue.broker.arrivals.deduplication.step import RemoveRepeats
+from goqueue.broker.arrivals.deduplication.windows import Deduplication
 from goqueue.broker.arrivals.disk_guard import DiskGuard
 from goqueue.broker.arrivals.publish import PublishService
 from goqueue.broker.arrivals.steps import FindLane, Limits, RefuseInternal, RequireKeys, StampRecords, TellHooks, Write

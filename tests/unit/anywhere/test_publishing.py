@@ -11,7 +11,7 @@ import pytest
 from goqueue.anywhere.asking import Asking
 from goqueue.anywhere.homes import Homes
 from goqueue.anywhere.writing.publishing import PublishAnywhere
-from goqueue.broker.arrivals.deduplication import DEDUPLICATION_HEADER
+from goqueue.broker.arrivals.deduplication.ids import DEDUPLICATION_HEADER
 from goqueue.broker.arrivals.record_publishing import Published
 from goqueue.errors import InvalidRequest
 from goqueue.partitioner import RoundRobin

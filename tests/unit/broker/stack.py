@@ -9,7 +9,8 @@ from threading import Lock
 from typing import TypeVar
 
 from goqueue.broker.arrivals.arrival import AfterAppend, Step
-from goqueue.broker.arrivals.deduplication import Deduplication, RemoveRepeats
+from goqueue.broker.arrivals.deduplication.step import RemoveRepeats
+from goqueue.broker.arrivals.deduplication.windows import Deduplication
 from goqueue.broker.arrivals.disk_guard import DiskGuard
 from goqueue.broker.arrivals.producer_ids import ProducerIds
 from goqueue.broker.arrivals.publish import PublishService

@@ -9,9 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.broker.stack import Stack
 
-from goqueue.broker.arrivals.deduplication import DEDUPLICATION_HEADER, Remembered, Window
+from goqueue.broker.arrivals.deduplication import windows
+from goqueue.broker.arrivals.deduplication.ids import DEDUPLICATION_HEADER
+from goqueue.broker.arrivals.deduplication.window import Remembered, Window
 from goqueue.broker.arrivals.record_publishing import Published
-from goqueue.broker.replicas.roles import Leading
+from goqueue.broker.replicas.roles import Following, Leading
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.config import Config
 from goqueue.errors import TooBusy
@@ -161,6 +163,51 @@ def batch_of(stack: Stack, *ids: str | None, sequence: int = -1) -> bytes:
 
 async def values(stack: Stack) -> list[tuple[int, bytes | None]]:
     return [(one.offset, one.value) for one in await stack.read_all("t", 0)]
+
+
+async def test_a_follower_has_the_ids_already_when_it_becomes_the_leader(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = ManualClock()
+    stack = await stack_with_window(clock=clock, partitions=1)
+    (first,) = await send(stack, "a")
+    await send(stack, None, "b")
+    place = stack.partitions.leader("t", 0)
+    epoch = place.leader_epoch
+    place.become(Following(epoch + 1, leader=9))
+    assert not await stack.deduplication.follow(place, clock.now_ms()), "all of it was one stretch"
+    monkeypatch.setattr(windows, "first_since", None)
+    place.become(Leading(epoch + 2, (1,)))
+    (again, *others) = await send(stack, "a", "b", "c")
+    assert again == first._replace(duplicate=True)
+    assert [one.duplicate for one in others] == [True, False]
+
+
+async def test_what_a_follower_has_read_counts_for_nothing_once_its_log_is_cut() -> None:
+    clock = ManualClock()
+    stack = await stack_with_window(clock=clock, partitions=1)
+    await send(stack, "a")
+    await send(stack, "b")
+    place = stack.partitions.leader("t", 0)
+    epoch = place.leader_epoch
+    place.become(Following(epoch + 1, leader=9))
+    await stack.deduplication.follow(place, clock.now_ms())
+    place.log.truncate_to(1)
+    place.become(Leading(epoch + 2, (1,)))
+    assert [one.duplicate for one in await send(stack, "a", "b")] == [True, False]
+
+
+async def test_a_follower_forgets_ids_whose_window_is_over() -> None:
+    clock = ManualClock()
+    stack = await stack_with_window(clock=clock, partitions=1)
+    await send(stack, "a")
+    clock.advance(ms=FIVE_MINUTES_MS // 2)
+    await send(stack, "b")
+    place = stack.partitions.leader("t", 0)
+    place.become(Following(place.leader_epoch + 1, leader=9))
+    await stack.deduplication.follow(place, clock.now_ms())
+    clock.advance(ms=FIVE_MINUTES_MS // 2 + 1)
+    await stack.deduplication.follow(place, clock.now_ms())
+    place.become(Leading(place.leader_epoch + 1, (1,)))
+    assert [one.duplicate for one in await send(stack, "a", "b")] == [False, True]
 
 
 async def test_in_a_new_term_ids_are_read_before_anything_is_written_and_not_on_the_event_loop() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from goqueue.broker.arrivals.deduplication import digest_of
+from goqueue.broker.arrivals.deduplication.ids import digest_of
 from goqueue.errors import InvalidRequest
 from goqueue.partitioner import RoundRobin, partition_for_key
 from goqueue.records import NewRecord

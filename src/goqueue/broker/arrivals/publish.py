@@ -24,7 +24,7 @@ from goqueue.broker.arrivals.arrival import (
 )
 from goqueue.broker.arrivals.batch_checks import header_of
 from goqueue.broker.arrivals.batch_lanes import NORMAL, lane_of
-from goqueue.broker.arrivals.deduplication import Deduplication
+from goqueue.broker.arrivals.deduplication.windows import Deduplication
 from goqueue.broker.arrivals.record_publishing import RecordPublishing
 from goqueue.broker.arrivals.refused_sequences import RefusedSequences
 from goqueue.broker.replicas.opening import Awaited, Prepares

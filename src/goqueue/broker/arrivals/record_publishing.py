@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from goqueue.broker.arrivals.arrival import ChecksValues, Facts, VerifyTransaction
 from goqueue.broker.arrivals.batch_checks import check_acks, check_timestamp, keyless
 from goqueue.broker.arrivals.batch_lanes import lane_of
-from goqueue.broker.arrivals.deduplication import Deduplication, Remembered, Sifted
+from goqueue.broker.arrivals.deduplication.window import Remembered
+from goqueue.broker.arrivals.deduplication.windows import Deduplication, Sifted
 from goqueue.broker.arrivals.placement import PlacedRecords, placements_of, split_placed
 from goqueue.broker.arrivals.refused_records import refused_values
 from goqueue.broker.replicas.opening import Awaited

@@ -18,7 +18,6 @@ from goqueue.clock import Clock
 from goqueue.codec.batch_decode import decode_records
 from goqueue.delay.due.index import DueIndex, Known, PartitionFacts, Row, is_passing, key_of
 from goqueue.delay.due.near import Near
-from goqueue.delay.holding.agreement import has_lost
 from goqueue.delay.holding.records import Change, SlotKey, decode
 from goqueue.errors import GoQueueError, LogPoisoned, NotLeader, ShuttingDown, StorageError
 from goqueue.log.partition_log import PartitionLog
@@ -121,7 +120,7 @@ class Indexing:
                 known = await self._work(partial(index.register, followed.topic_id, followed.partition))
                 if known.number in self.stores:
                     return None
-                if has_lost(followed.log, known):
+                if followed.log.has_lost(known.end_offset, known.epoch):
                     await self._work(partial(index.reset, known.number))
                     known = Known(known.number, 0, -1)
                 return await self._work(partial(_replay, index, followed.log, known, end, stretches=1))
@@ -163,7 +162,7 @@ class Indexing:
     async def _bring_up(self, store: Store) -> PartitionFacts:
         index, log = self._usable(), store.log
         known = await self._work(partial(index.register, store.topic_id, store.partition))
-        if has_lost(log, known):
+        if log.has_lost(known.end_offset, known.epoch):
             await self._work(partial(index.reset, known.number))
             known = Known(known.number, 0, -1)
         store.number = known.number

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from goqueue.broker.arrivals.batch_checks import keyless
-from goqueue.broker.arrivals.deduplication import digest_of
+from goqueue.broker.arrivals.deduplication.ids import digest_of
 from goqueue.delay.holding.records import Fire, FireKey, Slot, SlotKey, SlotState
 from goqueue.delay.holding.store import Pair, Store
 from goqueue.errors import InvalidRecord, MessageTooLarge

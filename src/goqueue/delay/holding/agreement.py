@@ -17,12 +17,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from goqueue.broker.arrivals.deduplication import digest_of
+from goqueue.broker.arrivals.deduplication.ids import digest_of
 from goqueue.broker.replicas.partitions import Partition
 from goqueue.codec.batch import BatchHeader
 from goqueue.codec.batch_decode import decode_records
-from goqueue.delay.due.index import Known, OriginMark
-from goqueue.log.partition_log import PartitionLog
+from goqueue.delay.due.index import OriginMark
 from goqueue.records import Record
 
 # Sequences count from 0 to 2^31-1 and then from 0 again; half the circle lies behind.
@@ -95,13 +94,6 @@ def is_half_stored(place: Partition, marks: Sequence[OriginMark], header: BatchH
 def is_behind(sequence: int, mark: OriginMark) -> bool:
     """Whether the delay log has come as far as this sequence."""
     return ((mark.sequence - sequence) & SEQUENCE_MASK) < _BEHIND_MAX
-
-
-def has_lost(log: PartitionLog, known: Known) -> bool:
-    """Whether a log lacks some of what an index knows of it: it was cut, and perhaps has grown since."""
-    if known.end_offset > log.end_offset:
-        return True
-    return 0 <= known.epoch < log.leader_epoch and log.end_offset_for_epoch(known.epoch)[1] < known.end_offset
 
 
 def _lacking(place: Partition, header: BatchHeader, records: Sequence[Record], stored_at: int) -> list[bool]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from goqueue.broker.arrivals.deduplication import DEDUPLICATION_HEADER
+from goqueue.broker.arrivals.deduplication.ids import DEDUPLICATION_HEADER
 from goqueue.delivery.dead_letters.dead_letter_moves import HEADER_PREFIX
 from goqueue.delivery.queue import UNREADABLE
 from goqueue.delivery.values import ADDRESS_HEADER

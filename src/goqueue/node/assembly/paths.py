@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from goqueue.anywhere.asking import Asking
-from goqueue.broker.arrivals.deduplication import Deduplication
+from goqueue.broker.arrivals.deduplication.following import WindowFeed
+from goqueue.broker.arrivals.deduplication.windows import Deduplication
 from goqueue.broker.arrivals.disk_guard import DiskGuard
 from goqueue.broker.reading.answer_budget import AnswerBudget
 from goqueue.broker.reading.fetch import FetchService
@@ -41,6 +42,10 @@ async def open_paths(tools: Tools, storage: Storage, stories: Stories, asking: A
     deduplication = Deduplication(offload, ids_max=config.limits.deduplication_ids_max)
     await deduplication.load(metadata.image, partitions, clock.now_ms())
     metadata.subscribe(deduplication.on_delta)
+    if storage.cluster is not None:
+        feed = WindowFeed(deduplication, partitions, clock)
+        feed.start()
+        tools.stack.push_async_callback(feed.close)
     free_bytes_min = config.durability.disk_free_bytes_min
     guard = DiskGuard(files, free_bytes_min=free_bytes_min, observer=storage.write_failures)
     open_transactions = OpenTransactions()

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from goqueue.broker.arrivals.append_anywhere import AppendAnywhere
 from goqueue.broker.arrivals.arrival import Arrival
-from goqueue.broker.arrivals.deduplication import DEDUPLICATION_HEADER
+from goqueue.broker.arrivals.deduplication.ids import DEDUPLICATION_HEADER
 from goqueue.broker.topics import NewTopic, TopicService
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.errors import MessageTooLarge

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from goqueue.broker.arrivals.deduplication import DEDUPLICATION_HEADER
+from goqueue.broker.arrivals.deduplication.ids import DEDUPLICATION_HEADER
 from goqueue.broker.reading.unreadable import Unreadable
 from goqueue.delivery.values import Delivery
 from goqueue.errors import InvalidRequest

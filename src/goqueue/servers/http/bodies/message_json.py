@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from goqueue.broker.arrivals.deduplication import DEDUPLICATION_HEADER
+from goqueue.broker.arrivals.deduplication.ids import DEDUPLICATION_HEADER
 from goqueue.broker.reading.unreadable import Unreadable
 from goqueue.delivery.values import Delivery
 from goqueue.errors import InvalidRequest
