@@ -7,7 +7,8 @@ import typer
 from goqueue.cli.cluster.check import check
 from goqueue.cli.cluster.describe import cluster_health, info, nodes
 from goqueue.cli.cluster.founding import certificates, init
-from goqueue.cli.cluster.metadata_store import backup, copies, elect, partitions, restore
+from goqueue.cli.cluster.metadata_store import backup, copies, elect, restore
+from goqueue.cli.cluster.partitions import partitions
 from goqueue.cli.cluster.recover import recover
 from goqueue.cli.cluster.replace import replace
 from goqueue.cli.cluster.up import up

@@ -10,12 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from goqueue.cli.cluster.store import ConfigFile, image_of, with_kv, with_store
-from goqueue.cli.output import Format, show
-from goqueue.cli.session import Output
+from goqueue.cli.cluster.store import ConfigFile, with_kv, with_store
 from goqueue.config import Config
 from goqueue.errors import ConfigError, InvalidRequest, PartitionNotFound, TopicNotFound
-from goqueue.metadata.events import Assignment, Topic
 from goqueue.metadata.image import Image
 
 if TYPE_CHECKING:
@@ -23,54 +20,6 @@ if TYPE_CHECKING:
 
 TopicName = Annotated[str, typer.Argument(help="The topic.")]
 _LOOK_S = 0.2
-
-
-def partitions(
-    config: ConfigFile,
-    topic: Annotated[str | None, typer.Option("--topic", help="Only those of this topic.")] = None,
-    under_replicated: Annotated[
-        bool, typer.Option("--under-replicated", help="Only those that miss an in-sync replica.")
-    ] = False,
-    below_minimum: Annotated[
-        bool, typer.Option("--below-minimum", help="Only those with fewer in-sync replicas than acks=all needs.")
-    ] = False,
-    offline: Annotated[bool, typer.Option("--offline", help="Only those without a leader.")] = False,
-    output: Output = Format.table,
-) -> None:
-    """List partitions with their leader, epoch, replicas and in-sync replicas, as the metadata store has them.
-
-    The lag of replicas is asked of the brokers, and left out where none answers.
-    """
-    from goqueue.cli.cluster.lags import lags_of, shown
-    from goqueue.metadata.eligibility import min_insync_of
-
-    def is_wanted(found: Topic, one: Assignment) -> bool:
-        return (
-            (topic is None or found.name == topic)
-            and (not under_replicated or len(one.isr) < len(one.replicas))
-            and (not below_minimum or len(one.isr) < min_insync_of(found, one))
-            and (not offline or one.leader < 0)
-        )
-
-    image = with_kv(config, image_of)
-    lags = lags_of(image)
-    rows = [
-        {
-            "partition": f"{found.name}-{number}",
-            "leader": one.leader if one.leader >= 0 else "none",
-            "epoch": one.leader_epoch,
-            "replicas": _ids(one.replicas),
-            "in_sync": _ids(one.isr),
-            "lag": shown(lags.get((found.name, number))),
-            "eligible": _ids(one.eligible),
-            "adding": _ids(one.adding),
-            "removing": _ids(one.removing),
-        }
-        for found in image.topics()
-        for number, one in enumerate(image.assignments(found.topic_id))
-        if is_wanted(found, one)
-    ]
-    show(rows, output)
 
 
 def elect(
@@ -197,7 +146,3 @@ def read_backup(file: Path) -> MetadataBackup:
         return decode_backup(file.read_bytes())
     except OSError as error:
         raise ConfigError([f"{file}: {os.strerror(error.errno or 0)}"]) from error
-
-
-def _ids(nodes: tuple[int, ...]) -> str:
-    return ",".join(map(str, nodes))

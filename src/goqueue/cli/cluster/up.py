@@ -21,7 +21,9 @@ _LOOK_S = 1.0
 
 
 def up(
-    data_dir: Annotated[Path, typer.Option("--data-dir", help="Folder of the whole cluster; it can be started again.")],
+    data_dir: Annotated[
+        Path, typer.Option("--data-dir", help="Folder of the whole cluster; it can be started again.")
+    ] = Path("cluster"),
     nodes: Nodes = 3,
     voters: Voters = None,
     kafka_port: KafkaPort = 9092,
