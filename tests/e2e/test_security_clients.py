@@ -15,8 +15,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from tests.e2e.kafka_python import KafkaConsumer, KafkaProducer
 from tests.e2e.secured import PASSWORD, SecuredBroker, basic
 
-from goqueue.client import connect
-from goqueue.client.errors import RequestRefused
+from goqueue.client import RetryPolicy, connect
+from goqueue.client.errors import BrokerUnreachable, RequestRefused
 from goqueue.client.wire import LoginFailed, WireClient
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -305,6 +305,10 @@ def test_the_python_client_authenticates_by_key_or_password(secured: SecuredBrok
         async with connect(secured.http, ca=str(secured.ca), api_key="gq_nothing_atall") as client:
             with pytest.raises(RequestRefused, match="authentication failed"):
                 await client.topics()
+        async with connect(secured.http, user="alice", password=PASSWORD, retry=RetryPolicy(attempts_max=1)) as client:
+            with pytest.raises(BrokerUnreachable) as refused:
+                await client.topics()
+            assert "GOQUEUE_CA" in refused.value.hint, "the authority is not known to this program"
 
     asyncio.run(run())
 

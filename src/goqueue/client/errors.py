@@ -34,6 +34,11 @@ class BrokerUnreachable(ClientError):
         super().__init__(f"no answer from {server}: {reason}")
         self.server = server
         self.hint = "is a broker running there, and is that the address of its HTTP API, not of Kafka's protocol?"
+        if "CERTIFICATE_VERIFY_FAILED" in reason:
+            self.hint = (
+                "the broker's certificate is not from an authority that this program trusts, or names another host: "
+                "name the authority's file with ca=, GOQUEUE_CA or goqueue config set-context NAME --ca FILE"
+            )
 
 
 class Closed(ClientError):
