@@ -2,8 +2,9 @@
 
 Values are MessagePack by their types; errors among them travel by class and fields. A question that is refused
 because the node asked does not lead (any more), or that cannot be sent, is asked again once the metadata has caught
-up, for `RETRY_MS_MAX` at most. A write that its leader took just before it lost its leadership may thus be there twice,
-as with Kafka's retries: who cannot have that sends sequences or ids. What was sent and not answered is not repeated.
+up, for `RETRY_MS_MAX` at most. What was sent and not answered is not repeated, and neither is a write that its leader
+took just before it lost its leadership, unless the question says that a repeat does no harm: the next leader may have
+it, would store it twice, or would call a receipt expired that was settled.
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ from goqueue.errors import (
     GoQueueError,
     MetadataUnavailable,
     NotLeader,
-    PeerLost,
     PeerUnreachable,
     RequestTimedOut,
     ShuttingDown,
@@ -104,15 +104,21 @@ class Asking:
         raw = await self.calls.call(node_id, method.name, body, timeout_ms=timeout_ms, on_late=late)
         return method.reply.decode(raw)
 
-    async def at_home(self, home: Callable[[], int], ask: Callable[[int], Awaitable[Reply]]) -> Reply:
-        """What `ask` gets from the node that `home` names, which is asked anew after each refusal."""
+    async def at_home(
+        self, home: Callable[[], int], ask: Callable[[int], Awaitable[Reply]], *, is_repeatable: bool = False
+    ) -> Reply:
+        """What `ask` gets from the node that `home` names, which is asked anew after each refusal.
+
+        `is_repeatable`: what was done already does no harm when it is done again, and is answered in the same way.
+        """
         deadline = asyncio.get_running_loop().time() + RETRY_MS_MAX / 1000
         pause = _PAUSE_SECONDS
         while True:
             try:
                 return await ask(home())
             except GoQueueError as refusal:
-                if not is_elsewhere(refusal) or asyncio.get_running_loop().time() + pause > deadline:
+                is_followed = is_elsewhere(refusal, is_repeatable=is_repeatable)
+                if not is_followed or asyncio.get_running_loop().time() + pause > deadline:
                     raise
             await self.settle_down(pause)
             pause = min(2 * pause, _PAUSE_SECONDS_MAX)
@@ -141,9 +147,12 @@ class Asking:
         return found
 
 
-def is_elsewhere(refusal: GoQueueError) -> bool:
+def is_elsewhere(refusal: GoQueueError, *, is_repeatable: bool = False) -> bool:
     """Whether the refusal only says that another node is to be asked, now or soon."""
-    if isinstance(refusal, PeerLost):
+    if isinstance(refusal, PeerUnreachable) and refusal.may_be_done:
+        # It may still be under way there.
+        return False
+    if refusal.may_be_done and not is_repeatable:
         return False
     # A leader whose disk is full hands over to a replica that has room.
     return isinstance(refusal, NotLeader | CoordinatorUnavailable | PeerUnreachable | DiskFull)

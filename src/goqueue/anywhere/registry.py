@@ -35,7 +35,7 @@ class ChangesAnywhere:
                 return await self._here(asked, INTERNAL)
             return await self._asking.ask(node, _SINCE, asked, INTERNAL, timeout_ms=wait_ms + ANSWER_MS)
 
-        return await self._asking.at_home(lambda: homes.coordinator_at(SCHEMAS, 0), ask)
+        return await self._asking.at_home(lambda: homes.coordinator_at(SCHEMAS, 0), ask, is_repeatable=True)
 
     async def _here(self, asked: _Since, _caller: Caller) -> Changes:
         return await self._local.since(asked.position, asked.wait_ms)

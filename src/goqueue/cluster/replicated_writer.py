@@ -111,8 +111,10 @@ class ReplicatedWriter:
         if self._ended is not None:
             return
         self._ended = reason
-        self._syncer.give_up(self.log, reason)
-        self._fail(reason)
+        # Whoever waits has written: the next leader may have it, so that to write it again is not the same as once.
+        lost = self._loss(reason)
+        self._syncer.give_up(self.log, lost)
+        self._fail(lost)
         self._on_change(self)
 
     def append(
@@ -155,7 +157,7 @@ class ReplicatedWriter:
     def reached(self, end_offset: int, acks: Acks) -> Awaitable[None] | None:
         """Wait until all below `end_offset` is as safe as `acks` asks; None if it is now."""
         if self._ended is not None:
-            raise self._refusal(self._ended)
+            raise self._loss(self._ended)
         if acks == _ALL:
             return self._reached_all(end_offset)
         if self.syncs_every_batch and acks == _LEADER and self.log.synced_end < end_offset:
@@ -173,7 +175,7 @@ class ReplicatedWriter:
     def replicated(self, end_offset: int) -> Awaitable[None] | None:
         """Wait until every in-sync replica has written all below `end_offset`; None if they have now."""
         if self._ended is not None:
-            raise self._refusal(self._ended)
+            raise self._loss(self._ended)
         if self.log.high_watermark >= end_offset:
             return None
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -284,6 +286,9 @@ class ReplicatedWriter:
                     # Whoever gave up waiting must not turn this into a warning about a lost exception.
                     future.exception()
             waiting.clear()
+
+    def _loss(self, ended: NotLeader) -> NotLeader:
+        return NotLeader(str(ended), leader=ended.leader, leader_epoch=ended.leader_epoch, may_be_done=True)
 
     def _refusal(self, ended: NotLeader) -> NotLeader:
         # A new one each time: an exception that is raised again and again collects tracebacks.

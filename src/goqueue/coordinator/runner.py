@@ -82,6 +82,7 @@ class ShardRunner(Generic[ShardId]):
         """
         if self._stopped:
             return
+        not_run = {ticket for ticket, _ in self._waiting}
         self._end()
         self._on_stop(self, reason)
         for ticket, future in self._drain_tickets():
@@ -97,6 +98,8 @@ class ShardRunner(Generic[ShardId]):
                 else CoordinatorUnavailable(message)
             )
             error.__cause__ = reason
+            # Its records were written, and whoever loads the log next may find them there.
+            error.may_be_done = ticket not in not_run and ticket != culprit
             future.set_exception(error)
 
     async def close(self) -> None:

@@ -8,6 +8,8 @@ class GoQueueError(Exception):
 
     field: str | None = None
     hint: str | None = None
+    # Whether what was asked for may have been done all the same: to ask for it again is then not the same as once.
+    may_be_done: bool = False
 
 
 class InvalidRequest(GoQueueError):

@@ -99,10 +99,12 @@ class UnsupportedFeatureLevel(GoQueueError):
 class NotLeader(GoQueueError):
     """This node does not lead the partition, or does so no more. Says who does, where that is known."""
 
-    def __init__(self, message: str, *, leader: int = -1, leader_epoch: int = -1) -> None:
+    def __init__(self, message: str, *, leader: int = -1, leader_epoch: int = -1, may_be_done: bool = False) -> None:
+        """`may_be_done`: it was written in a term that ended before it was safe, and the next leader has it, or not."""
         super().__init__(message)
         self.leader = leader
         self.leader_epoch = leader_epoch
+        self.may_be_done = may_be_done
 
 
 class FencedLeaderEpoch(GoQueueError):
@@ -152,6 +154,8 @@ class PeerRefused(PeerUnreachable):
 
 class PeerLost(PeerUnreachable):
     """The connection broke after a call was sent: it may have been done there, or not."""
+
+    may_be_done = True
 
 
 class UnknownPeerCall(GoQueueError):

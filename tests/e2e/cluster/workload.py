@@ -15,8 +15,11 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 
 from goqueue.client import connect
+from goqueue.client.errors import SettleFailed
 
 PARTITIONS = 6
+# The status of a receipt whose lease has ended.
+EXPIRED = 410
 
 
 class StreamLoad:
@@ -157,10 +160,17 @@ class QueueLoad:
             while self.published - self.received.keys() and asyncio.get_running_loop().time() < deadline:  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
             consuming.cancel()
-            await asyncio.wait([consuming])
+            (ended,) = await asyncio.gather(consuming, return_exceptions=True)
+            if not isinstance(ended, asyncio.CancelledError):
+                self.failed.append(f"the receiver ended with {type(ended).__name__}: {ended}")
 
     async def _receive(self, client: Any) -> None:
         async with client.queue(self._topic, group="workers") as queue:
             async for message in queue:
                 self.received[message.text] += 1
-                await queue.ack(message)
+                try:
+                    await queue.ack(message)
+                except SettleFailed as refusal:
+                    # A lease is written by its leader alone and may be lost with it: the message is delivered again.
+                    if refusal.status != EXPIRED:
+                        raise

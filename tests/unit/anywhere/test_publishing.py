@@ -13,7 +13,7 @@ from goqueue.anywhere.homes import Homes
 from goqueue.anywhere.writing.publishing import PublishAnywhere
 from goqueue.broker.arrivals.deduplication.ids import DEDUPLICATION_HEADER
 from goqueue.broker.arrivals.record_publishing import Published
-from goqueue.errors import InvalidRequest
+from goqueue.errors import GoQueueError, InvalidRequest, NotLeader
 from goqueue.partitioner import RoundRobin
 from goqueue.records import Acks, NewRecord, TopicPartition
 
@@ -65,12 +65,20 @@ class Peer(Asking):
     def __init__(self) -> None:
         self.homes = Elsewhere()
         self.taken: list[int] = []
+        # What it answers instead, one for each question.
+        self.refusals: list[GoQueueError] = []
 
     def answer(self, *_: Any) -> None:
         """Nobody asks us."""
 
+    async def settle_down(self, _seconds: float = 0) -> None:
+        """The metadata has nothing new."""
+
     async def ask(self, _node_id: int, _method: Any, question: Any, _caller: Any, **_: Any) -> Any:
         self.taken.append(question.partition)
+        if self.refusals:
+            refusal = self.refusals.pop(0)
+            return [Published(question.partition, -1, -1, refusal) for _ in question.records]
         return [Published(question.partition, 0, 0) for _ in question.records]
 
 
@@ -108,3 +116,26 @@ def test_a_producer_with_sequences_sends_to_one_partition_at_a_time() -> None:
     with pytest.raises(InvalidRequest, match="go to several"):
         published(peer, *records, producer_id=5, producer_epoch=0, sequence=0)
     assert peer.taken == []
+
+
+def test_records_that_a_leader_refused_are_sent_to_the_next_one() -> None:
+    peer = Peer()
+    peer.refusals = [NotLeader("node 3 leads")]
+    (found,) = published(peer, NewRecord(b"k", b"x"))
+    assert (found.error, len(peer.taken)) == (None, 2)
+
+
+def test_records_that_a_leader_wrote_and_lost_are_not_sent_to_the_next_one() -> None:
+    """It may have them, and would store them a second time. The sender is told that the outcome is not known."""
+    peer = Peer()
+    peer.refusals = [NotLeader("node 3 leads", may_be_done=True)]
+    (found,) = published(peer, NewRecord(b"k", b"x"))
+    assert isinstance(found.error, NotLeader)
+    assert len(peer.taken) == 1
+
+
+def test_records_with_sequences_are_sent_to_the_next_leader_in_any_case() -> None:
+    peer = Peer()
+    peer.refusals = [NotLeader("node 3 leads", may_be_done=True)]
+    (found,) = published(peer, NewRecord(b"k", b"x"), producer_id=5, producer_epoch=0, sequence=0)
+    assert (found.error, len(peer.taken)) == (None, 2)

@@ -184,6 +184,21 @@ async def test_a_new_leader_is_settled_when_the_followers_have_what_was_there_at
     await waiting
 
 
+async def test_what_was_written_in_a_term_that_ended_too_early_is_told_apart_from_what_was_not() -> None:
+    """The next leader may have it: whoever sends it again for the client may store it twice."""
+    led = Led()
+    waiting = led.write()
+    end = led.writer.append(_batch(1), now_ms=2).end_offset
+    led.writer.end(NotLeader("node 2 leads", leader=2, leader_epoch=5))
+    with pytest.raises(NotLeader) as waited:
+        await waiting
+    with pytest.raises(NotLeader) as asked_later:
+        led.writer.reached(end, Acks.ALL)
+    with pytest.raises(NotLeader) as refused:
+        led.writer.append(_batch(2), now_ms=3)
+    assert (waited.value.may_be_done, asked_later.value.may_be_done, refused.value.may_be_done) == (True, True, False)
+
+
 async def test_whoever_waits_is_told_when_the_term_ends_and_nothing_is_written_after_it() -> None:
     led = Led()
     done = led.write()

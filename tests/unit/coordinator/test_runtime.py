@@ -221,8 +221,9 @@ async def test_losing_leadership_fails_what_is_outstanding_and_the_next_use_repl
     await stage.settle()
     stage.coordinator.drop(2, NotLeader("node 2 leads now"))
     stage.coordinator.drop(2, NotLeader("said twice"))
-    with pytest.raises(CoordinatorUnavailable):
+    with pytest.raises(CoordinatorUnavailable) as lost:
         await held
+    assert lost.value.may_be_done, "it was written, and the next leader may have it"
     # The old shard's wait ends after its successor was loaded, and disturbs nobody.
     successor = stage.coordinator.submit("a", Read("a"))
     await stage.settle()
@@ -236,8 +237,9 @@ async def test_a_shard_dropped_while_it_loads_never_runs(stage: Any) -> None:
     reply = stage.coordinator.submit("a", Put("a", 1))
     await stage.settle()
     stage.coordinator.drop(2, NotLeader("node 2 leads now"))
-    with pytest.raises(CoordinatorUnavailable):
+    with pytest.raises(CoordinatorUnavailable) as refused:
         await reply
+    assert not refused.value.may_be_done
     stage.may_open.set()
     await stage.settle()
     assert stage.partition_of("a").log.end_offset == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from typing import Any
 
 from goqueue.broker.arrivals.publish import PublishService
@@ -10,6 +11,7 @@ from goqueue.broker.replicas.local_writer import LocalWriter
 from goqueue.broker.topics import NewTopic
 from goqueue.caller import INTERNAL
 from goqueue.config import Config
+from goqueue.delay.due.index import DueIndex
 from goqueue.delay.values import Held
 from goqueue.errors import OutOfOrderSequence, StorageError
 from goqueue.records import Acks, NewRecord
@@ -68,6 +70,39 @@ def test_the_index_goes_on_once_a_failure_of_its_own_log_has_passed(monkeypatch:
         assert len(failures) == 2
         assert services.delay.problem() is None
         assert services.queries.offsets("orders", 0).end_offset == 2
+
+    assert SimNode(7, Config()).live(story)
+
+
+def test_the_index_is_usable_again_when_the_partition_that_met_a_full_disk_has_left_meanwhile(monkeypatch: Any) -> None:
+    failures: list[str] = []
+    apply = DueIndex.apply
+
+    def apply_or_not(self: DueIndex, changes: Any, known: Any) -> None:
+        if is_full:
+            failures.append("full")
+            full = sqlite3.OperationalError("database or disk is full")
+            full.sqlite_errorcode = sqlite3.SQLITE_FULL
+            raise full
+        apply(self, changes, known)
+
+    is_full = False
+    monkeypatch.setattr(DueIndex, "apply", apply_or_not)
+
+    async def story(services: Services) -> None:
+        nonlocal is_full
+        await services.topics.create(NewTopic("orders", partitions=1))
+        due_ms = services.clock.now_ms() + 60_000
+        is_full = True
+        await services.delay.hold("orders", [Held(NewRecord(None, b"later"), due_ms)])
+        await asyncio.sleep(5)
+        assert failures
+        assert "disk is full" in str(services.delay.problem())
+        # Its delay log is closed here, as when another node takes the partition over: nothing is left to take in.
+        await services.topics.delete("orders")
+        is_full = False
+        await asyncio.sleep(5)
+        assert services.delay.problem() is None
 
     assert SimNode(7, Config()).live(story)
 

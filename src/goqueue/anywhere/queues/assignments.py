@@ -51,7 +51,9 @@ class PollsAnywhere:
                 return await self._here(asked, INTERNAL)
             return await self._asking.ask(node, _ASSIGNMENT, asked, INTERNAL)
 
-        found = await self._asking.at_home(lambda: homes.coordinator_of(CONSUMER_OFFSETS, group), ask)
+        found = await self._asking.at_home(
+            lambda: homes.coordinator_of(CONSUMER_OFFSETS, group), ask, is_repeatable=True
+        )
         return frozenset(found.places), found.generation
 
     async def _here(self, asked: _Member, _caller: Caller) -> _Owned:

@@ -115,7 +115,9 @@ class MembersAnywhere:
                 return await here(question, INTERNAL)
             return await self._asking.ask(node, method, question, INTERNAL)
 
-        return await self._asking.at_home(lambda: homes.coordinator_of(CONSUMER_OFFSETS, group), ask)
+        return await self._asking.at_home(
+            lambda: homes.coordinator_of(CONSUMER_OFFSETS, group), ask, is_repeatable=True
+        )
 
     # --- the node that is asked ------------------------------------------------------------
 

@@ -79,7 +79,7 @@ class PositionsAnywhere:
                 else:
                     await self._asking.ask(node, _RESET, asked, INTERNAL)
 
-            await self._asking.at_home(self._leader(place), ask)
+            await self._asking.at_home(self._leader(place), ask, is_repeatable=True)
 
     async def forget(self, group: str) -> None:
         """The group is being deleted. A node that cannot be reached drops its queues by their incarnation."""

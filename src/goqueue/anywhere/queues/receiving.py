@@ -52,7 +52,7 @@ class ReceiveAnywhere:
             try:
                 found = await self._from_all(request, groups, deadline - loop.time(), caller)
             except GoQueueError as refusal:
-                if not is_elsewhere(refusal) or deadline - loop.time() <= 0:
+                if not is_elsewhere(refusal, is_repeatable=True) or deadline - loop.time() <= 0:
                     raise
                 found = []
                 await self._asking.settle_down()
@@ -65,7 +65,7 @@ class ReceiveAnywhere:
             try:
                 found = await self._ask(node, structs.replace(request, places=groups[node], wait_ms=0), caller)
             except GoQueueError as refusal:
-                if not is_elsewhere(refusal):
+                if not is_elsewhere(refusal, is_repeatable=True):
                     raise
                 # A node that cannot be reached must not hide what the others have.
                 refused[node] = refusal

@@ -58,7 +58,7 @@ class RedriveAnywhere:
             return await self._asking.ask(node, _FIND, asked, INTERNAL)
 
         try:
-            return await self._asking.at_home(lambda: homes.leader_of(place), ask)
+            return await self._asking.at_home(lambda: homes.leader_of(place), ask, is_repeatable=True)
         except NotFound:
             # The topic is gone, or has fewer partitions: it must be sent anew.
             return None
@@ -74,7 +74,7 @@ class RedriveAnywhere:
             else:
                 await self._asking.ask(node, _REOPEN, asked, INTERNAL)
 
-        await self._asking.at_home(lambda: homes.leader_of(place), ask)
+        await self._asking.at_home(lambda: homes.leader_of(place), ask, is_repeatable=True)
 
     async def _find_here(self, asked: _Find, _caller: Caller) -> Original | None:
         return await self._local.originals.find(asked.letter, asked.group, asked.reopened)

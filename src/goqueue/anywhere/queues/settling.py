@@ -104,7 +104,7 @@ class SettleAnywhere:
                     return await self._promise_here(question, caller)
                 return await self._asking.ask(node, _PROMISE, question, caller)
 
-            await self._asking.at_home(lambda place=place: self._homes.leader_of(place), ask)  # type: ignore[misc]
+            await self._asking.at_home(lambda place=place: self._homes.leader_of(place), ask, is_repeatable=True)  # type: ignore[misc]
 
     async def _settle_here(self, asked: _Settle, caller: Caller) -> list[SettleResult]:
         return await self._local.settle(asked.settlements, durable=asked.durable, caller=caller)

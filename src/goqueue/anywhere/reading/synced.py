@@ -35,7 +35,7 @@ def synced_anywhere(local: DataSynced, asking: Asking) -> DataSynced:
         place = TopicPartition(topic, partition)
         if asking.homes.is_here(place):
             return local(topic, partition, offset)
-        return asking.at_home(lambda: asking.homes.leader_of(place), ask(_Below(place, offset)))
+        return asking.at_home(lambda: asking.homes.leader_of(place), ask(_Below(place, offset)), is_repeatable=True)
 
     asking.answer(_SYNCED, here)
     return synced

@@ -65,7 +65,9 @@ class GroupsAnywhere:
                 return await self._here(asked, caller)
             return await self._asking.ask(node, _COMMIT, asked, caller, timeout_ms=_COMMIT_MS + ANSWER_MS)
 
-        return tuple(await self._asking.at_home(lambda: homes.coordinator_of(CONSUMER_OFFSETS, group), ask))
+        return tuple(
+            await self._asking.at_home(lambda: homes.coordinator_of(CONSUMER_OFFSETS, group), ask, is_repeatable=True)
+        )
 
     async def _here(self, asked: _Commit, caller: Caller) -> list[GoQueueError | None]:
         outcomes = await self._local.commit_in_transaction(

@@ -124,7 +124,7 @@ class OwnTransactionsAnywhere:
             return await self._asking.ask(node, method, question, INTERNAL, timeout_ms=_END_MS)
 
         return await self._asking.at_home(
-            lambda: homes.coordinator_of(TRANSACTION_STATE, shard_key(transactional_id)), ask
+            lambda: homes.coordinator_of(TRANSACTION_STATE, shard_key(transactional_id)), ask, is_repeatable=True
         )
 
     # --- the node that is asked ------------------------------------------------------------

@@ -89,7 +89,7 @@ class EndAnywhere:
             else:
                 await self._asking.ask(node, _END, asked, INTERNAL, timeout_ms=_END_MS + ANSWER_MS)
 
-        await self._asking.at_home(lambda: homes.leader_of(place), ask)
+        await self._asking.at_home(lambda: homes.leader_of(place), ask, is_repeatable=True)
 
     async def _here(self, asked: _End, _caller: Caller) -> None:
         await self._local(
@@ -160,7 +160,7 @@ class Verification:
             else:
                 await self._asking.ask(node, method, asked, INTERNAL)
 
-        await self._asking.at_home(lambda: self._coordinator_of(name), ask)
+        await self._asking.at_home(lambda: self._coordinator_of(name), ask, is_repeatable=True)
 
     async def name_of(self, producer_id: int) -> Name | None:
         """Whose transactions a producer writes; None if all coordinators say that it writes none."""
@@ -238,7 +238,7 @@ class Verification:
                 return await self._verify_here(asked, INTERNAL)
             return await self._asking.ask(node, _VERIFY, asked, INTERNAL)
 
-        found = await self._asking.at_home(lambda: self._coordinator_of(asked.name), ask)
+        found = await self._asking.at_home(lambda: self._coordinator_of(asked.name), ask, is_repeatable=True)
         for place, mark in zip(places, marks, strict=True):
             if self._open.ends_of(producer.producer_id, place) != mark:
                 raise InvalidTransactionState(f"the transaction ended at {place} while a batch was on its way there")

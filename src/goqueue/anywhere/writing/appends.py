@@ -55,7 +55,8 @@ class AppendsAnywhere:
             stored = await self._asking.ask(node, self._method, question, INTERNAL, timeout_ms=timeout_ms)
             return Stored(stored.appended, dict(stored.held))
 
-        return await self._asking.at_home(lambda: homes.leader_of(place), ask)
+        # Every caller has a producer id and sequences of its own, by which the next leader knows what it has.
+        return await self._asking.at_home(lambda: homes.leader_of(place), ask, is_repeatable=True)
 
     async def _here(self, asked: _Append, _caller: Caller) -> _Stored:
         stored = await self._local(asked.place, asked.batch, asked.acks, transaction=asked.transaction)

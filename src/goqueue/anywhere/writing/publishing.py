@@ -89,7 +89,7 @@ class PublishAnywhere:
                 written=written,
                 caller=caller,
             )
-            if not isinstance(_are_elsewhere(found), DiskFull):
+            if not isinstance(_are_elsewhere(found, is_repeatable=False), DiskFull):
                 return found
             # Nothing was written, and a replica that has room will lead in a moment.
 
@@ -119,17 +119,19 @@ class PublishAnywhere:
 
     async def _at_leader(self, question: _Publish, caller: Caller) -> list[Published]:
         place = TopicPartition(question.topic, question.partition)
+        # The next leader knows the sequences of what it has.
+        is_repeatable = question.producer_id >= 0
 
         async def ask(node: int) -> list[Published]:
             if node == self._homes.node_id:
                 found = await self._publish_here(question, caller)
             else:
                 found = await self._asking.ask(node, _PUBLISH, question, caller, timeout_ms=_PUBLISH_MS + ANSWER_MS)
-            if (refusal := _are_elsewhere(found)) is not None:
+            if (refusal := _are_elsewhere(found, is_repeatable=is_repeatable)) is not None:
                 raise refusal
             return found
 
-        return await self._asking.at_home(lambda: self._homes.leader_of(place), ask)
+        return await self._asking.at_home(lambda: self._homes.leader_of(place), ask, is_repeatable=is_repeatable)
 
     async def _publish_here(self, asked: _Publish, caller: Caller) -> list[Published]:
         if asked.dues is not None:
@@ -162,10 +164,15 @@ class StagingAnywhere:
             await self._local.load(place)
 
 
-def _are_elsewhere(found: Sequence[Published]) -> GoQueueError | None:
-    """The refusal, if none of the records was stored because another node is to be asked, now or soon."""
+def _are_elsewhere(found: Sequence[Published], *, is_repeatable: bool) -> GoQueueError | None:
+    """The refusal, if none of the records was stored because another node is to be asked, now or soon.
+
+    Records of one partition are stored by priority, one batch after the other: each of them must have been refused.
+    """
     errors = [one.error for one in found if one.error is not None]
-    return errors[0] if errors and len(errors) == len(found) and is_elsewhere(errors[0]) else None
+    if not errors or len(errors) < len(found):
+        return None
+    return errors[0] if all(is_elsewhere(one, is_repeatable=is_repeatable) for one in errors) else None
 
 
 def _merged(

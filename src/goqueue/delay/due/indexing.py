@@ -256,7 +256,9 @@ class Indexing:
 
     async def _run(self) -> None:
         try:
-            while self._unindexed:
+            # A partition that leaves takes its changes with it. Whoever waits is answered nevertheless, and a failure
+            # does not outlast what it befell: the loop ends only after a success.
+            while self._unindexed or self._waiters or self._failure is not None:
                 if not self._hurry.is_set() and len(self._unindexed) < _UNINDEXED_MAX:
                     await self._pause()
                 self._hurry.clear()
