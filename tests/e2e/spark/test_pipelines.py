@@ -74,15 +74,17 @@ def test_a_case_runs_as_a_stream_too_and_says_what_fails_there(spark: Any) -> No
     values = {
         "name": "small",
         "sources": {"events": {"topic": "events"}},
-        "steps": [{"sql": {"name": "out", "query": "SELECT count(1) AS n FROM events"}}],
+        # Validation lets it pass, and a table can be sorted: only a stream cannot.
+        "steps": [{"sql": {"name": "out", "query": "SELECT offset FROM events ORDER BY offset"}}],
         "sinks": [{"console": {}}],
-        "tests": [{"name": "counts", "given": {"events": [{"value": "a"}]}, "expect": {"out": [{"n": 1}]}}],
+        "tests": [{"name": "sorts", "given": {"events": [{"value": "a"}]}, "expect": {"out": [{"offset": 0}]}}],
     }
 
     (outcome,) = run_cases(load_values(values), spark)
 
     (told,) = outcome.differences
     assert told.startswith("out: as a stream of 3 batches it fails: ")
+    assert "Sorting is not supported on streaming" in told
 
 
 def test_a_case_that_fails_says_what_is_missing_and_what_is_too_much(spark: Any) -> None:
