@@ -74,15 +74,39 @@ def test_a_case_runs_as_a_stream_too_and_says_what_fails_there(spark: Any) -> No
     values = {
         "name": "small",
         "sources": {"events": {"topic": "events"}},
-        "steps": [{"sql": {"name": "out", "query": "SELECT count(1) AS n FROM events"}}],
+        # Validation lets it pass, and a table can be sorted: only a stream cannot.
+        "steps": [{"sql": {"name": "out", "query": "SELECT offset FROM events ORDER BY offset"}}],
         "sinks": [{"console": {}}],
-        "tests": [{"name": "counts", "given": {"events": [{"value": "a"}]}, "expect": {"out": [{"n": 1}]}}],
+        "tests": [{"name": "sorts", "given": {"events": [{"value": "a"}]}, "expect": {"out": [{"offset": 0}]}}],
     }
 
     (outcome,) = run_cases(load_values(values), spark)
 
     (told,) = outcome.differences
     assert told.startswith("out: as a stream of 3 batches it fails: ")
+    assert "Sorting is not supported on streaming" in told
+
+
+@pytest.mark.parametrize("mode", ["update", "complete"])
+def test_a_case_may_name_a_step_whose_result_changes(spark: Any, mode: str) -> None:
+    towns = [{"town": "Bonn"}, {"town": "Ulm"}, {"town": "Bonn"}]
+    counts = [{"town": "Bonn", "n": 2}, {"town": "Ulm", "n": 1}]
+    values = {
+        "name": "small",
+        "sources": {"events": {"topic": "events"}},
+        "steps": [
+            {"select": {"name": "opened", "columns": {"town": "get_json_object(CAST(value AS STRING), '$.town')"}}},
+            {"sql": {"name": "counts", "query": "SELECT town, count(*) AS n FROM opened GROUP BY town"}},
+        ],
+        "sinks": [{"topic": {"name": "out", "topic": "counts", "key": "town", "mode": mode}}],
+        "tests": [
+            {"name": "counts", "given": {"events": towns}, "expect": {"opened": towns, "counts": counts, "out": counts}}
+        ],
+    }
+
+    (outcome,) = run_cases(load_values(values), spark)
+
+    assert outcome.differences == ()
 
 
 def test_a_case_that_fails_says_what_is_missing_and_what_is_too_much(spark: Any) -> None:

@@ -11,6 +11,7 @@ import pytest
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
 
 PROGRAM = """
+import contextlib
 import os
 import sys
 import psutil
@@ -44,7 +45,11 @@ def fail(number):
 spark = goqueue.pipeline.session(master="local[2]", home=sys.argv[1])
 spark.dataSource.register(Many)
 print(len(spark.read.format("many").load().limit(5).collect()), "rows")
-lines = [one.cmdline() for one in psutil.Process().children(recursive=True) if one.status() != psutil.STATUS_ZOMBIE]
+lines = []
+for one in psutil.Process().children(recursive=True):
+    # Workers whose rows nobody wants any more end meanwhile: psutil raises for those that are gone or not yet reaped.
+    with contextlib.suppress(psutil.NoSuchProcess):
+        lines.append(one.cmdline())
 print(sorted({line[2] for line in lines if line[1:2] == ["-m"]}), os.environ["PYSPARK_PYTHON"] == sys.executable)
 try:
     spark.sparkContext.parallelize([0], 1).map(fail).collect()

@@ -280,8 +280,6 @@ class Indexing:
                         return
         finally:
             self._running = None
-            # Those that waited for a partition which has left meanwhile.
-            self._answer_waiters()
 
     async def _take_in(self, changes: Sequence[_Unindexed]) -> list[_Unindexed]:
         """Apply what is durable; returns the changes of logs that could not be synced for the moment."""

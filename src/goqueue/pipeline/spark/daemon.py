@@ -27,7 +27,8 @@ def work(sock: socket.socket, authenticated: bool) -> int:  # noqa: FBT001 - the
     """Serve tasks over one socket. Its exit code is 1 if nobody listens any more, which ends the process."""
     try:
         return int(_work(sock, authenticated))
-    except BrokenPipeError:
+    except (BrokenPipeError, ConnectionResetError):
+        # A reset is what TCP tells where a Unix socket tells of a broken pipe: Spark closed it with rows unread.
         return 1
 
 

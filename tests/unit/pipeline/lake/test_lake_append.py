@@ -131,16 +131,7 @@ def test_a_commit_that_failed_leaves_files_that_the_next_run_removes(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     writer(kind, tmp_path)(frame("query", 1), 0)
-    broken = writer(kind, tmp_path)
-    with monkeypatch.context() as patched:
-
-        def stop(step: str, _batch: int) -> None:
-            if step == "lake-files":
-                raise KeyboardInterrupt
-
-        patched.setattr("goqueue.pipeline.lake.append.reached", stop)
-        with pytest.raises(KeyboardInterrupt):
-            broken(frame("query", 2), 1)
+    end_before_the_commit(writer(kind, tmp_path), frame("query", 2), 1, monkeypatch)
     assert len(data_files(tmp_path)) == 2
 
     writer(kind, tmp_path)(frame("query", 2), 1)
@@ -148,6 +139,30 @@ def test_a_commit_that_failed_leaves_files_that_the_next_run_removes(
     assert numbers(rows_of(kind, tmp_path)) == [1, 2]
     assert len(data_files(tmp_path)) == 2
     assert notes(tmp_path) == []
+
+
+def test_files_of_a_first_batch_that_failed_are_removed_too(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    end_before_the_commit(writer(kind, tmp_path), frame("query", 1), 0, monkeypatch)
+    assert len(data_files(tmp_path)) == 1
+
+    writer(kind, tmp_path)(frame("query", 1), 0)
+
+    assert numbers(rows_of(kind, tmp_path)) == [1]
+    assert len(data_files(tmp_path)) == 1
+    assert notes(tmp_path) == []
+
+
+def end_before_the_commit(write: WriteBatch, rows: Any, batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(step: str, _batch: int) -> None:
+        if step == "lake-files":
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("goqueue.pipeline.lake.append.reached", stop)
+        with pytest.raises(KeyboardInterrupt):
+            write(rows, batch)
 
 
 def data_files(folder: Path) -> list[Path]:

@@ -40,7 +40,9 @@ def lake_writer(sink: DeltaSink | IcebergSink) -> WriteBatch:
             found[0].refresh()
         else:
             table = open_table(sink)
-            if table.schema is not None:
+            # A Delta table is made by its first commit, and a batch that was killed before it has left files as well;
+            # an Iceberg table is made before its first file.
+            if table.schema is not None or isinstance(sink, DeltaSink):
                 table.write_log().sweep(batch.query, table.last_batch(batch.query))
             found.append(table)
         if sink.mode == "append":

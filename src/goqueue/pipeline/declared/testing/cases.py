@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
+from goqueue.pipeline.declared.checks.streams import aggregates, before
 from goqueue.pipeline.declared.checks.subjects import registry_of, schema_named
 from goqueue.pipeline.declared.form.sinks import TopicSink
 from goqueue.pipeline.declared.form.sources import Source
@@ -87,10 +88,9 @@ def _run(pipeline: Pipeline, case: Case, spark: SparkSession, kinds: Mapping[str
 def _streamed(
     pipeline: Pipeline, case: Case, spark: SparkSession, name: str, table: ReadTable, kinds: Mapping[str, DataType]
 ) -> list[str]:
-    read, sink = _read_by(pipeline, name), pipeline.sinks.get(name)
+    read = _read_by(pipeline, name)
     if takes_batches(pipeline, read):
         return []
-    mode = sink.mode if isinstance(sink, TopicSink) else "append"
     messages = {
         given: _messages(given, pipeline.sources[given], rows)
         for given, rows in case.given.items()
@@ -103,7 +103,7 @@ def _streamed(
             messages,
             table,
             lambda built: _frame(pipeline, built, name),
-            mode,
+            _mode(pipeline, name, read),
             kinds,
         )
     except PipelineError as error:
@@ -111,6 +111,19 @@ def _streamed(
     if is_stateful(pipeline, read):
         return []
     return [f"as a stream of {BATCHES} batches, {line}" for line in _compare(name, case.expect[name], found)]
+
+
+def _mode(pipeline: Pipeline, name: str, read: str) -> str:
+    """The output mode of a sink, or for a step whose result changes, that of a sink behind it."""
+    sink = pipeline.sinks.get(name)
+    if isinstance(sink, TopicSink):
+        return sink.mode
+    # Mode complete is refused where nothing is added up, so a step before the first sum stays in append.
+    if sink is None and any(aggregates(pipeline, step) for step in before(pipeline, read).values()):
+        for one in pipeline.sinks.values():
+            if isinstance(one, TopicSink) and read in before(pipeline, one.reads()[0]):
+                return one.mode
+    return "append"
 
 
 def _table(spark: SparkSession, name: str, source: Source, rows: Rows, kind: DataType | None) -> DataFrame:
