@@ -150,7 +150,7 @@ class QueueLoad:
                     text = f"q{number}"
                     number += 1
                     try:
-                        await producer.send(self._topic, text)
+                        await producer.send_and_wait(self._topic, text)
                     except Exception as problem:  # noqa: BLE001 - whatever reaches the application is a failure
                         self.failed.append(f"{type(problem).__name__}: {problem}")
                         continue
