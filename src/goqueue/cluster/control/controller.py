@@ -14,7 +14,14 @@ from goqueue.clock import Clock, Timer
 from goqueue.cluster.control.plan import Batch, Change, Plan, decide
 from goqueue.cluster.session import Session
 from goqueue.errors import Conflict, GoQueueError, GuardFailed, MetadataUnavailable, NotFound
-from goqueue.metadata.events import AssignmentsChanged, ControllerChanged, Delta, NodeChanged, SessionChanged
+from goqueue.metadata.events import (
+    AssignmentsChanged,
+    ControllerChanged,
+    Delta,
+    NodeChanged,
+    SessionChanged,
+    TopicDeleted,
+)
 from goqueue.metadata.keys import CONTROLLER, session_key
 from goqueue.metadata.membership import created_at
 from goqueue.metadata.shared.kv import Compare, On, Put
@@ -74,6 +81,8 @@ class Controller:
 
     def _on_delta(self, delta: Delta) -> None:
         for one in delta.events:
+            if isinstance(one, TopicDeleted):
+                self._led_elsewhere = {key: at for key, at in self._led_elsewhere.items() if key[0] != one.topic_id}
             if isinstance(one, SessionChanged | NodeChanged | ControllerChanged) or (
                 isinstance(one, AssignmentsChanged) and self._is_handed_over(one)
             ):
