@@ -8,13 +8,14 @@ from random import Random
 
 import pytest
 from msgspec import structs
-from tests.sim.control_plane import ControlPlane
+from tests.sim.control_plane import TOPIC, ControlPlane
 
 from goqueue.cluster.control import plan
 from goqueue.cluster.control.elections import Nodes, Rules, elected
-from goqueue.metadata.events import Assignment
+from goqueue.metadata.events import Assignment, AssignmentsChanged
 from goqueue.metadata.image import Image
 from goqueue.testing.clock import ManualClock, seeded_rng
+from goqueue.testing.kv_model import KvFaults
 from goqueue.testing.sim_loop import run
 
 SEEDS = range(10)
@@ -67,6 +68,34 @@ def test_whoever_is_elected_has_all_that_was_promised(seed: int) -> None:
     cluster = run(story(seed, clock), clock=clock, order=Random(seed))
     assert min(cluster.promised.values()) > 5
     assert len(cluster.leaders) > 2 * len(cluster.data)
+
+
+def test_a_leader_that_hands_over_does_not_lead_again_at_once() -> None:
+    """One with a full disk lacks nothing and is in sync again in a moment; it would hand over again, without end."""
+
+    async def hand_over(clock: ManualClock) -> None:
+        cluster = ControlPlane(clock, seeded_rng(1, "cluster"))
+        cluster.faults = KvFaults()
+        await cluster.found()
+        # Nobody has come or gone for long.
+        await asyncio.sleep(30)
+        before, _ = cluster.truth(0)
+        metadata = cluster.members[before.leader].metadata
+        assert metadata is not None
+        other = before.replicas[1]
+        handed = structs.replace(
+            metadata.image.assignments(TOPIC)[0], leader=other, leader_epoch=before.leader_epoch + 1
+        )
+        await metadata.commit([AssignmentsChanged("t", TOPIC, {0: handed})])
+        await asyncio.sleep(3)
+        assert cluster.truth(0)[0].leader == other
+        await asyncio.sleep(5)
+        assert cluster.truth(0)[0].leader == before.leader
+        for member in cluster.members.values():
+            await member.kill()
+
+    clock = ManualClock()
+    run(hand_over(clock), clock=clock, order=Random(1))
 
 
 nodes_of = plan.nodes_of

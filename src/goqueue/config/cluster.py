@@ -77,8 +77,8 @@ class ClusterConfig:
     )
     leader_return_ms: int = setting(
         10_000,
-        "When no node came or went for so long, partitions go back to their preferred leader, the first replica. "
-        "-1: never by themselves.",
+        "When no node came or went, and no leader handed over, for so long, partitions go back to their preferred "
+        "leader, the first replica. -1: never by themselves.",
         minimum=-1,
     )
     metadata_level_max: int = setting(

@@ -20,6 +20,8 @@ from goqueue.client.errors import SettleFailed
 PARTITIONS = 6
 # The status of a receipt whose lease has ended.
 EXPIRED = 410
+# From here on a status says nothing about what was done.
+UNKNOWN_MIN = 500
 
 
 class StreamLoad:
@@ -150,7 +152,7 @@ class QueueLoad:
                     text = f"q{number}"
                     number += 1
                     try:
-                        await producer.send(self._topic, text)
+                        await producer.send_and_wait(self._topic, text)
                     except Exception as problem:  # noqa: BLE001 - whatever reaches the application is a failure
                         self.failed.append(f"{type(problem).__name__}: {problem}")
                         continue
@@ -172,5 +174,6 @@ class QueueLoad:
                     await queue.ack(message)
                 except SettleFailed as refusal:
                     # A lease is written by its leader alone and may be lost with it: the message is delivered again.
-                    if refusal.status != EXPIRED:
+                    # So it is if the ack did not arrive, because nobody leads before the session of a dead node ends.
+                    if refusal.status != EXPIRED and refusal.status < UNKNOWN_MIN:
                         raise

@@ -8,12 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from uuid import UUID
 
 from goqueue.clock import Clock, Timer
 from goqueue.cluster.control.plan import Batch, Change, Plan, decide
 from goqueue.cluster.session import Session
 from goqueue.errors import Conflict, GoQueueError, GuardFailed, MetadataUnavailable, NotFound
-from goqueue.metadata.events import ControllerChanged, Delta, NodeChanged, SessionChanged
+from goqueue.metadata.events import (
+    AssignmentsChanged,
+    ControllerChanged,
+    Delta,
+    NodeChanged,
+    SessionChanged,
+    TopicDeleted,
+)
 from goqueue.metadata.keys import CONTROLLER, session_key
 from goqueue.metadata.membership import created_at
 from goqueue.metadata.shared.kv import Compare, On, Put
@@ -45,6 +53,8 @@ class Controller:
         self._return_after_ms = return_after_ms
         self._clock = clock
         self._calm_since_ms = clock.monotonic_ms()
+        # The leader epochs of partitions that were led by another than their preferred replica.
+        self._led_elsewhere: dict[tuple[UUID, int], int] = {}
         self._news = asyncio.Event()
         self._news.set()
         self._task: asyncio.Task[None] | None = None
@@ -70,9 +80,30 @@ class Controller:
             await asyncio.wait([self._task])
 
     def _on_delta(self, delta: Delta) -> None:
-        if any(isinstance(one, SessionChanged | NodeChanged | ControllerChanged) for one in delta.events):
-            self._calm_since_ms = self._clock.monotonic_ms()
+        for one in delta.events:
+            if isinstance(one, TopicDeleted):
+                self._led_elsewhere = {key: at for key, at in self._led_elsewhere.items() if key[0] != one.topic_id}
+            if isinstance(one, SessionChanged | NodeChanged | ControllerChanged) or (
+                isinstance(one, AssignmentsChanged) and self._is_handed_over(one)
+            ):
+                self._calm_since_ms = self._clock.monotonic_ms()
         self._news.set()
+
+    def _is_handed_over(self, event: AssignmentsChanged) -> bool:
+        """Whether a preferred leader has let another lead, as with a full disk.
+
+        It is in sync again in a moment, for it lacks nothing; to let it lead at once would be to ask for the next hand
+        over, without end.
+        """
+        found = False
+        for number, one in event.assignments.items():
+            key = (event.topic_id, number)
+            if not one.replicas or one.leader == one.replicas[0]:
+                self._led_elsewhere.pop(key, None)
+            elif self._led_elsewhere.get(key) != one.leader_epoch:
+                self._led_elsewhere[key] = one.leader_epoch
+                found = True
+        return found
 
     async def _run(self) -> None:
         while True:
