@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from goqueue.errors import InvalidRequest
 from goqueue.pipeline.declared.checks.streams import before, keeps_state, plan_queries, takes_batches
-from goqueue.pipeline.declared.form.sinks import ParquetSink, Sink, TableSink
+from goqueue.pipeline.declared.form.sinks import ParquetSink, Sink, TableSink, TopicSink
 from goqueue.pipeline.declared.form.sources import Source
 from goqueue.pipeline.declared.form.spec import Pipeline
 from goqueue.pipeline.declared.frames.build import build, make_importable
@@ -87,10 +87,15 @@ def _check(pipeline: Pipeline, name: str, sink: Sink) -> None:
         told = f"step {state[0]} would count rows at the edge of the range without those beyond it"
     elif isinstance(sink, ParquetSink):
         told = "files have no memory of what was written, and a second run would write it again: use delta"
+    elif isinstance(sink, TopicSink) and not sink.exactly_once:
+        told = "without exactly_once nothing remembers what was written, and a second run would write it again"
     elif takes_batches(sink):
         told = "an older result would take the place of a newer one"
     elif isinstance(sink, TableSink) and sink.mode == "cdc":
         told = "older changes would take the place of newer ones"
+    elif isinstance(sink, TableSink) and sink.mode == "merge":
+        # An older row loses against a newer one, but a table keeps nothing of a row that it has deleted.
+        told = "rows that the stream has deleted since would be inserted again"
     else:
         return
     raise InvalidRequest(f"sink {name} cannot be filled: {told}", field="sink", hint="name other sinks with --sink")
