@@ -23,6 +23,7 @@ from goqueue.cluster.replication.term import LogTerm, PartitionTerm
 from goqueue.cluster.replication.terms import LedPartition
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.errors import PeerUnreachable
+from goqueue.metadata.events import Assignment
 from goqueue.metadata.shared.kv import Compare, KvAmbiguous, TxnResult, Write
 from goqueue.metadata.store import Guard, SessionGuard
 from goqueue.records import NewRecord, TopicPartition
@@ -98,8 +99,10 @@ def in_sync_replicas_without_union(patch: pytest.MonkeyPatch) -> None:
 def no_session_of_the_follower_in_the_guard(patch: pytest.MonkeyPatch) -> None:
     guards = IsrChanges._guards
 
-    def without(self: IsrChanges, led: LedPartition, _added: tuple[int, ...]) -> list[Guard | SessionGuard]:
-        return guards(self, led, ())
+    def without(
+        self: IsrChanges, led: LedPartition, changed: Assignment, _added: tuple[int, ...]
+    ) -> list[Guard | SessionGuard]:
+        return guards(self, led, changed, ())
 
     patch.setattr(IsrChanges, "_guards", without)
 

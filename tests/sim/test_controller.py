@@ -12,6 +12,7 @@ from tests.sim.control_plane import TOPIC, ControlPlane
 
 from goqueue.cluster.control import plan
 from goqueue.cluster.control.elections import Nodes, Rules, elected
+from goqueue.errors import StorageError
 from goqueue.metadata.events import Assignment, AssignmentsChanged
 from goqueue.metadata.image import Image
 from goqueue.testing.clock import ManualClock, seeded_rng
@@ -129,3 +130,33 @@ def test_a_controller_that_elects_the_wrong_node_is_found_out(
         except AssertionError:
             return
     pytest.fail(f"{MUTANT_SEEDS} seeds did not find it")
+
+
+def test_a_node_whose_disk_is_full_when_it_registers_again_comes_back_once_there_is_room() -> None:
+    clock = ManualClock()
+    refused: list[int] = []
+
+    async def scene() -> None:
+        cluster = ControlPlane(clock, Random(1))
+        await cluster.found()
+        member = cluster.members[2]
+        assert member.registration is not None
+        assert member.session is not None
+        keep_epoch = member.registration._keep_epoch
+
+        async def full(epoch: int) -> None:
+            if len(refused) < 3:
+                refused.append(epoch)
+                raise StorageError("the broker epoch could not be written to the data directory: is the disk full?")
+            await keep_epoch(epoch)
+
+        member.registration._keep_epoch = full
+        assert member.client is not None
+        await cluster.settled(lambda: cluster.living() == {1, 2, 3})
+        await member.client.revoke(member.session.lease)
+        await cluster.settled(lambda: len(refused) == 3)
+        await cluster.settled(lambda: cluster.living() == {1, 2, 3})
+        for one in cluster.members.values():
+            await one.kill()
+
+    run(scene(), clock=clock, order=Random(1))

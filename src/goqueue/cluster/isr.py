@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 
 from msgspec import structs
 
@@ -99,12 +99,12 @@ class IsrChanges:
         node = self._metadata.image.nodes().get(follower)
         if node is not None and not is_electable(self._metadata.image, node):
             return
-        self._spawn(led, self._change(led, led.term.isr | {follower}))
+        self._change(led, led.term.isr | {follower})
 
     def expel(self, led: LedPartition, follower: int) -> None:
         """A follower is about to begin anew: it is neither in sync nor eligible from now on."""
         if led not in self._under_way and not led.is_over:
-            self._spawn(led, self._change(led, led.term.isr - {follower}, not_eligible=frozenset({follower})))
+            self._change(led, led.term.isr - {follower}, not_eligible=frozenset({follower}))
 
     def _tick_ms(self) -> int:
         return max(min(self._lag_ms_max // 10, 500), 10)
@@ -129,7 +129,7 @@ class IsrChanges:
         assignment = self._assignment(led)
         unsound = set() if assignment is None else self._unsound(led, assignment) - late
         if late or unsound:
-            self._spawn(led, self._change(led, term.isr - late - unsound, not_eligible=frozenset(unsound)))
+            self._change(led, term.isr - late - unsound, not_eligible=frozenset(unsound))
             return
         outside = set() if assignment is None else {*assignment.replicas, *assignment.adding} - term.isr
         for follower in sorted(outside):
@@ -187,13 +187,14 @@ class IsrChanges:
         eligible = tuple(node for node in rest.eligible if node != self._node_id)
         handed = structs.replace(rest, leader=preferred[0], leader_epoch=assignment.leader_epoch + 1, eligible=eligible)
         self.hand_overs += 1
-        self._spawn(led, self._commit(led, handed, ()))
+        self._spawn(led, self._commit(led, handed, self._guards(led, handed, ())))
 
-    async def _change(
-        self, led: LedPartition, isr: frozenset[int], *, not_eligible: frozenset[int] = frozenset()
-    ) -> None:
-        """Propose, and go on until it is known what became of it. What a damaged log has is not known."""
-        term = led.term
+    def _change(self, led: LedPartition, isr: frozenset[int], *, not_eligible: frozenset[int] = frozenset()) -> None:
+        """Propose, in the step that looked at the followers; what becomes of it is found out in the background.
+
+        What is acknowledged between the look and the proposal would not wait for a follower that joins. What a damaged
+        log has is not known.
+        """
         assignment = self._assignment(led)
         if assignment is None:
             return
@@ -201,9 +202,17 @@ class IsrChanges:
         changed = structs.replace(
             changed, eligible=tuple(node for node in changed.eligible if node not in not_eligible)
         )
-        added = tuple(sorted(isr - term.isr))
+        added = tuple(sorted(isr - led.term.isr))
+        guards = self._guards(led, changed, added)
         self._propose(led, isr)
-        is_made = await self._commit(led, changed, added)
+        self._spawn(led, self._conclude(led, changed, added, guards))
+
+    async def _conclude(
+        self, led: LedPartition, changed: Assignment, added: tuple[int, ...], guards: Sequence[Guard | SessionGuard]
+    ) -> None:
+        """Write what is proposed, and go on until it is known what became of it."""
+        term = led.term
+        is_made = await self._commit(led, changed, guards)
         if not led.is_over and term.proposed is not None:
             # Refused for good: a proposal that was made, or overtaken, is gone with the delta that showed it.
             term.withdraw()
@@ -220,15 +229,10 @@ class IsrChanges:
         led.term.propose(isr)
         self._terms.show_in_sync(led)
 
-    async def _commit(self, led: LedPartition, changed: Assignment, added: tuple[int, ...]) -> bool:
+    async def _commit(self, led: LedPartition, changed: Assignment, guards: Sequence[Guard | SessionGuard]) -> bool:
         """Write it; True if it was made. Goes on while the outcome is not known and the term lasts."""
         term = led.term
         event = AssignmentsChanged(term.place.topic, term.topic_id, {term.place.partition: changed})
-        guards = self._guards(led, added)
-        if changed.eligible:
-            # Who is eligible depends on the minimum, which is among the topic's settings.
-            settings = keys.settings_key(term.topic_id)
-            guards.append(Guard(settings, self._metadata.image.revision_of(settings)))
         wait_s = _AGAIN_S_FIRST
         while not led.is_over:
             try:
@@ -244,13 +248,19 @@ class IsrChanges:
                 return True
         return False
 
-    def _guards(self, led: LedPartition, added: tuple[int, ...]) -> list[Guard | SessionGuard]:
+    def _guards(self, led: LedPartition, changed: Assignment, added: tuple[int, ...]) -> list[Guard | SessionGuard]:
+        """What the change rests on. Taken in the step that works it out: what comes later may contradict it."""
         term = led.term
-        return [
+        guards: list[Guard | SessionGuard] = [
             Guard(keys.partition_key(term.topic_id, term.place.partition), term.partition_epoch),
             SessionGuard(keys.session_key(self._node_id), self._broker_epoch()),
             *(SessionGuard(keys.session_key(node), term.broker_epochs[node]) for node in added),
         ]
+        if changed.eligible:
+            # Who is eligible depends on the minimum, which is among the topic's settings.
+            settings = keys.settings_key(term.topic_id)
+            guards.append(Guard(settings, self._metadata.image.revision_of(settings)))
+        return guards
 
     def _with_isr(self, led: LedPartition, assignment: Assignment, isr: frozenset[int]) -> Assignment:
         image = self._metadata.image

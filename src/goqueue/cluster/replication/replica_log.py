@@ -56,6 +56,8 @@ class ReplicaLog:
     def subscribe(self, subscription: int, broker_epoch: int) -> Subscribe:
         """What to ask the leader for."""
         self.subscription, self.is_matched = subscription, False
+        # The log may have been cut or emptied since: what it gets then is to be synced again.
+        self._sync_asked = 0
         log = self._log
         return Subscribe(
             subscription,

@@ -138,7 +138,8 @@ class Terms:
     ) -> None:
         """A follower said whether its log can be read. One that cannot had better not be in sync."""
         led.term.note_soundness(follower, kind, is_sound=is_sound, wants_reset=wants_reset)
-        if not is_sound:
+        if not is_sound and not led.is_active:
+            # One that is active stays so, with what is known of the lag of others: this may come again and again.
             self._activate(led)
 
     def must_leave_first(self, led: LedPartition, follower: int) -> bool:
