@@ -16,6 +16,7 @@ deltalake = pytest.importorskip("deltalake", reason="needs goqueue[lake]")
 pytest.importorskip("pyiceberg", reason="needs goqueue[lake]")
 pytest.importorskip("moto", reason="needs moto[server]")
 
+from tests.lossy_way import lossy_way  # noqa: E402
 from tests.s3_server import s3_server  # noqa: E402
 from tests.unit.pipeline.lake.test_lake_append import frame, numbers  # noqa: E402
 
@@ -68,7 +69,7 @@ def test_a_delta_table_in_a_store_has_each_batch_once_and_no_orphans(
 ) -> None:
     def writer() -> Any:
         return of_query(
-            lake_writer(DeltaSink(path=f"{scheme}://lake/{scheme}", options=options(s3), partition_by=["town"]))
+            lake_writer(DeltaSink(path=f"{scheme}://lake/{scheme}", options=options(s3), partition_by=["town"])), ""
         )
 
     def rows(*values: int) -> Any:
@@ -101,7 +102,7 @@ def test_two_writers_at_once_lose_nothing(s3: str) -> None:
 
     def work(query: str, first: int) -> None:
         try:
-            write = of_query(lake_writer(DeltaSink(path="s3://lake/both", options=options(s3))))
+            write = of_query(lake_writer(DeltaSink(path="s3://lake/both", options=options(s3))), "")
             for batch in range(5):
                 write(frame(query, first + batch), batch)
         except BaseException as error:  # noqa: BLE001 - told by the test
@@ -117,11 +118,28 @@ def test_two_writers_at_once_lose_nothing(s3: str) -> None:
     assert delta_numbers(s3, "both") == [*range(5), *range(100, 105)]
 
 
+@pytest.mark.parametrize("batch", [0, 1])
+def test_a_commit_whose_answer_the_store_lost_is_in_the_table_with_its_files(
+    s3: str, batch: int, tmp_path: Path
+) -> None:
+    name, lost = f"lost-{batch}", tmp_path / "lost"
+    with lossy_way(s3, f"_delta_log/0000000000000000000{batch}.json", lost) as way:
+        write = of_query(lake_writer(DeltaSink(path=f"s3://lake/{name}", options=options(way))), "")
+        for number in range(3):
+            write(frame("query", number), number)
+
+    # It was stored, asked for again by deltalake itself, and refused then as there already.
+    assert lost.read_text() == "200"
+    assert delta_numbers(s3, name) == [0, 1, 2]
+    assert len([key for key in keys(s3, f"{name}/") if key.endswith(".parquet")]) == 3
+    assert keys(s3, f"{name}/_goqueue/") == []
+
+
 def test_an_iceberg_table_in_a_store_has_each_batch_once(s3: str, tmp_path: Path) -> None:
     from pyiceberg.catalog import load_catalog
 
     settings = catalog(s3, tmp_path)
-    write = of_query(lake_writer(IcebergSink(table="lake.events", catalog=settings)))
+    write = of_query(lake_writer(IcebergSink(table="lake.events", catalog=settings)), "")
     for batch in (0, 0, 1):
         write(frame("query", batch), batch)
 

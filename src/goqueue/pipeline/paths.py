@@ -13,10 +13,21 @@ from types import MappingProxyType
 from goqueue.backup.addresses import as_written, file_path, is_store, open_files, scheme_of
 from goqueue.errors import InvalidRequest
 
-__all__ = ["DELTA_SCHEMES", "SPARK_SCHEMES", "is_store", "local_path", "refuse_scheme", "scheme_of", "store_path"]
+__all__ = [
+    "DELTA_SCHEMES",
+    "SPARK_SCHEMES",
+    "is_store",
+    "local_path",
+    "refuse_scheme",
+    "scheme_of",
+    "spark_address",
+    "store_path",
+]
 
 # What Spark opens as it is installed.
 SPARK_SCHEMES = frozenset({"file", "hdfs", "viewfs", "webhdfs", "swebhdfs"})
+# Names of stores that Hadoop knows by another.
+_OF_HADOOP = {"s3": "s3a", "az": "abfs"}
 # What the package deltalake opens by itself.
 DELTA_SCHEMES = frozenset({"file", "s3", "s3a", "gs", "az", "abfs", "abfss"})
 
@@ -33,6 +44,13 @@ def store_path(path: str | Path, field: str) -> str:
         return str(file_path(path))
     open_files(path, field)
     return as_written(path)
+
+
+def spark_address(path: str) -> str:
+    """The same place as Hadoop's file systems name it."""
+    scheme = scheme_of(path)
+    known = _OF_HADOOP.get(scheme or "")
+    return path if known is None else f"{known}{path[len(str(scheme)) :]}"
 
 
 def refuse_scheme(

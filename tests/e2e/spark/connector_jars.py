@@ -1,4 +1,4 @@
-"""The jars of Spark's own Kafka connector, by Maven where it is installed.
+"""Jars that Spark does not have: its own Kafka connector, and the way of Hadoop to S3; by Maven where it is installed.
 
 Not by `spark.jars.packages`: registries lag behind, and the connector of one version with the
 small library beside it of another does where no version has both.
@@ -6,6 +6,7 @@ small library beside it of another does where no version has both.
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -14,26 +15,44 @@ import pyspark
 
 _SPARK = "org.apache.spark"
 # Each with the versions that do, the best first.
-_ARTIFACTS = (
+_KAFKA = (
     (_SPARK, "spark-sql-kafka-0-10_2.13", (pyspark.__version__, "4.2.0")),
     (_SPARK, "spark-token-provider-kafka-0-10_2.13", (pyspark.__version__, "4.2.0", "4.0.0")),
     ("org.apache.kafka", "kafka-clients", ("3.9.2", "3.9.1")),
     ("org.apache.commons", "commons-pool2", ("2.13.1", "2.12.0")),
 )
-_SECONDS_MAX = 120
+# The bundle has 700 MB: it is fetched by the slow suite alone.
+_S3A = (
+    ("software.amazon.awssdk", "bundle", ("2.35.4", "2.29.52")),
+    ("software.amazon.s3.analyticsaccelerator", "analyticsaccelerator-s3", ("1.3.1", "1.2.1")),
+)
+_SECONDS_MAX = 300
 
 
 class JarsMissing(Exception):
-    """The connector cannot be had here, and why."""
+    """The jars cannot be had here, and why."""
 
 
 def connector_jars(folder: Path) -> list[Path]:
-    """The jars, fetched into `folder` unless they are there; JarsMissing with the reason."""
+    """Spark's Kafka connector, fetched into `folder` unless it is there; JarsMissing with the reason."""
+    return _jars(folder, _KAFKA)
+
+
+def s3a_jars(folder: Path) -> list[Path]:
+    """Hadoop's file system of S3, of the version of Hadoop that PySpark has."""
+    jars = Path(pyspark.__file__).parent / "jars"
+    hadoop = re.search(r"hadoop-client-api-([0-9.]+)\.jar", " ".join(one.name for one in jars.iterdir()))
+    if hadoop is None:
+        raise JarsMissing("PySpark has no Hadoop")
+    return _jars(folder, (("org.apache.hadoop", "hadoop-aws", (hadoop[1],)), *_S3A))
+
+
+def _jars(folder: Path, artifacts: tuple[tuple[str, str, tuple[str, ...]], ...]) -> list[Path]:
     maven = shutil.which("mvn")
     if maven is None:
-        raise JarsMissing("Spark's Kafka connector cannot be had: there is no Maven here")
+        raise JarsMissing("jars cannot be had: there is no Maven here")
     folder.mkdir(parents=True, exist_ok=True)
-    return [_jar(maven, folder, *artifact) for artifact in _ARTIFACTS]
+    return [_jar(maven, folder, *artifact) for artifact in artifacts]
 
 
 def _jar(maven: str, folder: Path, group: str, name: str, versions: tuple[str, ...]) -> Path:
@@ -41,7 +60,7 @@ def _jar(maven: str, folder: Path, group: str, name: str, versions: tuple[str, .
         jar = folder / f"{name}-{version}.jar"
         if jar.exists() or _copied(maven, f"{group}:{name}:{version}", jar):
             return jar
-    raise JarsMissing(f"Spark's Kafka connector cannot be had: Maven finds no {group}:{name} of {', '.join(versions)}")
+    raise JarsMissing(f"jars cannot be had: Maven finds no {group}:{name} of {', '.join(versions)}")
 
 
 def _copied(maven: str, artifact: str, jar: Path) -> bool:

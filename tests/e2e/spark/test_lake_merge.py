@@ -11,6 +11,8 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 from tests.e2e.process import BrokerProcess
+from tests.unit.pipeline.lake.test_lake_append import notes
+from tests.unit.pipeline.lake.test_lost_answers import lose_one_answer
 
 from goqueue.pipeline.declared.load import load_text
 from goqueue.pipeline.declared.main import run_until_stopped
@@ -232,3 +234,46 @@ def test_any_table_is_compacted_by_a_job_and_one_that_is_not_there_is_refused(sp
     assert sorted(DeltaTable(str(folder)).to_pyarrow_table()["id"].to_pylist()) == [0, 1, 2]
     with pytest.raises(InvalidRequest, match="there is no table nowhere"):
         compact_lake(None, delta_table(str(tmp_path / "nowhere")), "nowhere")
+
+
+def files_in_use(kind: str, folder: Path) -> set[str]:
+    return {Path(path).name for path in opened(kind, folder).paths()}
+
+
+def test_of_two_drivers_that_merge_one_batch_the_second_leaves_no_files(
+    spark: Any, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    merge(opened(kind, tmp_path), spark.createDataFrame([(1, "ada", 1, "c")], SCHEMA), Batch("q", 0), RULE)
+    before = {path.name for path in tmp_path.rglob("*.parquet")}
+    rows = spark.createDataFrame([(1, "Ada", 2, "u"), (2, "ben", 3, "c")], SCHEMA)
+    first = iter([opened(kind, tmp_path)])
+
+    def step(name: str, _batch: int) -> None:
+        for table in first if name == "lake-files" else ():
+            merge(table, rows, Batch("q", 1), RULE)
+
+    monkeypatch.setattr("goqueue.pipeline.lake.merge.reached", step)
+    merge(opened(kind, tmp_path), rows, Batch("q", 1), RULE)
+
+    assert [(row["id"], row["name"]) for row in rows_of(kind, tmp_path)] == [(1, "Ada"), (2, "ben")]
+    # Those of the version before stay for whoever reads it.
+    assert {path.name for path in tmp_path.rglob("*.parquet")} == before | files_in_use(kind, tmp_path)
+    assert notes(tmp_path) == []
+
+
+def test_a_merge_and_a_compaction_whose_answers_were_lost_are_in_the_table(
+    spark: Any, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from goqueue.pipeline.lake.compact import compact
+
+    for number in range(3):
+        rows = spark.createDataFrame([(number, "x", 1)], "id BIGINT, name STRING, seq BIGINT").coalesce(1)
+        append(opened(kind, tmp_path), rows, Batch("a", number))
+    lose_one_answer(kind, monkeypatch)
+    merge(opened(kind, tmp_path), spark.createDataFrame([(1, "y", 2, "u")], SCHEMA), Batch("q", 0), RULE)
+    lose_one_answer(kind, monkeypatch)
+    done = compact(spark, opened(kind, tmp_path), "maintain")
+
+    assert (done.files_after, done.rewritten) == (1, 3)
+    assert [(row["id"], row["name"]) for row in rows_of(kind, tmp_path)] == [(0, "x"), (1, "y"), (2, "x")]
+    assert notes(tmp_path) == []

@@ -104,3 +104,42 @@ def test_a_batch_that_failed_runs_again_with_the_same_messages_and_poison_goes_t
     (letter,) = read(f"{source}.dlq", includeHeaders="true").collect()
     assert bytes(letter.value) == b"job 3"
     assert b"nobody does job 3" in [bytes(one.value) for one in letter.headers if one.value is not None]
+
+
+def publish(broker: BrokerProcess, topic: str, **message: Any) -> None:
+    request = urllib.request.Request(
+        f"http://{broker.http}/topics/{topic}/messages",
+        json.dumps(message).encode(),
+        {"Content-Type": "application/json"},
+    )
+    urllib.request.urlopen(request, timeout=30).close()
+
+
+def test_urgent_messages_come_first_and_delayed_ones_when_they_are_due(
+    spark: Any, broker: BrokerProcess, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    source = topic()
+    for number in range(40):
+        publish(broker, source, value=f"slow {number}", priority="background")
+    for number in range(10):
+        publish(broker, source, value=f"urgent {number}", priority="critical")
+    publish(broker, source, value="in an hour", delay="1h")
+    publish(broker, source, value="soon", delay="100ms")
+    batches: list[list[str]] = []
+
+    def work(frame: Any, _number: int) -> None:
+        batches.append([row[0] for row in frame.selectExpr("CAST(value AS STRING)").collect()])
+
+    writer = queue(spark, broker, source, maxOffsetsPerTrigger=10).writeStream.foreachBatch(work)
+    query = writer.option("checkpointLocation", str(tmp_path / "state")).start()
+    try:
+        until(lambda: sum(map(len, batches)) >= 51)
+    finally:
+        query.stop()
+
+    urgent = {f"urgent {number}" for number in range(10)}
+    assert len(urgent & set(batches[0])) >= 8
+    assert urgent <= {*batches[0], *batches[1]}
+    assert sorted(value for some in batches for value in some) == sorted(
+        [*urgent, *(f"slow {number}" for number in range(40)), "soon"]
+    )

@@ -104,3 +104,14 @@ def test_a_task_whose_row_is_refused_drops_what_it_has_sent_before(
     write(options, "good")
 
     assert written(broker, name, 1) == [b"good"]
+
+
+@pytest.mark.slow
+def test_an_abort_that_reaches_no_broker_does_not_hide_what_the_write_failed_with() -> None:
+    options = parse_sink_options({"kafka.bootstrap.servers": "127.0.0.1:1", "topic": "t"})
+
+    BatchWriter(options).abort([])
+    named = parse_sink_options(
+        {"kafka.bootstrap.servers": "127.0.0.1:1", "topic": "t", "writer": "spark-q", "epoch": "0"}
+    )
+    BatchWriter(named).abort([])

@@ -11,7 +11,7 @@ import typer
 
 from goqueue.cli.output import Format, show
 from goqueue.cli.session import REFUSED, refuse
-from goqueue.errors import GoQueueError
+from goqueue.errors import GoQueueError, InvalidRequest
 
 if TYPE_CHECKING:
     from goqueue.pipeline.jobs.report import Report
@@ -41,6 +41,12 @@ def run_job(
     try:
         if report_to is not None:
             local_path(report_to, "--report")
+        if master.startswith("sc://"):
+            raise InvalidRequest(
+                f"--master {master}: bulk jobs send tasks to executors, which Spark Connect does not offer",
+                field="master",
+                hint="name a master: local[*], spark://..., yarn or k8s://...",
+            )
         check()
         if without_spark:
             report = work(None, lambda _done, _total: None)

@@ -1,4 +1,4 @@
-"""The commands `goqueue pipeline init|validate|graph|schema|test|run|maintain|backfill|status|stop`."""
+"""The commands `goqueue pipeline init|validate|graph|schema|test|run|maintain|backfill|stop`."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import shlex
 import signal
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from goqueue.cli.output import Format, show
 from goqueue.cli.session import REFUSED, USAGE, Output, fail, refuse
+from goqueue.cli.spark.pipeline_file import Env, File, Set, given_values, loaded, refused_file
+from goqueue.cli.spark.pipeline_state import history, report, status
 from goqueue.cli.times import duration, time_ms
 from goqueue.errors import ConfigError, GoQueueError
 
@@ -21,14 +23,9 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Declare, check, test and run pipelines on Spark.", no_args_is_help=True)
 
-File = Annotated[Path, typer.Argument(help="The pipeline's YAML file.", show_default=False)]
-Master = Annotated[str, typer.Option("--master", help="Where Spark runs: local[*], spark://..., yarn, k8s://...")]
-Env = Annotated[
-    str | None,
-    typer.Option("--env", envvar="GOQUEUE_PIPELINE_ENV", help="The environment of the file whose parameters count."),
+Master = Annotated[
+    str, typer.Option("--master", help="Where Spark runs: local[*], spark://..., yarn, k8s://..., sc://... (Connect).")
 ]
-Set = Annotated[list[str] | None, typer.Option("--set", help="A parameter of the file, as name=value; several times.")]
-
 _POLL_S = 0.5
 
 
@@ -82,10 +79,10 @@ def validate(
 
     try:
         asked = None if offline else registry_problems
-        pipeline = load_file(file, environment=env, given=_given(given), last=asked)
+        pipeline = load_file(file, environment=env, given=given_values(given), last=asked)
     except PipelineInvalid as invalid:
         if output is Format.table:
-            raise _refused(invalid) from None
+            raise refused_file(invalid) from None
         problems = [
             {"path": one.path, "line": one.line, "message": one.message, "hint": one.hint} for one in invalid.found
         ]
@@ -106,7 +103,7 @@ def graph(
     from goqueue.pipeline.declared.pictures.graph import draw
     from goqueue.pipeline.paths import local_path
 
-    svg = draw(_loaded(file, env, given))
+    svg = draw(loaded(file, env, given))
     try:
         to = None if to is None else local_path(to, "--to")
     except GoQueueError as refused:
@@ -129,7 +126,7 @@ def schema() -> None:
 @app.command("test")
 def run_tests(file: File, env: Env = None, given: Set = None, output: Output = Format.table) -> None:
     """Run the pipeline's own tests: given rows in, expected rows out."""
-    pipeline = _loaded(file, env, given, asks=True)
+    pipeline = loaded(file, env, given, asks=True)
     if not pipeline.tests:
         raise fail(f"{file} has no tests: add a list `tests:` with name, given and expect", USAGE)
     from goqueue.pipeline import session
@@ -153,14 +150,18 @@ def run(
     master: Master = "local[*]",
     print_submit: Annotated[bool, typer.Option("--print-submit", help="Print the spark-submit command.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No live table.")] = False,
+    metrics: Annotated[
+        str | None,
+        typer.Option("--metrics", envvar="GOQUEUE_PIPELINE_METRICS", help="Serve Prometheus metrics at HOST:PORT."),
+    ] = None,
     env: Env = None,
     given: Set = None,
 ) -> None:
     """Run a pipeline until it is stopped (ctrl-C, `goqueue pipeline stop`), or has read all with available-now."""
     if print_submit:
-        typer.echo(_submit_line(_loaded(file, env, given), file, master, env, _given(given)))
+        typer.echo(_submit_line(loaded(file, env, given), file, master, env, given_values(given)))
         return
-    pipeline = _loaded(file, env, given, asks=True)
+    pipeline = loaded(file, env, given, asks=True)
     from goqueue.cli.spark.pipeline_table import Watch
     from goqueue.pipeline import session
     from goqueue.pipeline.declared.main import run_until_stopped
@@ -176,9 +177,9 @@ def run(
             session(pipeline.name, master=master, config=pipeline.settings) as spark,
             Watch(quiet=quiet) as watch,
         ):
-            run_until_stopped(pipeline, spark, folder=file.resolve().parent, watch=watch.show)
+            run_until_stopped(pipeline, spark, folder=file.resolve().parent, watch=watch.show, metrics=metrics)
     except ConfigError as invalid:
-        raise _refused(invalid) from None
+        raise refused_file(invalid) from None
     except GoQueueError as failed:
         raise refuse(failed) from None
 
@@ -190,26 +191,38 @@ def maintain(
     keep: Annotated[
         int | None, typer.Option("--keep-hours", min=1, help="Also remove versions that are older than this.")
     ] = None,
+    every: Annotated[
+        str | None,
+        typer.Option("--every", help="Do it again after this time, until ctrl-C, as in 1h.", callback=duration),
+    ] = None,
     master: Master = "local[*]",
     env: Env = None,
     given: Set = None,
     output: Output = Format.table,
 ) -> None:
-    """Compact the Delta and Iceberg tables that a pipeline writes; the pipeline may run meanwhile."""
-    pipeline = _loaded(file, env, given)
+    """Compact the Delta and Iceberg tables of a pipeline, once or on a schedule; the pipeline may run meanwhile."""
+    pipeline = loaded(file, env, given)
     from goqueue.pipeline import session
     from goqueue.pipeline.declared.running.maintain import maintain as work
     from goqueue.pipeline.errors import spark_in_one_line
 
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with (
             spark_in_one_line(),
             session(f"{pipeline.name} maintain", master=master, config=pipeline.settings) as spark,
         ):
-            rows = work(pipeline, spark, small_bytes=small * 2**20, keep_ms=None if keep is None else keep * 3_600_000)
+            while True:
+                keep_ms = None if keep is None else keep * 3_600_000
+                rows = work(pipeline, spark, small_bytes=small * 2**20, keep_ms=keep_ms)
+                show(rows, output, ["sink", "files_before", "files_after", "rewritten", "expired"])
+                if every is None:
+                    return
+                time.sleep(int(every.removesuffix("ms")) / 1000)
+    except KeyboardInterrupt:
+        return
     except GoQueueError as failed:
         raise refuse(failed) from None
-    show(rows, output, ["sink", "files_before", "files_after", "rewritten", "expired"])
 
 
 @app.command()
@@ -230,7 +243,7 @@ def backfill(
     from_ms, to_ms = time_ms(since, "--from") or 0, time_ms(until, "--to") or 0
     if from_ms >= to_ms:
         raise fail(f"--to {until!r} is not after --from {since!r}", USAGE)
-    pipeline = _loaded(file, env, given)
+    pipeline = loaded(file, env, given)
     from goqueue.pipeline import session
     from goqueue.pipeline.declared.running.backfill import backfill as work
     from goqueue.pipeline.errors import spark_in_one_line
@@ -249,24 +262,6 @@ def backfill(
 
 
 @app.command()
-def status(file: File, env: Env = None, given: Set = None, output: Output = Format.table) -> None:
-    """Show the status of a pipeline that runs, or last ran, in this directory."""
-    from goqueue.pipeline.declared.running.run_files import RunFiles
-
-    found = RunFiles(_loaded(file, env, given)).read()
-    if found is None:
-        raise fail("the pipeline has not run in this directory yet", REFUSED)
-    if output is not Format.table:
-        show(found, output)
-        return
-    sinks = found.pop("sinks", [])
-    show(found, output)
-    if found["state"] == "crashed":
-        typer.echo("The run was killed. Run it again: it continues from its checkpoint.", err=True)
-    show(sinks, output, ["sink", "active", "batch", "rows_written", "rows_per_second", "batch_ms", "lag", "restarts"])
-
-
-@app.command()
 def stop(
     file: File,
     wait: Annotated[
@@ -278,7 +273,7 @@ def stop(
     """Ask a running pipeline to stop after the current batch."""
     from goqueue.pipeline.declared.running.run_files import RunFiles
 
-    files = RunFiles(_loaded(file, env, given))
+    files = RunFiles(loaded(file, env, given))
     found = files.read()
     if found is None or not found["running"]:
         raise fail("the pipeline is not running in this directory", REFUSED)
@@ -294,25 +289,8 @@ def stop(
     raise fail(f"it is still running after {wait_s:g} s, as process {found['pid']}", REFUSED)
 
 
-def _given(words: list[str] | None) -> dict[str, str]:
-    found = {}
-    for word in words or ():
-        name, is_value, value = word.partition("=")
-        if not is_value:
-            raise fail(f"--set {word}: write name=value", USAGE)
-        found[name] = value
-    return found
-
-
-def _loaded(file: Path, env: str | None, given: list[str] | None, *, asks: bool = False) -> Pipeline:
-    """The pipeline of a file; with `asks`, the registry must have the subjects that it names."""
-    from goqueue.pipeline.declared.checks.subjects import registry_problems
-    from goqueue.pipeline.declared.load import load_file
-
-    try:
-        return load_file(file, environment=env, given=_given(given), last=registry_problems if asks else None)
-    except ConfigError as invalid:
-        raise _refused(invalid) from None
+for command in (status, history, report):
+    app.command()(command)
 
 
 def _check_topics(pipeline: Pipeline) -> None:
@@ -330,13 +308,6 @@ def _check_topics(pipeline: Pipeline) -> None:
     ]
     if found:
         raise PipelineInvalid(found)
-
-
-def _refused(invalid: ConfigError) -> typer.Exit:
-    problems: list[Any] = invalid.problems
-    for problem in problems:
-        typer.secho(f"  - {problem}", err=True)
-    return fail(f"{len(problems)} problem{'s' if len(problems) > 1 else ''} in the pipeline", USAGE)
 
 
 def _submit_line(pipeline: Pipeline, file: Path, master: str, env: str | None, given: dict[str, str]) -> str:

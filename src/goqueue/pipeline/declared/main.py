@@ -5,6 +5,7 @@ spark-submit --master spark://host:7077 .../goqueue/pipeline/declared/main.py pi
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -14,9 +15,12 @@ from typing import TYPE_CHECKING, Any
 from goqueue.errors import GoQueueError
 from goqueue.pipeline.declared.form.spec import Pipeline
 from goqueue.pipeline.declared.load import load_file
+from goqueue.pipeline.declared.running.history import History
 from goqueue.pipeline.declared.running.live import LivePage
+from goqueue.pipeline.declared.running.metrics import served
 from goqueue.pipeline.declared.running.run import PipelineRun
 from goqueue.pipeline.declared.running.run_files import FAILED, RUNNING, STOPPED, RunFiles
+from goqueue.pipeline.spark.stores import refuse_closed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,16 +31,29 @@ _LOOK_S = 0.5
 
 
 def run_until_stopped(
-    pipeline: Pipeline, spark: SparkSession, *, folder: Path, watch: Show = lambda _: None
+    pipeline: Pipeline,
+    spark: SparkSession,
+    *,
+    folder: Path,
+    watch: Show = lambda _: None,
+    metrics: str | None = None,
 ) -> list[dict[str, Any]]:
-    """Run until all is read, somebody asks it to stop, or a sink fails for good; returns the last status."""
+    """Run until all is read, somebody asks it to stop, or a sink fails for good; returns the last status.
+
+    `metrics` is the address at which Prometheus finds the numbers of the run, such as 127.0.0.1:9464.
+    """
+    refuse_closed(spark, pipeline.checkpoint_path, "checkpoint")
     files = RunFiles(pipeline)
     with files.held():
-        return _run(files, pipeline, spark, folder, watch)
+        history = History(pipeline)
+        run = PipelineRun(
+            pipeline, spark, now_ms=lambda: time.monotonic_ns() // 1_000_000, folder=folder, note=history.note
+        )
+        with served(pipeline, run.status, metrics):
+            return _run(files, history, run, pipeline, watch)
 
 
-def _run(files: RunFiles, pipeline: Pipeline, spark: SparkSession, folder: Path, watch: Show) -> list[dict[str, Any]]:
-    run = PipelineRun(pipeline, spark, now_ms=lambda: time.monotonic_ns() // 1_000_000, folder=folder)
+def _run(files: RunFiles, history: History, run: PipelineRun, pipeline: Pipeline, watch: Show) -> list[dict[str, Any]]:
     state, error = FAILED, None
     live = LivePage(pipeline) if pipeline.live else None
     try:
@@ -54,6 +71,7 @@ def _run(files: RunFiles, pipeline: Pipeline, spark: SparkSession, folder: Path,
         raise
     finally:
         run.stop()
+        history.flush()
         files.write({"name": pipeline.name, "state": state, "error": error, "sinks": run.status()})
         if live is not None:
             live.tell(state, error, run.status())
@@ -72,7 +90,7 @@ def main() -> None:
     given = dict(word.split("=", 1) for word in words if "=" in word and not word.startswith("--"))
     pipeline = load_file(file, environment=environment, given=given)
     spark = SparkSession.builder.appName(pipeline.name).getOrCreate()
-    run_until_stopped(pipeline, spark, folder=file.resolve().parent)
+    run_until_stopped(pipeline, spark, folder=file.resolve().parent, metrics=os.environ.get("GOQUEUE_PIPELINE_METRICS"))
 
 
 if __name__ == "__main__":

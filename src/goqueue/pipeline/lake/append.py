@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import pickle
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from inspect import signature
 from typing import TYPE_CHECKING
 
@@ -33,8 +33,8 @@ def append(table: LakeTable, frame: DataFrame, batch: Batch, *, add_columns: boo
     attempt = table.write_log().begin(batch)
     files = write_files(frame, table.file_writer(attempt), batch)
     reached("lake-files", batch.number)
-    if files:
-        commit(table, batch, attempt, files)
+    if not files or not commit(table, batch, attempt, files, is_still_right=lambda: True):
+        return 0
     return sum(file.rows for file in files)
 
 
@@ -64,34 +64,66 @@ def commit(
     table: LakeTable,
     batch: Batch,
     attempt: str,
-    added: list[DataFile],
+    added: Sequence[DataFile],
+    removed: Sequence[DataFile] = (),
     *,
+    is_still_right: Callable[[], bool],
     is_strict: bool = False,
-) -> None:
-    """Make the files part of the table, exactly once; other writers may append meanwhile, unless it is strict."""
+) -> bool:
+    """Make the files part of the table, exactly once; False if another driver has written the batch.
+
+    After a conflict the table is looked at again. The commit is repeated if it is still right then; otherwise its files
+    are removed and the conflict is raised.
+    """
     log = table.write_log()
     dropped = log.drop_unused(attempt, {file.path for file in added})
     if dropped:
         _LOG.info("batch %d: %d files of tasks that ran twice were removed", batch.number, dropped)
     for _ in range(ATTEMPTS_MAX):
         try:
-            table.commit(batch, added, is_strict=is_strict)
+            table.commit(batch, attempt, added, removed, is_strict=is_strict)
         except Conflict:
-            if is_strict:
-                raise
             table.refresh()
+            if _is_landed(table, batch, attempt, added):
+                break
             if is_written(table, batch):
                 # Another driver of the same query was first: its files are the batch.
-                log.drop_unused(attempt, ())
-                break
+                log.discard(attempt)
+                return False
+            if not is_still_right():
+                log.discard(attempt)
+                raise
         else:
             break
     else:
+        log.discard(attempt)
         raise PipelineError(
             f"the table was changed by others {ATTEMPTS_MAX} times in a row while a batch was committed"
         )
     reached("lake-written", batch.number)
-    log.forget(attempt)
+    log.sweep(batch.query, batch.number, attempt, table.paths)
+    return True
+
+
+def sweep(table: LakeTable, query: str) -> int:
+    """Remove what attempts that can no longer be committed have left; returns the number of files.
+
+    Once a batch is in the table, no other attempt at it or at an earlier one can be committed. Attempts at later
+    batches are left alone: another driver of this query may be about to commit one.
+    """
+    last = table.last_batch(query)
+    return 0 if last is None else table.write_log().sweep(query, last, table.last_attempt(query), table.paths)
+
+
+def _is_landed(table: LakeTable, batch: Batch, attempt: str, added: Sequence[DataFile]) -> bool:
+    """Whether the commit is in the table although a conflict was reported.
+
+    A store that is asked again because its answer was lost finds that the version exists: it is the one that it stored.
+    """
+    if not is_written(table, batch):
+        return False
+    # The name of the attempt is not seen if a later batch is there as well.
+    return table.last_attempt(batch.query) == attempt or not table.paths().isdisjoint(file.path for file in added)
 
 
 class _Task:

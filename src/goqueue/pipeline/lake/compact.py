@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from goqueue.pipeline.errors import PipelineError
-from goqueue.pipeline.lake.append import ATTEMPTS_MAX, write_files
+from goqueue.pipeline.lake.append import commit, sweep, write_files
 from goqueue.pipeline.lake.merge import read_files
 from goqueue.pipeline.lake.table import Batch, Conflict, DataFile, LakeTable
 from goqueue.pipeline.steps import reached
@@ -43,7 +43,7 @@ def compact(
     """Replace small files by larger ones. `owner` names whoever does this; one at a time may have the name."""
     before = len(table.files({}))
     last = table.last_batch(owner)
-    table.write_log().sweep(owner, last)
+    sweep(table, owner)
     number = -1 if last is None else last
     rewritten = size = 0
     for bin_ in bins(table, table.files({}), small_bytes, target_bytes):
@@ -75,28 +75,17 @@ def bins(table: LakeTable, files: Sequence[DataFile], small_bytes: int, target_b
 
 def _rewrite(spark: SparkSession, table: LakeTable, batch: Batch, files: Sequence[DataFile]) -> bool:
     """Whether the files were replaced; not if another writer has replaced one of them."""
-    log = table.write_log()
-    attempt = log.begin(batch)
+    attempt = table.write_log().begin(batch)
     added = write_files(read_files(spark, table, files, None).coalesce(1), table.file_writer(attempt), batch)
     reached("lake-files", batch.number)
     if sum(file.rows for file in added) != sum(file.rows for file in files):
         raise PipelineError("the rows that were read are not as many as the files are said to hold: nothing is changed")
-    log.drop_unused(attempt, {file.path for file in added})
-    for _ in range(ATTEMPTS_MAX):
-        try:
-            table.commit(batch, added, files)
-        except Conflict:
-            table.refresh()
-            if {file.path for file in files} <= {file.path for file in table.files({})}:
-                continue
-            _LOG.info("files of a compaction were replaced by another writer meanwhile: they are left to the next run")
-            log.drop_unused(attempt, ())
-            log.forget(attempt)
-            return False
-        reached("lake-written", batch.number)
-        log.forget(attempt)
-        table.refresh()
-        return True
-    log.drop_unused(attempt, ())
-    log.forget(attempt)
-    return False
+    replaced = {file.path for file in files}
+    try:
+        done = commit(table, batch, attempt, added, files, is_still_right=lambda: replaced <= table.paths())
+    except Conflict:
+        done = False
+    if not done:
+        _LOG.info("files of a compaction were replaced by another writer meanwhile: they are left to the next run")
+    table.refresh()
+    return done

@@ -14,7 +14,7 @@ from goqueue.pipeline.errors import PipelineError
 from goqueue.pipeline.lake.partitioned import partition_text, write_partitioned
 from goqueue.pipeline.lake.stores import table_folder
 from goqueue.pipeline.lake.table import Batch, Bounds, Conflict, DataFile, FileWriter, check_columns
-from goqueue.pipeline.lake.write_log import WriteLog
+from goqueue.pipeline.lake.write_log import WriteLog, attempt_name, attempt_number
 from goqueue.pipeline.paths import local_path, scheme_of
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # Readers of Delta tables pass over folders that begin with an underscore.
 _LOG_FOLDER = "_goqueue/writes"
+# Behind the name of a query: the attempt that wrote its last batch.
+_ATTEMPT = ".attempt"
 # Features by which files hold other rows or names than the table shows.
 _UNKNOWN_FEATURES = frozenset(
     {"columnMapping", "deletionVectors", "identityColumns", "generatedColumns", "rowTracking"}
@@ -91,6 +93,12 @@ class DeltaLake:
         """The number of the last batch of a query that is in the table."""
         return None if self._table is None else self._table.transaction_version(query)
 
+    def last_attempt(self, query: str) -> str | None:
+        """The attempt that wrote this batch."""
+        number = self.last_batch(query)
+        found = None if self._table is None else self._table.transaction_version(f"{query}{_ATTEMPT}")
+        return None if number is None or found is None else attempt_name(Batch(query, number), found)
+
     def write_log(self) -> WriteLog:
         """Where files are announced before they are written."""
         return WriteLog(table_folder(self._uri, self._options), _LOG_FOLDER)
@@ -105,6 +113,10 @@ class DeltaLake:
             return []
         found = pa.table(self._table.get_add_actions(flatten=True)).to_pylist()
         return [_described(one, self._partition_by) for one in found if _may_hold(one, bounds)]
+
+    def paths(self) -> set[str]:
+        """The paths of all files."""
+        return set() if self._table is None else set(pa.table(self._table.get_add_actions())["path"].to_pylist())
 
     def partition_of(self, file: DataFile) -> str:
         """The partition that a file belongs to."""
@@ -130,27 +142,28 @@ class DeltaLake:
 
     def commit(
         self,
-        batch: Batch | None,
+        batch: Batch,
+        attempt: str,
         added: Sequence[DataFile],
         removed: Sequence[DataFile] = (),
         *,
         is_strict: bool = False,
     ) -> None:
         """Add and remove files in one commit that holds the batch's number."""
-        from deltalake import CommitProperties, Transaction
+        from deltalake import CommitProperties
         from deltalake.exceptions import CommitFailedError
         from deltalake.transaction import RemoveAction
 
         if self._table is None:
-            if batch is None or self._first_schema is None:
+            if self._first_schema is None:
                 raise PipelineError(f"there is no table at {self._uri}")
-            self._create(self._first_schema, batch, added)
+            self._create(self._first_schema, batch, attempt, added)
             return
         now_ms = int(time.time() * 1000)
         actions: list[Any] = [_add(one) for one in added]
         actions += [RemoveAction(one.path, True, now_ms, one.bytes, one.entry["partition_values"]) for one in removed]
         properties = CommitProperties(
-            app_transactions=[Transaction(batch.query, batch.number)] if batch else None,
+            app_transactions=_transactions(batch, attempt),
             # What was read to decide what to remove must still be all there is.
             max_commit_retries=0 if removed or is_strict else None,
         )
@@ -161,8 +174,8 @@ class DeltaLake:
         except CommitFailedError as error:
             raise Conflict(f"{self._uri}: {error}") from None
 
-    def _create(self, schema: pa.Schema, batch: Batch, added: Sequence[DataFile]) -> None:
-        from deltalake import CommitProperties, Schema, Transaction
+    def _create(self, schema: pa.Schema, batch: Batch, attempt: str, added: Sequence[DataFile]) -> None:
+        from deltalake import CommitProperties, Schema
         from deltalake.exceptions import DeltaError
         from deltalake.transaction import create_table_with_add_actions
 
@@ -174,7 +187,7 @@ class DeltaLake:
                 mode="error",
                 partition_by=list(self._partition_by),
                 storage_options=self._options,
-                commit_properties=CommitProperties(app_transactions=[Transaction(batch.query, batch.number)]),
+                commit_properties=CommitProperties(app_transactions=_transactions(batch, attempt)),
             )
         except DeltaError as error:
             self.refresh()
@@ -231,6 +244,13 @@ def _column(batch: pa.RecordBatch, field: pa.Field, values: Mapping[str, str | N
     if pa.types.is_timestamp(field.type):
         one = one.cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
     return pa.repeat(one.cast(field.type)[0], batch.num_rows)
+
+
+def _transactions(batch: Batch, attempt: str) -> list[Any]:
+    """What the log keeps of a batch: its number, and which attempt at it this is. Both are whole numbers there."""
+    from deltalake import Transaction
+
+    return [Transaction(batch.query, batch.number), Transaction(f"{batch.query}{_ATTEMPT}", attempt_number(attempt))]
 
 
 def _add(file: DataFile) -> Any:

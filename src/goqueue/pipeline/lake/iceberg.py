@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from goqueue.errors import ConfigError, InvalidRequest
 from goqueue.pipeline.errors import PipelineError
+from goqueue.pipeline.lake.iceberg_commits import look_again
 from goqueue.pipeline.lake.table import Batch, Bounds, Conflict, DataFile, FileWriter, check_columns
 from goqueue.pipeline.lake.transforms import partition_field
 from goqueue.pipeline.lake.write_log import WriteLog
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 # A property of the table and not of a snapshot: old snapshots are removed by whoever maintains the table.
-_BATCH = "goqueue.batch."
+_BATCH, _ATTEMPT = "goqueue.batch.", "goqueue.attempt."
 _RETRIES = "commit.retry.num-retries"
 _CHUNK_BYTES = 128 * 1024 * 1024
 
@@ -65,6 +66,7 @@ class IcebergLake:
             # In memory only. pyiceberg would apply a commit again to whatever has become of the table: whether the
             # batch is in it by then is for us to look.
             self._table.metadata.properties[_RETRIES] = "0"
+            self._table.catalog = look_again(self._table.catalog)
 
     def prepare(self, schema: pa.Schema, *, add_columns: bool) -> None:
         """Make the table if it is not there, add new columns if that is wanted."""
@@ -81,6 +83,10 @@ class IcebergLake:
         """The number of the last batch of a query that is in the table."""
         found = None if self._table is None else self._table.properties.get(f"{_BATCH}{query}")
         return None if found is None else int(found)
+
+    def last_attempt(self, query: str) -> str | None:
+        """The attempt that wrote this batch."""
+        return None if self._table is None else self._table.properties.get(f"{_ATTEMPT}{query}")
 
     def write_log(self) -> WriteLog:
         """Where files are announced before they are written."""
@@ -109,6 +115,10 @@ class IcebergLake:
             found.append(_described(task.file))
         return found
 
+    def paths(self) -> set[str]:
+        """The paths of all files."""
+        return {_described(task.file).path for task in self._open.scan().plan_files()}
+
     def partition_of(self, file: DataFile) -> str:
         """The partition that a file belongs to."""
         return f"{file.entry.spec_id}/{file.entry.partition}"
@@ -135,7 +145,8 @@ class IcebergLake:
 
     def commit(
         self,
-        batch: Batch | None,
+        batch: Batch,
+        attempt: str,
         added: Sequence[DataFile],
         removed: Sequence[DataFile] = (),
         *,
@@ -152,8 +163,8 @@ class IcebergLake:
                         change.append_data_file(file.entry)
                     for file in removed:
                         change.delete_data_file(file.entry)
-                if batch is not None:
-                    transaction.set_properties({f"{_BATCH}{batch.query}": str(batch.number)})
+                written = {f"{_BATCH}{batch.query}": str(batch.number), f"{_ATTEMPT}{batch.query}": attempt}
+                transaction.set_properties(written)
         except (CommitFailedException, ValidationException) as error:
             raise Conflict(f"{self._name}: {error}") from None
 

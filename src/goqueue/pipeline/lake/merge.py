@@ -16,8 +16,9 @@ import pyarrow as pa
 from pyspark.sql import functions as sql
 
 from goqueue.pipeline.errors import PipelineError
-from goqueue.pipeline.lake.append import ATTEMPTS_MAX, commit, is_written, schema_of, write_files
+from goqueue.pipeline.lake.append import ATTEMPTS_MAX, commit, is_written, schema_of, sweep, write_files
 from goqueue.pipeline.lake.table import Batch, Bounds, Conflict, DataFile, LakeTable
+from goqueue.pipeline.spark.session import is_connected
 from goqueue.pipeline.steps import reached
 
 if TYPE_CHECKING:
@@ -72,9 +73,6 @@ def merge(table: LakeTable, frame: DataFrame, batch: Batch, rule: MergeRule, *, 
                 _merge_once(table, changes, batch, rule, bounds, add_columns=add_columns)
             except Conflict as conflict:
                 _LOG.info("batch %d is merged again: %s", batch.number, conflict)
-                table.refresh()
-                if is_written(table, batch):
-                    break
             else:
                 break
         else:
@@ -98,21 +96,14 @@ def _merge_once(
 ) -> None:
     fresh = changes.filter(~sql.col(_DELETED)).drop(_DELETED)
     table.prepare(schema_of(fresh), add_columns=add_columns)
-    log = table.write_log()
-    log.sweep(batch.query, table.last_batch(batch.query))
+    sweep(table, batch.query)
     affected = _affected(table, changes, rule, bounds)
     result = fresh if not affected else _merged(table, changes, affected, rule)
-    attempt = log.begin(batch)
+    attempt = table.write_log().begin(batch)
     added = write_files(result, table.file_writer(attempt), batch)
     reached("lake-files", batch.number)
-    if not affected:
-        if added:
-            commit(table, batch, attempt, added, is_strict=True)
-        return
-    log.drop_unused(attempt, {file.path for file in added})
-    table.commit(batch, added, affected)
-    reached("lake-written", batch.number)
-    log.forget(attempt)
+    if added or affected:
+        commit(table, batch, attempt, added, affected, is_still_right=lambda: False, is_strict=True)
 
 
 def _affected(table: LakeTable, changes: DataFrame, rule: MergeRule, bounds: Bounds) -> list[DataFile]:
@@ -166,15 +157,17 @@ def read_files(
         raise PipelineError("the table is gone")
     plain = table.plain_schema(columns)
     shown = plain.append(pa.field(_FILE, pa.int32())) if with_file else plain
-    tasks = max(
-        1,
-        min(
-            len(files), -(-sum(file.bytes for file in files) // _BYTES_PER_TASK) + spark.sparkContext.defaultParallelism
-        ),
-    )
+    tasks = max(1, min(len(files), -(-sum(file.bytes for file in files) // _BYTES_PER_TASK) + _parallelism(spark)))
     listed = [(number, bytearray(pickle.dumps(file))) for number, file in enumerate(files)]
     frame = spark.createDataFrame(listed, "number int, file binary").repartition(tasks)
     return frame.mapInArrow(_Reading(table.file_reader(columns), with_file=with_file), from_arrow_schema(shown))
+
+
+def _parallelism(spark: SparkSession) -> int:
+    """How many tasks the executors run at once, or a guess where nothing is known of them."""
+    if is_connected(spark):
+        return int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+    return spark.sparkContext.defaultParallelism
 
 
 class _Reading:

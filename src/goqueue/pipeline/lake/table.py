@@ -68,6 +68,10 @@ class LakeTable(Protocol):
         """The number of the last batch of a query that is in the table."""
         ...
 
+    def last_attempt(self, query: str) -> str | None:
+        """The attempt that wrote this batch, as the write log names it; None if the table does not tell."""
+        ...
+
     def write_log(self) -> WriteLog:
         """Where files are announced before they are written."""
         ...
@@ -78,6 +82,10 @@ class LakeTable(Protocol):
 
     def files(self, bounds: Bounds) -> Sequence[DataFile]:
         """The files that may have rows within the bounds, as far as statistics tell."""
+        ...
+
+    def paths(self) -> set[str]:
+        """The paths of all files, as files are announced."""
         ...
 
     def partition_of(self, file: DataFile) -> str:
@@ -98,13 +106,14 @@ class LakeTable(Protocol):
 
     def commit(
         self,
-        batch: Batch | None,
+        batch: Batch,
+        attempt: str,
         added: Sequence[DataFile],
         removed: Sequence[DataFile] = (),
         *,
         is_strict: bool = False,
     ) -> None:
-        """Add and remove files in one commit that holds the batch's number; raises `Conflict`.
+        """Add and remove files in one commit that holds the batch's number and attempt; raises `Conflict`.
 
         If there is no table, the files are its first ones, with the schema that `prepare` was given.
         With files to remove, and if it is strict, every change that came meanwhile is a conflict. Otherwise only what

@@ -8,8 +8,9 @@ listed: other writers have files there that are in no commit yet.
 from __future__ import annotations
 
 import contextlib
+import secrets
 import uuid
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING
 
 from pyarrow.fs import FileSelector, FileType
@@ -33,7 +34,7 @@ class WriteLog:
 
     def begin(self, batch: Batch) -> str:
         """The name of a new attempt to write a batch."""
-        return f"{batch.query}/{batch.number}.{uuid.uuid4().hex[:12]}"
+        return attempt_name(batch, secrets.randbits(48))
 
     def announce(self, attempt: str, path: str) -> None:
         """Say that a file is about to be written."""
@@ -56,13 +57,24 @@ class WriteLog:
         """The attempt is committed: its files belong to the table now."""
         self._remove_folder(f"{self._folder}/{attempt}")
 
-    def sweep(self, query: str, last_batch: int | None) -> int:
-        """Remove what earlier attempts of this query left, unless it is committed; returns the number of files."""
+    def discard(self, attempt: str) -> None:
+        """The attempt is given up: its files are removed."""
+        self.drop_unused(attempt, ())
+        self.forget(attempt)
+
+    def sweep(
+        self, query: str, last_batch: int, last_attempt: str | None, in_table: Callable[[], Collection[str]]
+    ) -> int:
+        """Remove what attempts up to the last batch left, other than the one that was committed; returns how many."""
         removed = 0
         for attempt in self._attempts(query):
             number = int(attempt.rpartition("/")[2].partition(".")[0])
-            if last_batch is None or number > last_batch:
-                removed += self.drop_unused(attempt, ())
+            if number > last_batch:
+                continue
+            if attempt != last_attempt:
+                # Tables of older versions do not tell the attempt, and an earlier batch may have been committed by a
+                # driver that was killed at once.
+                removed += self.drop_unused(attempt, in_table())
             self.forget(attempt)
         return removed
 
@@ -93,6 +105,16 @@ class WriteLog:
         if self._files.type_name in _WITH_FOLDERS:
             with contextlib.suppress(OSError):
                 self._files.delete_dir(folder)
+
+
+def attempt_name(batch: Batch, number: int) -> str:
+    """How an attempt at a batch is called."""
+    return f"{batch.query}/{batch.number}.{number:012x}"
+
+
+def attempt_number(attempt: str) -> int:
+    """What tells an attempt from others at its batch."""
+    return int(attempt.rpartition(".")[2], 16)
 
 
 def _is_file(kind: FileType) -> bool:

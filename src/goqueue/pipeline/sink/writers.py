@@ -8,9 +8,11 @@ A batch write is a writer of its own with the single epoch 0, unless it is given
 
 from __future__ import annotations
 
+import logging
 import os
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -19,6 +21,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from goqueue.client.wire import BrokerRefused, WireClient
+from goqueue.client.wire.errors import KafkaUnreachable
 from goqueue.client.wire.prepared import Participant, decide, open_participant
 from goqueue.client.wire.producer import BatchProducer, Identity, new_identity
 from goqueue.pipeline.errors import PipelineError, RowRefused, in_one_line
@@ -28,6 +31,7 @@ from goqueue.pipeline.spark.api import HAS_ARROW_STREAM_WRITER, DataSourceStream
 from goqueue.pipeline.spark.worker_heap import settle
 from goqueue.pipeline.steps import reached
 
+_LOG = logging.getLogger("goqueue.pipeline")
 _COMMITTED_ALREADY = 48
 
 
@@ -120,6 +124,15 @@ def close_for_good(options: SinkOptions, writer: str, epoch: int) -> None:
             decide(client, writer, epoch, (), commit=True)
 
 
+@contextmanager
+def unless_unreachable() -> Iterator[None]:
+    """Clear up behind a failure, unless no broker answers: an error here would hide what the write failed with."""
+    try:
+        yield
+    except KafkaUnreachable as error:
+        _LOG.warning("what a failed write has staged is left to the transactions' timeout: %s", error)
+
+
 class BatchWriter(DataSourceArrowWriter):
     """For `df.write`: all rows or none."""
 
@@ -140,10 +153,11 @@ class BatchWriter(DataSourceArrowWriter):
     @in_one_line
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - Spark's
         """Some task failed, or the commit did."""
-        if self.options.writer is None:
-            close_for_good(self.options, self.name, self.options.epoch)
-        else:
-            drop(self.options, self.name, self.options.epoch)
+        with unless_unreachable():
+            if self.options.writer is None:
+                close_for_good(self.options, self.name, self.options.epoch)
+            else:
+                drop(self.options, self.name, self.options.epoch)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -173,4 +187,5 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's
         """The micro-batch failed. Tasks that are done tell who wrote it; what is left of others the next try drops."""
         written = next((one.writer for one in messages if isinstance(one, Written)), self.options.writer)
-        drop(self.options, written, batchId)
+        with unless_unreachable():
+            drop(self.options, written, batchId)

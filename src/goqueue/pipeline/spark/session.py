@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import fcntl
 import os
-import shlex
 import shutil
 import sys
 import tempfile
@@ -17,7 +16,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from goqueue.backup.whole import is_alive
-from goqueue.pipeline.spark import planner
 from goqueue.pipeline.spark.java import find_java
 from goqueue.pipeline.spark.worker_heap import ARROW_KEEPS_MS
 
@@ -62,21 +60,13 @@ logger.executor.level = off
 logger.shell.name = org.apache.spark.api.python.PythonGatewayServer
 logger.shell.level = error
 """
+_CONNECT = "sc://"
+# Settings of SQL that a server has from its start.
+_STATIC = ("spark.sql.warehouse.", "spark.sql.extensions", "spark.sql.catalog")
 # In the folder of a session: locked for as long as its process lives.
 _HELD = "held"
 _YOUNG_S = 60
 _held: dict[Path, int] = {}
-# Somebody who names a Python of their own, or whose temporary folder runs no programs, gets Spark's daemon.
-_STAND_IN = """#!/bin/sh
-if [ "$1 $2" = "-m pyspark.daemon" ]; then
-    shift 2
-    exec {python} -m goqueue.pipeline.spark.daemon "$@"
-fi
-if [ "$1 $2" = "-m pyspark.sql.streaming.python_streaming_source_runner" ]; then
-    exec {python} -P {planner} "$2"
-fi
-exec {python} "$@"
-"""
 
 
 def session(
@@ -88,8 +78,8 @@ def session(
 ) -> SparkSession:
     """A session that reads and writes topics; the one that runs already, if there is one.
 
-    `master` defaults to what spark-submit set, else local[*]. `home` is the folder for
-    Spark's temporary files, swept of what dead processes left. `config` overrides.
+    `master` defaults to what spark-submit set, else local[*]; sc://host:15002 is a server of Spark Connect. `home` is
+    the folder for Spark's temporary files, swept of what dead processes left. `config` overrides.
     """
     from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
@@ -98,6 +88,8 @@ def session(
     if active is not None:
         register(active)
         return active
+    if (master or "").startswith(_CONNECT):
+        return _connected(app, str(master), config or {})
     folder = _own_folder(Path(home or os.environ.get("GOQUEUE_SPARK_HOME") or tempfile.gettempdir()) / "goqueue-spark")
     java_home = find_java(folder)
     if java_home is not None:
@@ -138,6 +130,24 @@ def session(
     return spark
 
 
+def is_connected(spark: SparkSession) -> bool:
+    """Whether it is a session of Spark Connect, which has neither a JVM nor a SparkContext in this process."""
+    return type(spark).__module__.startswith("pyspark.sql.connect.")
+
+
+def _connected(app: str, address: str, config: Mapping[str, str]) -> SparkSession:
+    """A session at a server of Spark Connect. It has its own settings for all but SQL."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName(app).remote(address)
+    for name, value in {**SETTINGS, **_checkpoints(), **config}.items():
+        if name.startswith("spark.sql.") and not name.startswith(_STATIC):
+            builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    register(spark)
+    return spark
+
+
 def _checkpoints() -> dict[str, str]:
     """On a local disk this manager is faster than Spark's own choice; its package has another name since 4.1."""
     import pyspark
@@ -169,12 +179,12 @@ def _quiet_planners(folder: Path) -> Iterator[None]:
     to do for a minute are ended, and each of them would print a traceback. The planner of a stream is started without
     a daemon and must connect within ten seconds: see `planner.py`.
     """
+    # Not above: it is a program as well, and this package is loaded before it.
+    from goqueue.pipeline.spark.stand_in import write_stand_in
+
     python = os.environ["PYSPARK_PYTHON"]
-    stand_in = folder / "python"
-    stand_in.write_text(
-        _STAND_IN.format(python=shlex.quote(python), planner=shlex.quote(planner.__file__)), encoding="utf-8"
-    )
-    stand_in.chmod(0o700)
+    stand_in = write_stand_in(folder / "python", python)
+    # Somebody who names a Python of their own, or whose temporary folder runs no programs, gets Spark's daemon.
     if python == sys.executable and os.access(stand_in, os.X_OK):
         os.environ["PYSPARK_PYTHON"] = str(stand_in)
     try:

@@ -6,6 +6,8 @@ import json
 from types import SimpleNamespace
 from typing import Any
 
+from pyspark.sql import Row
+
 from goqueue.pipeline.declared.running.progress import QueryProgress, progress_of
 
 
@@ -48,3 +50,24 @@ def test_without_a_new_batch_nothing_changes() -> None:
     known = progress_of(query(batch(4, 3)), QueryProgress())
 
     assert progress_of(query(batch(4, 3)), known) is known
+
+
+def test_what_spark_connect_tells_by_source_only_is_added_up() -> None:
+    told = {**batch(0, 3), "numInputRows": None, "processedRowsPerSecond": None}
+    told["observedMetrics"] = {
+        "written": _connected(rows=6),
+        "expect checked": _connected(rows=7, small=None),
+        "expect other": Row()(),
+    }
+    told["sources"] = [{"numInputRows": 3, "processedRowsPerSecond": 1.5}, {"numInputRows": 4}]
+
+    found = progress_of(query(told), QueryProgress())
+
+    assert (found.rows_in, found.rows_per_second, found.rows_written) == (7, 1.5, 6)
+    assert found.expectations == {"checked": {"rows": 7, "small": 0}, "other": {}}
+
+
+def _connected(**columns: int | None) -> Any:
+    """A metric as Spark Connect of 4.3 has it."""
+    schema = {"type": "struct", "fields": [{"name": name, "type": "long"} for name in columns]}
+    return Row("values", "schema")(list(columns.values()), schema)

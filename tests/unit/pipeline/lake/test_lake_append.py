@@ -40,8 +40,8 @@ def rows_of(kind: str, folder: Path) -> Any:
 
 def writer(kind: str, folder: Path, **words: Any) -> WriteBatch:
     if kind == "delta":
-        return of_query(lake_writer(DeltaSink(path=str(folder / "lake"), **words)))
-    return of_query(lake_writer(IcebergSink(table="lake.events", catalog=catalog_of(folder), **words)))
+        return of_query(lake_writer(DeltaSink(path=str(folder / "lake"), **words)), "")
+    return of_query(lake_writer(IcebergSink(table="lake.events", catalog=catalog_of(folder), **words)), "")
 
 
 @pytest.fixture(params=["delta", "iceberg"])
@@ -154,9 +154,11 @@ def test_files_of_a_first_batch_that_failed_are_removed_too(
     assert notes(tmp_path) == []
 
 
-def end_before_the_commit(write: WriteBatch, rows: Any, batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def end_before_the_commit(
+    write: WriteBatch, rows: Any, batch: int, monkeypatch: pytest.MonkeyPatch, *, at: str = "lake-files"
+) -> None:
     def stop(step: str, _batch: int) -> None:
-        if step == "lake-files":
+        if step == at:
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:

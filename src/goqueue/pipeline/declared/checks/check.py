@@ -45,7 +45,7 @@ from goqueue.pipeline.declared.form.steps import (
     Step,
     Window,
 )
-from goqueue.pipeline.paths import SPARK_SCHEMES
+from goqueue.pipeline.paths import DELTA_SCHEMES, SPARK_SCHEMES
 
 _TRIGGER = re.compile(r"^(available-now|once|\d+ ?(ms|s|m|h|seconds?|minutes?|hours?))$")
 
@@ -90,7 +90,7 @@ def _head(pipeline: Pipeline) -> Iterator[Problem]:
         if not re.fullmatch(r"(\[[0-9a-fA-F:]+\]|[^:\s]+):\d{1,5}", at.strip()):
             yield Problem("broker", f"{at!r} is not an address", "write host:port")
     if pipeline.checkpoint is not UNSET:
-        yield from place_problem("checkpoint", pipeline.checkpoint, {"file"})
+        yield from place_problem("checkpoint", pipeline.checkpoint, DELTA_SCHEMES)
     if pipeline.dead_letters is not UNSET:
         yield from topic_problem("dead_letters", pipeline.dead_letters)
     elif pipeline.dead_letter_origins():

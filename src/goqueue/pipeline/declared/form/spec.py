@@ -15,7 +15,7 @@ from goqueue.pipeline.declared.form.sinks import Sink
 from goqueue.pipeline.declared.form.sources import Source
 from goqueue.pipeline.declared.form.steps import Step
 from goqueue.pipeline.declared.form.words import Form, text_of
-from goqueue.pipeline.paths import local_path
+from goqueue.pipeline.paths import is_store, local_path
 
 Rows: TypeAlias = list[dict[str, Any]]
 
@@ -67,6 +67,6 @@ class Pipeline(Head, kw_only=True):
 
     @property
     def checkpoint_path(self) -> str:
-        """Where progress is kept: a folder of this machine."""
+        """Where progress is kept: a folder of this machine, or the address of a store."""
         given = f"./checkpoints/{self.name}" if self.checkpoint is UNSET else self.checkpoint
-        return str(local_path(given, "checkpoint"))
+        return given if is_store(given) else str(local_path(given, "checkpoint"))

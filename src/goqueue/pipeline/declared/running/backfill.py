@@ -7,7 +7,6 @@ and sinks that have them write nothing. A range that overlaps another backfill i
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,6 +24,7 @@ from goqueue.pipeline.declared.running.batches import batch_writer, dead_letter_
 from goqueue.pipeline.declared.running.sinks import DEAD_LETTERS
 from goqueue.pipeline.declared.running.sources import read_source, topic_options
 from goqueue.pipeline.declared.running.starts import Starts, first_offsets
+from goqueue.pipeline.declared.running.state import Held, State, state_at
 from goqueue.pipeline.lake.table import Batch
 from goqueue.pipeline.source.stream_offset import StreamOffset
 from goqueue.pipeline.steps import reached
@@ -48,7 +48,7 @@ def backfill(
 ) -> list[dict[str, Any]]:
     """Write a range of time to sinks, or say what would be written; one row per sink."""
     chosen = _chosen(pipeline, sinks)
-    home = Path(pipeline.checkpoint_path)
+    home = state_at(pipeline.checkpoint_path)
     if folder is not None:
         make_importable(folder)
     rows = []
@@ -102,10 +102,10 @@ def _check(pipeline: Pipeline, name: str, sink: Sink) -> None:
 
 
 def _entry(
-    pipeline: Pipeline, name: str, query: str, from_ms: int, to_ms: int, home: Path, *, keep: bool
+    pipeline: Pipeline, name: str, query: str, from_ms: int, to_ms: int, home: State, *, keep: bool
 ) -> dict[str, Any]:
     """What is to be written: the ranges of an earlier run of the same backfill, or new ones."""
-    known: list[dict[str, Any]] = json.loads((home / _FILE).read_text()) if (home / _FILE).exists() else []
+    known: list[dict[str, Any]] = json.loads(home.read(_FILE) or "[]")
     for one in known:
         if one["sink"] != name:
             continue
@@ -118,13 +118,11 @@ def _entry(
                 field="from",
                 hint="choose a range before or behind it, or exactly the same to finish it",
             )
-    digest = hashlib.blake2s(f"{home.resolve()} {name} {from_ms} {to_ms}".encode(), digest_size=8).hexdigest()
+    digest = hashlib.blake2s(f"{home.address} {name} {from_ms} {to_ms}".encode(), digest_size=8).hexdigest()
     entry = {"id": f"backfill-{digest}", "sink": name, "from_ms": from_ms, "to_ms": to_ms}
     entry["ranges"] = _ranges(pipeline, query, from_ms, to_ms)
     if keep:
-        fresh = home / f"{_FILE}.new"
-        fresh.write_text(json.dumps([*known, entry], indent=2))
-        fresh.replace(home / _FILE)
+        home.write(_FILE, json.dumps([*known, entry], indent=2))
     return entry
 
 
@@ -184,11 +182,9 @@ def _options(pipeline: Pipeline, source: Source, ranges: Mapping[str, Mapping[st
 
 
 @contextmanager
-def _only_one(folder: Path) -> Iterator[None]:
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / _LOCK).open("a+") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InvalidRequest("another backfill of this pipeline has not ended") from None
-        yield
+def _only_one(state: State) -> Iterator[None]:
+    try:
+        with state.held(_LOCK):
+            yield
+    except Held:
+        raise InvalidRequest("another backfill of this pipeline has not ended") from None

@@ -23,7 +23,14 @@ from goqueue.pipeline.declared.form.sinks import (
 )
 from goqueue.pipeline.declared.form.spec import Pipeline
 from goqueue.pipeline.declared.frames.build import Built
-from goqueue.pipeline.declared.running.sinks import counted, dead_letter_messages, messages, started, topic_options
+from goqueue.pipeline.declared.running.sinks import (
+    checkpoint_of,
+    counted,
+    dead_letter_messages,
+    messages,
+    started,
+    topic_options,
+)
 from goqueue.pipeline.declared.running.tables import WriteBatch, lake_writer, postgres_writer, query_of
 from goqueue.pipeline.lake.table import Batch
 from goqueue.pipeline.steps import reached
@@ -40,13 +47,14 @@ def start_batches(pipeline: Pipeline, plan: QueryPlan, frame: DataFrame, build_b
     """Begin to take batches of a frame, and to write each to all sinks of the query."""
     sinks = {name: pipeline.sinks[name] for name in plan.sinks}
     writers = {name: batch_writer(pipeline, name, sink) for name, sink in sinks.items()}
+    checkpoint = checkpoint_of(pipeline, plan.name)
 
     def write(batch: DataFrame, number: int) -> None:
         # Read once, whatever the number of sinks: each of them would read the topic for itself.
         kept = batch.persist() if len(writers) > 1 else batch
         try:
             built = build_batch(kept, number)
-            query = query_of(batch)
+            query = query_of(batch, checkpoint)
             for name, writer in writers.items():
                 writer(built.frames[sinks[name].reads()[0]], Batch(f"{query}.{name}", number))
                 reached(f"sink-{name}", number)

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import fcntl
 import uuid
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from goqueue.errors import InvalidRequest
 from goqueue.pipeline.declared.form.sinks import DeltaSink, IcebergSink
 from goqueue.pipeline.declared.form.spec import Pipeline
+from goqueue.pipeline.declared.running.state import Held, State, state_at
 from goqueue.pipeline.declared.running.tables import open_table
 from goqueue.pipeline.lake.compact import SMALL_BYTES, compact
+from goqueue.pipeline.lake.table import LakeTable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_LOCK = "maintain.lock"
+_LOCK, _OWNER = "maintain.lock", "maintain.owner"
 
 
 def maintain(
@@ -26,32 +26,32 @@ def maintain(
     lakes = {name: sink for name, sink in pipeline.sinks.items() if isinstance(sink, DeltaSink | IcebergSink)}
     if not lakes:
         raise InvalidRequest("the pipeline has no delta or iceberg sink: there is nothing to maintain")
-    folder = Path(pipeline.checkpoint_path)
-    folder.mkdir(parents=True, exist_ok=True)
-    rows = []
-    with (folder / _LOCK).open("a+") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InvalidRequest("another maintenance of this pipeline has not ended") from None
-        owner = _owner(lock)
-        for name, sink in lakes.items():
-            table = open_table(sink)
-            if table.schema is None:
-                rows.append({"sink": name, "files_before": 0, "files_after": 0, "rewritten": 0, "expired": 0})
-                continue
-            done = compact(spark, table, f"{owner}.{name}", small_bytes=small_bytes)
-            expired = 0 if keep_ms is None else table.expire(keep_ms)
-            rows.append({"sink": name, **done._asdict(), "expired": expired})
-    return rows
+    state = state_at(pipeline.checkpoint_path)
+    try:
+        with state.held(_LOCK):
+            owner = _owner(state)
+            return [
+                _maintained(spark, name, open_table(sink), f"{owner}.{name}", small_bytes, keep_ms)
+                for name, sink in lakes.items()
+            ]
+    except Held:
+        raise InvalidRequest("another maintenance of this pipeline has not ended") from None
 
 
-def _owner(lock: Any) -> str:
+def _maintained(
+    spark: SparkSession, name: str, table: LakeTable, owner: str, small_bytes: int, keep_ms: int | None
+) -> dict[str, Any]:
+    if table.schema is None:
+        return {"sink": name, "files_before": 0, "files_after": 0, "rewritten": 0, "expired": 0}
+    done = compact(spark, table, owner, small_bytes=small_bytes)
+    expired = 0 if keep_ms is None else table.expire(keep_ms)
+    return {"sink": name, **done._asdict(), "expired": expired}
+
+
+def _owner(state: State) -> str:
     """Under which name the files are written: of this checkpoint alone, and the same at every run."""
-    lock.seek(0)
-    known = lock.read().strip()
+    known = (state.read(_OWNER) or "").strip()
     if not known:
         known = f"goqueue-maintain-{uuid.uuid4().hex[:12]}"
-        lock.write(known)
-        lock.flush()
-    return str(known)
+        state.write(_OWNER, known)
+    return known

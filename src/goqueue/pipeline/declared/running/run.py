@@ -7,7 +7,7 @@ checkpoint, ever more slowly, until it has failed too often in a row without fin
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,8 +22,8 @@ from goqueue.pipeline.declared.form.spec import Pipeline
 from goqueue.pipeline.declared.form.steps import Expect
 from goqueue.pipeline.declared.frames.build import Built, build, make_importable
 from goqueue.pipeline.declared.frames.expectations import ROWS
-from goqueue.pipeline.declared.running.batches import start_batches
-from goqueue.pipeline.declared.running.progress import QueryProgress, progress_of
+from goqueue.pipeline.declared.running.batches import BuildBatch, start_batches
+from goqueue.pipeline.declared.running.progress import BatchFacts, QueryProgress, progress_of
 from goqueue.pipeline.declared.running.sinks import DEAD_LETTERS, group_of, start_dead_letters, start_sink
 from goqueue.pipeline.declared.running.sources import read_source
 from goqueue.pipeline.declared.running.starts import Starts
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 # Milliseconds that never run backwards.
 NowMs = Callable[[], int]
+# Takes the batches that a query has finished since the last look.
+NoteBatches = Callable[[str, Sequence[BatchFacts]], None]
 
 FAILURES_MAX = 5
 # A planner that did not start within ten seconds, for which Spark has no setting: the machine is busy.
@@ -69,10 +71,19 @@ class _Sink:
 class PipelineRun:
     """A pipeline that runs. Call `step` every now and then until it says that all is done."""
 
-    def __init__(self, pipeline: Pipeline, spark: SparkSession, *, now_ms: NowMs, folder: Path | None = None) -> None:
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        spark: SparkSession,
+        *,
+        now_ms: NowMs,
+        folder: Path | None = None,
+        note: NoteBatches = lambda _sink, _batches: None,
+    ) -> None:
         self._pipeline = pipeline
         self._spark = spark
         self._now_ms = now_ms
+        self._note = note
         if folder is not None:
             make_importable(folder)
         self._sinks = [_Sink(plan.name, self._starter(plan)) for plan in plan_queries(pipeline)]
@@ -90,7 +101,7 @@ class PipelineRun:
         for sink in self._sinks:
             if sink.query is not None:
                 sink.query.stop()
-                sink.progress = progress_of(sink.query, sink.progress)
+                self._look(sink, sink.query)
 
     def status(self) -> list[dict[str, Any]]:
         """How every sink fares, for people and programs."""
@@ -113,7 +124,7 @@ class PipelineRun:
             return
         # In this order: what is told of a query that has ended is all there is to tell.
         is_active = sink.query.isActive
-        sink.progress = progress_of(sink.query, sink.progress)
+        self._look(sink, sink.query)
         if sink.progress.batch > sink.batches_seen:
             sink.batches_seen = sink.progress.batch
             sink.failures_in_row = 0
@@ -127,10 +138,15 @@ class PipelineRun:
         else:
             self._failed(sink, error)
 
+    def _look(self, sink: _Sink, query: StreamingQuery) -> None:
+        before, sink.progress = sink.progress, progress_of(query, sink.progress)
+        if sink.progress is not before:
+            self._note(sink.name, sink.progress.fresh)
+
     def _check_shares(self, sink: _Sink) -> None:
         """End the run if too many rows of a batch broke a rule; the batch itself is written."""
-        for counts in sink.progress.fresh_expectations:
-            for name, found in counts.items():
+        for batch in sink.progress.fresh:
+            for name, found in batch.expectations.items():
                 step = self._pipeline.steps.get(name)
                 for rule, wanted in step.rules_by_name().items() if isinstance(step, Expect) else ():
                     broken, rows = found.get(rule, 0), found.get(ROWS, 0)
@@ -163,18 +179,7 @@ class PipelineRun:
             (name,) = plan.sinks
             sink = self._pipeline.sinks[name]
             return lambda: start_sink(self._pipeline, name, sink, self._built(name).frames[sink.reads()[0]])
-        cut = plan.cut
-
-        def build_batch(frame: DataFrame, number: int) -> Built:
-            # Tables and files are read by the session of the batch, anew for each.
-            spark = frame.sparkSession
-            return build(
-                self._pipeline,
-                lambda _, source: read_source(spark, {}, self._pipeline, source),
-                given={cut: frame},
-                batch=number,
-            )
-
+        cut, build_batch = plan.cut, _batch_builder(self._pipeline, plan.cut)
         return lambda: start_batches(self._pipeline, plan, self._built(plan.name).frames[cut], build_batch)
 
     def _dead_letters(self) -> StreamingQuery:
@@ -189,6 +194,19 @@ class PipelineRun:
             return read_source(self._spark, options, self._pipeline, source)
 
         return build(self._pipeline, read)
+
+
+def _batch_builder(pipeline: Pipeline, cut: str) -> BuildBatch:
+    """Builds what lies behind a cut. It may be sent to where batches run: it has nothing of this process in it."""
+
+    def build_batch(frame: DataFrame, number: int) -> Built:
+        # Tables and files are read by the session of the batch, anew for each.
+        spark = frame.sparkSession
+        return build(
+            pipeline, lambda _, source: read_source(spark, {}, pipeline, source), given={cut: frame}, batch=number
+        )
+
+    return build_batch
 
 
 def _is_for_good(error: BaseException) -> bool:

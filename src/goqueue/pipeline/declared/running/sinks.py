@@ -5,7 +5,6 @@ A sink that fails and is started again reads on from its own place; the others d
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import UNSET
@@ -24,7 +23,9 @@ from goqueue.pipeline.declared.form.sinks import (
 )
 from goqueue.pipeline.declared.form.spec import Pipeline
 from goqueue.pipeline.declared.frames.parsing import ORIGIN
+from goqueue.pipeline.declared.running.state import state_at
 from goqueue.pipeline.declared.running.tables import lake_writer, of_query, postgres_writer
+from goqueue.pipeline.paths import spark_address
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -37,7 +38,7 @@ WRITTEN = "written"
 
 def start_sink(pipeline: Pipeline, name: str, sink: Sink, frame: DataFrame) -> StreamingQuery:
     """Begin to write a frame to a sink."""
-    return started(pipeline, name, _writer(pipeline, sink, counted(frame)))
+    return started(pipeline, name, _writer(pipeline, name, sink, counted(frame)))
 
 
 def counted(frame: DataFrame) -> DataFrame:
@@ -74,13 +75,18 @@ def group_of(pipeline: Pipeline, sink: str) -> str:
 def started(pipeline: Pipeline, name: str, writer: DataStreamWriter) -> StreamingQuery:
     """Start a query, with its name and checkpoint and the pipeline's trigger."""
     query = f"{pipeline.name}.{name}"
-    writer = writer.queryName(query).option("checkpointLocation", str(Path(pipeline.checkpoint_path) / name))
+    writer = writer.queryName(query).option("checkpointLocation", spark_address(checkpoint_of(pipeline, name)))
     if pipeline.trigger in ("available-now", "once"):
         return writer.trigger(availableNow=True).start()
     return writer.trigger(processingTime=spark_interval(pipeline.trigger)).start()
 
 
-def _writer(pipeline: Pipeline, sink: Sink, frame: DataFrame) -> DataStreamWriter:
+def checkpoint_of(pipeline: Pipeline, query: str) -> str:
+    """Where a query keeps its checkpoint: the same place for this process, for Spark, and for whoever runs a batch."""
+    return f"{state_at(pipeline.checkpoint_path).address}/{query}"
+
+
+def _writer(pipeline: Pipeline, name: str, sink: Sink, frame: DataFrame) -> DataStreamWriter:
     match sink:
         case TopicSink():
             return messages(sink, frame).writeStream.format("goqueue").options(**topic_options(pipeline, sink))
@@ -88,9 +94,9 @@ def _writer(pipeline: Pipeline, sink: Sink, frame: DataFrame) -> DataStreamWrite
             writer = frame.writeStream.format("parquet").option("path", sink.path)
             return writer.partitionBy(*sink.partition_by) if sink.partition_by else writer
         case DeltaSink() | IcebergSink():
-            return frame.writeStream.foreachBatch(of_query(lake_writer(sink)))
+            return frame.writeStream.foreachBatch(of_query(lake_writer(sink), checkpoint_of(pipeline, name)))
         case PostgresSink():
-            return frame.writeStream.foreachBatch(of_query(postgres_writer(sink)))
+            return frame.writeStream.foreachBatch(of_query(postgres_writer(sink), checkpoint_of(pipeline, name)))
         case ConsoleSink():
             return frame.writeStream.format("console").option("numRows", str(sink.rows)).option("truncate", "false")
         case _:

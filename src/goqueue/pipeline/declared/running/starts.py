@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 
 from goqueue.pipeline.declared.form.sources import Source
 from goqueue.pipeline.declared.form.spec import Pipeline
 from goqueue.pipeline.declared.running.sources import topic_options
+from goqueue.pipeline.declared.running.state import state_at
 from goqueue.pipeline.source.catalogue import Offsets, open_catalogue, subscribed
 from goqueue.pipeline.source.options import LATEST, parse_source_options
 from goqueue.pipeline.source.plan import start_offsets
@@ -26,16 +26,16 @@ class Starts:
 
     def __init__(self, pipeline: Pipeline, query: str) -> None:
         self._pipeline = pipeline
-        folder = Path(pipeline.checkpoint_path)
-        self._file = folder / f"{query}.starts.json"
+        self._state = state_at(pipeline.checkpoint_path)
+        self._file = f"{query}.starts.json"
         # Written by Spark with the plan of the first batch.
-        self._first_batch = folder / query / "offsets" / "0"
+        self._first_batch = f"{query}/offsets/0"
 
     def options(self, name: str, source: Source, group: str) -> Mapping[str, str]:
         """The options to read a topic with: from where it began, or, if it has not begun yet, from a place kept now."""
         options = topic_options(self._pipeline, source, group)
         known = self._read()
-        has_begun = self._first_batch.exists()
+        has_begun = self._state.read(self._first_batch) is not None
         if has_begun and name not in known:
             # Begun by a version that kept no place: the checkpoint says where to read on.
             return options
@@ -50,17 +50,11 @@ class Starts:
         return None if found is None else StreamOffset.decode(found).places
 
     def _read(self) -> dict[str, dict[str, dict[str, int]]]:
-        try:
-            found: dict[str, dict[str, dict[str, int]]] = json.loads(self._file.read_text())
-        except FileNotFoundError:
-            return {}
+        found: dict[str, dict[str, dict[str, int]]] = json.loads(self._state.read(self._file) or "{}")
         return found
 
     def _write(self, starts: Mapping[str, object]) -> None:
-        self._file.parent.mkdir(parents=True, exist_ok=True)
-        fresh = self._file.with_suffix(".new")
-        fresh.write_text(json.dumps(starts, indent=2))
-        fresh.replace(self._file)
+        self._state.write(self._file, json.dumps(starts, indent=2))
 
 
 def first_offsets(options: Mapping[str, str]) -> Offsets:

@@ -7,19 +7,22 @@ the checkpoint begins a new query, whose batches all count.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
 from goqueue.pipeline.declared.form.sinks import DeltaSink, IcebergSink, PostgresSink, TableSink
+from goqueue.pipeline.declared.running.state import state_at
 from goqueue.pipeline.errors import PipelineError
-from goqueue.pipeline.lake.append import append
+from goqueue.pipeline.lake.append import append, sweep
 from goqueue.pipeline.lake.delta import delta_table
 from goqueue.pipeline.lake.iceberg import iceberg_table
 from goqueue.pipeline.lake.merge import MergeRule, merge
 from goqueue.pipeline.lake.table import Batch, LakeTable
 from goqueue.pipeline.postgres.writer import PostgresTable, check_installed, write_batch
+from goqueue.pipeline.spark.session import is_connected
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,12 +42,8 @@ def lake_writer(sink: DeltaSink | IcebergSink) -> WriteBatch:
         if found:
             found[0].refresh()
         else:
-            table = open_table(sink)
-            # A Delta table is made by its first commit, and a batch that was killed before it has left files as well;
-            # an Iceberg table is made before its first file.
-            if table.schema is not None or isinstance(sink, DeltaSink):
-                table.write_log().sweep(batch.query, table.last_batch(batch.query))
-            found.append(table)
+            found.append(open_table(sink))
+            sweep(found[0], batch.query)
         if sink.mode == "append":
             append(found[0], frame, batch, add_columns=sink.add_columns)
         else:
@@ -64,9 +63,9 @@ def postgres_writer(sink: PostgresSink) -> WriteBatch:
     return write
 
 
-def of_query(write: WriteBatch) -> Callable[[DataFrame, int], None]:
+def of_query(write: WriteBatch, checkpoint: str) -> Callable[[DataFrame, int], None]:
     """The same for `foreachBatch`, which hands over numbers only: under the name of the query."""
-    return lambda frame, number: write(frame, Batch(query_of(frame), number))
+    return lambda frame, number: write(frame, Batch(query_of(frame, checkpoint), number))
 
 
 def merge_rule(sink: TableSink, columns: Sequence[str]) -> MergeRule:
@@ -78,9 +77,13 @@ def merge_rule(sink: TableSink, columns: Sequence[str]) -> MergeRule:
     return MergeRule(tuple(sink.keys), sequence, deleted, steering)
 
 
-def query_of(frame: DataFrame) -> str:
-    """The id of the query that this batch belongs to."""
-    query = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+def query_of(frame: DataFrame, checkpoint: str) -> str:
+    """The id of the query that this batch belongs to, whose checkpoint lies there."""
+    if is_connected(frame.sparkSession):
+        # Nothing of the query's thread is seen here; but Spark has written its id before the first batch.
+        query = json.loads(state_at(checkpoint).read("metadata") or "{}").get("id")
+    else:
+        query = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
     if query is None:
         raise PipelineError("Spark does not tell which query this batch belongs to")
     return str(query)
