@@ -20,8 +20,8 @@ _log = logging.getLogger("goqueue.node")
 def report_shard(coordinator: str, shard: object, reason: BaseException) -> None:
     """A coordinator lost a shard."""
     if isinstance(reason, NotLeader):
-        # Leadership moves in every failover and every clean stop: nothing is wrong here.
-        _log.info("shard %s of the %s coordinator is led elsewhere now: %s", shard, coordinator, reason)
+        # Leadership moves in every failover and every clean stop, fifty shards at once: nothing is wrong here.
+        _log.debug("shard %s of the %s coordinator is led elsewhere now: %s", shard, coordinator, reason)
         return
     _log.error("shard %s of the %s coordinator was dropped and will be read again: %s", shard, coordinator, reason)
 
@@ -43,13 +43,35 @@ def report_dead_letters(queue_id: QueueId, reason: BaseException) -> None:
 
 def report_cluster_event(event: ClusterEvent) -> None:
     """Something happened to a node, the controller or the leader of a partition."""
-    if event.kind in _OF_NODES:
-        _log.warning("cluster: %s, node %d %s", event.kind, event.node_id, event.detail)
+    level = _LEVELS.get(event.kind)
+    if level is not None:
+        detail = f": {event.detail}" if event.detail else ""
+        _log.log(level, "cluster: %s, node %d%s", event.kind, event.node_id, detail)
+    elif event.kind == "RecordsLost":
+        _log.error("cluster: %s-%d: %s", event.topic, event.partition, event.detail)
     elif event.kind == "UncleanLeaderElected":
         _log.error("cluster: node %d leads %s-%d: %s", event.node_id, event.topic, event.partition, event.detail)
 
 
-_OF_NODES = frozenset({"NodeDied", "NodeLeft", "NodeRecovered", "NodeRemoved", "BecameController", "LostController"})
+# What happens to nodes and the controller. Leaders change by the thousand: the events and the metrics have them.
+_LEVELS = {
+    "BootstrapStarted": logging.INFO,
+    "BootstrapComplete": logging.INFO,
+    "BootstrapFailed": logging.ERROR,
+    "JoinedCluster": logging.INFO,
+    "LeftCluster": logging.INFO,
+    "QuorumLost": logging.ERROR,
+    "QuorumRestored": logging.WARNING,
+    "NodeJoined": logging.INFO,
+    "NodeLeft": logging.WARNING,
+    "NodeDied": logging.WARNING,
+    "NodeSuspect": logging.INFO,
+    "NodeRecovered": logging.WARNING,
+    "NodeRemoved": logging.WARNING,
+    "ControllerChanged": logging.INFO,
+    "BecameController": logging.WARNING,
+    "LostController": logging.WARNING,
+}
 
 
 def report_topic_change(caller: Caller, event: Event) -> None:

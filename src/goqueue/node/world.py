@@ -6,9 +6,9 @@ from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
 
 from goqueue.config import Config
-from goqueue.node.claims import LOCK_FILE, Listener, claim_directory, claim_listeners
 from goqueue.node.config.addresses import Address
 from goqueue.node.config.listeners import listeners_of
+from goqueue.node.listeners.claims import LOCK_FILE, Listener, claim_directory, claim_listeners
 from goqueue.ports import Files
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from goqueue.cluster.cluster_events import ClusterEvent, ClusterEvents
 from goqueue.cluster.control.controller import Controller
 from goqueue.cluster.control.placement import ClusterPlacement
 from goqueue.cluster.counted_network import CountedNetwork, Traffic
@@ -26,10 +27,12 @@ from goqueue.node.assembly.tools import Tools
 from goqueue.node.cluster.belonging import check_belonging, keep_belonging
 from goqueue.node.cluster.importing import founded
 from goqueue.node.cluster.peer_tls import PeerCertificates, peer_tls_of
+from goqueue.node.cluster.voter import voter_of
 from goqueue.node.cluster.watchdog import Watchdog
 from goqueue.node.config.addresses import Address, parse_address
 from goqueue.node.config.cluster_settings import peer_address, peers_of, read_secrets
-from goqueue.node.listening import bind, bound_address
+from goqueue.node.listeners.listening import bind, bound_address
+from goqueue.node.reports import report_cluster_event
 from goqueue.node.system_clock import boot_ms
 
 if TYPE_CHECKING:
@@ -57,6 +60,8 @@ class Cluster(NamedTuple):
     listener: PeerListener
     # Bytes between this node and its peers.
     traffic: Traffic
+    # What happened, from before this node registered.
+    events: ClusterEvents
     # None: nodes talk without it.
     tls: PeerCertificates | None = None
 
@@ -83,6 +88,16 @@ class Cluster(NamedTuple):
 
 async def open_cluster(tools: Tools, directory: DataDirectory) -> Cluster:
     """Register this node, and wait until the controller has unfenced it. No partition is opened before."""
+    try:
+        return await _join(tools, directory)
+    except (GoQueueError, OSError, KvError) as error:
+        # Nobody can ask this node for its events, so the log has it.
+        node_id = tools.config.broker.node_id
+        report_cluster_event(ClusterEvent(tools.clock.now_ms(), "BootstrapFailed", node_id, detail=str(error)))
+        raise
+
+
+async def _join(tools: Tools, directory: DataDirectory) -> Cluster:
     config, stack = tools.config, tools.stack
     node_id, prefix = config.broker.node_id, config.metadata.prefix
     check_belonging(tools.world.files, node_id=node_id, data_dir=tools.world.data_dir)
@@ -93,10 +108,15 @@ async def open_cluster(tools: Tools, directory: DataDirectory) -> Cluster:
     lease = await _first_lease(session)
     metadata = await KvMetadata.open(kv, prefix=prefix, rng=tools.rng, lease=lease)
     stack.push_async_callback(metadata.close)
+    events = ClusterEvents(node_id, metadata.image, tools.clock, report_cluster_event)
+    metadata.subscribe(events.on_delta)
+    events.note("BootstrapStarted", node_id)
     files, data_dir = tools.world.files, tools.world.data_dir
     check_belonging(files, node_id=node_id, data_dir=data_dir, cluster_id=metadata.cluster_id)
     traffic = Traffic()
     network, peer, tls = _open_network(tools, metadata, traffic)
+
+    voter = voter_of(config)
 
     async def keep_epoch(epoch: int) -> None:
         """Blocks for a moment: a few times in the life of a node."""
@@ -104,6 +124,8 @@ async def open_cluster(tools: Tools, directory: DataDirectory) -> Cluster:
         keep_belonging(files, node_id=node_id, cluster_id=metadata.cluster_id)
         if DataDirectory(files).last_epoch != start.epoch:
             raise StorageError("the broker epoch could not be written to the data directory: is the disk full?")
+        if voter is not None:
+            voter.keep_epoch(start.epoch)
 
     registration = Registration(
         metadata,
@@ -135,7 +157,7 @@ async def open_cluster(tools: Tools, directory: DataDirectory) -> Cluster:
         min_insync=config.cluster.min_insync_replicas,
     )
     listener = PeerListener(network)
-    return Cluster(metadata, session, registration, controller, placement, network, listener, traffic, tls)
+    return Cluster(metadata, session, registration, controller, placement, network, listener, traffic, events, tls)
 
 
 async def _open_etcd(tools: Tools) -> Kv:

@@ -26,9 +26,9 @@ from goqueue.node.assembly.storage import Storage
 from goqueue.node.assembly.tools import Tools
 from goqueue.node.config.addresses import Address
 from goqueue.node.disk.housekeeping import Housekeeping
-from goqueue.node.doors import open_doors
 from goqueue.node.health import HealthChecks
-from goqueue.node.listening import CannotListen
+from goqueue.node.listeners.doors import open_doors
+from goqueue.node.listeners.listening import CannotListen
 from goqueue.node.metrics.metrics_page import CopySources, DiskSources, MetricsPage
 from goqueue.node.reports import report_cluster_event
 from goqueue.node.serving import Serving
@@ -82,10 +82,8 @@ def make_services(
     request_times = RequestTimes()
     files, failures = tools.world.files, storage.write_failures
     metadata = storage.metadata
-    happened = ClusterEvents(config.broker.node_id, metadata.image, clock, report_cluster_event)
-    metadata.subscribe(happened.on_delta)
-    watch_session(tools, storage.cluster, happened)
-    cluster = ClusterView(_here(tools), lambda: metadata.image, happened, watch=watch)
+    cluster = ClusterView(_here(tools), lambda: metadata.image, _events(tools, storage), watch=watch)
+    watch_session(tools, storage.cluster, metadata)
     metrics = MetricsPage(
         cluster=cluster,
         replication=_copies(storage),
@@ -159,7 +157,7 @@ async def secure(
     if not config.enabled:
         return services, None
     # Not above: a broker without security does not wait for what it does not use.
-    from goqueue.node.security import open_security, secured
+    from goqueue.node.security.parts import open_security, secured
 
     security = await open_security(
         config,
@@ -209,6 +207,15 @@ async def serve(
         serving.count(lambda: kafka.connection_count)
     serving.begin()
     stack.callback(serving.end)
+
+
+def _events(tools: Tools, storage: Storage) -> ClusterEvents:
+    """What happened: in a cluster from before this node registered, on a node of its own from now on."""
+    if storage.cluster is not None:
+        return storage.cluster.events
+    events = ClusterEvents(tools.config.broker.node_id, storage.metadata.image, tools.clock, report_cluster_event)
+    storage.metadata.subscribe(events.on_delta)
+    return events
 
 
 def _copies(storage: Storage) -> CopySources | None:

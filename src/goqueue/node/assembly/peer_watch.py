@@ -10,7 +10,6 @@ from goqueue.node.health import ClusterChecks
 
 if TYPE_CHECKING:
     from goqueue.anywhere.asking import Asking
-    from goqueue.cluster.cluster_events import ClusterEvents
     from goqueue.cluster.peer_watch import PeerWatch
     from goqueue.metadata.store import MetadataStore
     from goqueue.node.assembly.cluster import Cluster
@@ -39,13 +38,16 @@ def open_watch(tools: Tools, storage: Storage, asking: Asking | None) -> PeerWat
     return watch
 
 
-def watch_session(tools: Tools, cluster: Cluster | None, events: ClusterEvents) -> None:
+def watch_session(tools: Tools, cluster: Cluster | None, metadata: MetadataStore) -> None:
     """Note the end of this node's session among the events, and its return, until the stack unwinds."""
     if cluster is None or tools.world.listeners is None:
         return
+    from goqueue.cluster.catching_up import CatchingUp
     from goqueue.cluster.session_watch import SessionWatch
 
-    watch = SessionWatch(tools.config.broker.node_id, cluster.session.is_alive, events)
+    node_id = tools.config.broker.node_id
+    catching_up = CatchingUp(node_id, lambda: metadata.image)
+    watch = SessionWatch(node_id, cluster.session.is_alive, lambda: catching_up.problem() is None, cluster.events)
     watch.start()
     tools.stack.push_async_callback(watch.close)
 

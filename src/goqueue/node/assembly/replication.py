@@ -61,6 +61,7 @@ async def open_replicas(
         broker_epoch=lambda: session.epoch,
         catch_up_bytes_per_s_max=config.cluster.catch_up_bytes_per_s_max,
     )
+    replication.counts.on_lost = cluster.events.note_surplus
     for purpose in (REPLICATION, CATCHING_UP):
         cluster.listener.serve(purpose, replication.serve)
     await cluster.listener.start()

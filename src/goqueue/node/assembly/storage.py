@@ -18,11 +18,11 @@ from goqueue.metadata.local import LocalMetadata
 from goqueue.metadata.store import MetadataStore
 from goqueue.node.assembly.registered import this_node
 from goqueue.node.assembly.tools import Tools
-from goqueue.node.claims import check_node_id
 from goqueue.node.cluster.belonging import refuse_clustered
 from goqueue.node.config.cluster_settings import is_clustered
 from goqueue.node.disk.flusher import Flusher
 from goqueue.node.disk.write_failures import WriteFailures
+from goqueue.node.listeners.claims import check_node_id
 from goqueue.node.reports import report_topic_change
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from goqueue.metadata.local import LocalMetadata
 from goqueue.metadata.shared.kv import Delete, Kv, KvError
 from goqueue.metadata.shared.kv_backup import MetadataBackup, decode_backup, restore_backup
 from goqueue.metadata.shared.kv_export import exported
-from goqueue.node.claims import claim_directory
 from goqueue.node.cluster.belonging import belonging_of, keep_belonging
+from goqueue.node.listeners.claims import claim_directory
 from goqueue.node.system_clock import SystemClock
 from goqueue.ports import Files
 

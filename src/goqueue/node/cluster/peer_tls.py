@@ -15,7 +15,7 @@ from pathlib import Path
 
 from goqueue.clock import Clock
 from goqueue.config import Config, TlsConfig
-from goqueue.node.tls import CONNECTING, TlsContexts
+from goqueue.node.listeners.tls import CONNECTING, TlsContexts
 
 _log = logging.getLogger("goqueue.cluster")
 _CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)

@@ -1,6 +1,7 @@
 """A voter whose data was lost: its member is removed by the others, added again as a learner, and promoted in time.
 
-Under its old member id it would vote as if it had never seen what was committed, and vote that away.
+Under its old member id it would vote as if it had never seen what was committed, and vote that away. So would an old
+copy of the data, which is noticed by the broker epoch that is noted beside it.
 """
 
 from __future__ import annotations
@@ -15,9 +16,12 @@ from typing import Any
 
 from goqueue.config import Config
 from goqueue.errors import ConfigError
+from goqueue.metadata.keys import node_key
 from goqueue.metadata.shared.etcd.connection import Connection
+from goqueue.metadata.shared.etcd.etcd_kv import EtcdKv
 from goqueue.metadata.shared.etcd.servers import Member, add_learner, members, promote, remove_member
 from goqueue.metadata.shared.kv import KvError
+from goqueue.metadata.shared.kv_members import decode_node
 from goqueue.node.cluster.etcd import credentials_of
 from goqueue.node.cluster.voter import Voter
 
@@ -25,6 +29,8 @@ _log = logging.getLogger("goqueue.cluster")
 
 _RETRY_S = 0.5
 _ASK_S = 2.0
+# So long a start waits to hear how far the others have seen this node come.
+_COMPARE_S_MAX = 2.0
 
 
 async def join_again(voter: Voter, config: Config) -> dict[str, str]:
@@ -47,6 +53,40 @@ async def join_again(voter: Voter, config: Config) -> dict[str, str]:
         except KvError as error:
             _log.warning("the other voters do not answer yet: %s", error)
             await asyncio.sleep(_RETRY_S * 4)
+
+
+async def is_old_copy(voter: Voter, config: Config) -> bool:
+    """Whether the data is from before a start of this node that the others know of.
+
+    Where they do not answer in time nobody can tell, as when all nodes start at once; then it is taken for what it is.
+    """
+    kept = voter.kept_epoch
+    if not voter.has_data or kept is None or len(voter.urls) == 1:
+        return False
+    try:
+        async with asyncio.timeout(_COMPARE_S_MAX):
+            known = await _known_epoch(voter, config)
+    except (KvError, OSError, TimeoutError):
+        return False
+    if known > kept:
+        _log.warning(
+            "the etcd data of node %d in %s is an old copy, of broker epoch %d; the others know of epoch %d",
+            voter.node_id,
+            voter.directory,
+            kept,
+            known,
+        )
+    return known > kept
+
+
+async def _known_epoch(voter: Voter, config: Config) -> int:
+    """The broker epoch with which the node registered last, as the other voters have it."""
+    kv = EtcdKv(await _connected_to_others(voter, config))
+    try:
+        found = await kv.get(config.metadata.prefix + node_key(voter.node_id))
+    finally:
+        await kv.close()
+    return -1 if found is None else decode_node(found.value).broker_epoch
 
 
 async def settle(voter: Voter, config: Config) -> None:

@@ -24,9 +24,9 @@ from goqueue.metadata.shared.etcd.etcd_kv import EtcdKv
 from goqueue.metadata.shared.kv import KvError
 from goqueue.node.cluster.children import end, spawn
 from goqueue.node.cluster.etcd import connect
-from goqueue.node.cluster.rejoining import join_again, settle
+from goqueue.node.cluster.rejoining import is_old_copy, join_again, settle
 from goqueue.node.cluster.voter import Voter, check_addresses, check_program, command_of, voter_of
-from goqueue.node.logs import set_up_logging
+from goqueue.node.process.logs import set_up_logging
 
 _log = logging.getLogger("goqueue.supervisor")
 
@@ -75,6 +75,9 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal, number)
+        # Before the broker registers: it notes a new epoch beside the data, which would then look new.
+        if voter is not None and await is_old_copy(voter, self._config):
+            voter.set_aside()
         tasks = [asyncio.create_task(self._run_broker())]
         if voter is not None and program is not None:
             tasks.append(asyncio.create_task(self._run_etcd(voter, program)))

@@ -1,11 +1,13 @@
 """The etcd of a node that votes, as its settings have it, and the command that starts it.
 
 A cluster is founded once: with the founding file that `goqueue cluster init` wrote, an empty directory begins a new
-etcd, and the file is removed. Without it, an empty directory is a lost one.
+etcd, and the file is removed. Without it, an empty directory is a lost one. So is an old copy of a directory: its etcd
+would vote as if it had never seen what was committed since.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -17,7 +19,7 @@ from goqueue.config import Config
 from goqueue.errors import ConfigError
 from goqueue.metadata.shared.etcd.servers import GET_ETCD, version_problem
 from goqueue.node.config.cluster_settings import parse_url, voters_of
-from goqueue.node.listening import CannotListen, bind
+from goqueue.node.listeners.listening import CannotListen, bind
 
 _HEARTBEAT_MS = 200
 _ELECTION_MS = 2_000
@@ -63,10 +65,50 @@ class Voter(msgspec.Struct, frozen=True):
         """Make sure that the directory is there, for its owner alone."""
         Path(self.directory).mkdir(mode=0o700, parents=True, exist_ok=True)
 
+    def keep_epoch(self, epoch: int) -> None:
+        """Note, durably, that its node has registered with this broker epoch: an old copy has an older one. Blocks."""
+        self.make_directory()
+        path = self._epoch_file
+        fresh = path.with_suffix(".tmp")
+        with fresh.open("w") as file:
+            file.write(f"{epoch}\n")
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+        _sync_directory(path.parent)
+
+    @property
+    def kept_epoch(self) -> int | None:
+        """The broker epoch that was noted last; None if none was, or nobody can read it."""
+        try:
+            return int(self._epoch_file.read_text())
+        except (OSError, ValueError):
+            return None
+
+    def set_aside(self) -> None:
+        """Take the data away, so that its directory is a lost one; it stays beside it for whoever needs it."""
+        directory = Path(self.directory)
+        former = directory / "member.old"
+        shutil.rmtree(former, ignore_errors=True)
+        (directory / "member").rename(former)
+        _sync_directory(directory)
+
+    @property
+    def _epoch_file(self) -> Path:
+        return Path(self.directory) / "broker-epoch"
+
     def end_founding(self) -> None:
         """From here on an empty directory is a lost one."""
         if self.founding_file:
             Path(self.founding_file).unlink(missing_ok=True)
+
+
+def _sync_directory(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def member_name(node_id: int) -> str:

@@ -20,6 +20,14 @@ LAG = Series(
 )
 HIGH_WATERMARK = Series("cluster_high_watermark", "High watermarks of led partitions of the topic, summed.", _TOPIC)
 BYTES_COPIED = Series("cluster_bytes_replicated", "Bytes of the topic that this node copied from leaders.", _TOPIC)
+CUT = Series(
+    "cluster_truncated_records", "Records that this node cut off its copies: the leader did not have them.", _TOPIC
+)
+LOST = Series(
+    "cluster_lost_records",
+    "Records of partitions led here that unclean elections lost, counted when a replica comes back that had them.",
+    _TOPIC,
+)
 ROUNDS = Series("cluster_fetch_requests", "Rounds of replication that this node took from that leader.", _NODE)
 ROUND_SECONDS = Series("cluster_fetch_latency_seconds", "From the arrival of a round until it was written here.", _NODE)
 BYTES_IN = Series("cluster_inter_broker_network_in_bytes", "Bytes that other nodes sent to this one.")
@@ -39,6 +47,8 @@ def replication_metrics(view: ClusterView, sources: CopySources | None) -> Itera
         copied = sources.counts
         yield HIGH_WATERMARK.gauge(((topic,), end) for topic, end in sorted(high_watermarks(sources.terms).items()))
         yield BYTES_COPIED.counter(((topic,), size) for topic, size in sorted(copied.bytes_by_topic.items()))
+        yield CUT.counter(((topic,), count) for topic, count in sorted(copied.cut_by_topic().items()))
+        yield LOST.counter(((topic,), count) for topic, count in sorted(copied.lost_by_topic().items()))
         yield ROUNDS.counter(((str(node),), sum(one.counts)) for node, one in sorted(copied.seconds_by_leader.items()))
         yield ROUND_SECONDS.histogram(((str(node),), one) for node, one in sorted(copied.seconds_by_leader.items()))
         yield BYTES_IN.counter([((), sources.traffic.bytes_in)])

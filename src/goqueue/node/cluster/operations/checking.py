@@ -20,7 +20,7 @@ from goqueue.node.config.addresses import Address
 from goqueue.node.config.cluster_settings import is_clustered, parse_url, peer_address, peers_of, read_secrets
 from goqueue.node.config.listeners import listeners_of
 from goqueue.node.config.load_config import load
-from goqueue.node.listening import CannotListen, bind
+from goqueue.node.listeners.listening import CannotListen, bind
 
 # What all nodes of a cluster must have alike, by section.
 _SHARED = (

@@ -20,7 +20,7 @@ from goqueue.config import Config
 from goqueue.node.cluster.voter import voter_of
 from goqueue.node.config.addresses import Address
 from goqueue.node.config.cluster_settings import parse_url, peer_address, peers_of, read_secrets, voters_of
-from goqueue.node.listening import CannotListen, bind
+from goqueue.node.listeners.listening import CannotListen, bind
 
 _HELLO = b"goqueue-check"
 _ANSWER_S_MAX = 3.0

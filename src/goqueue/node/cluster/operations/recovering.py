@@ -33,7 +33,7 @@ from goqueue.node.cluster.operations.reachable import answering
 from goqueue.node.cluster.voter import Voter, check_program, command_of, voter_of
 from goqueue.node.config.addresses import Address
 from goqueue.node.config.cluster_settings import parse_url, peers_of, voters_of
-from goqueue.node.listening import bind
+from goqueue.node.listeners.listening import bind
 
 _START_S_MAX = 60.0
 _STOP_S_MAX = 20.0

@@ -16,9 +16,9 @@ from goqueue.config import Config
 from goqueue.metadata.events import Event, SecurityChanged
 from goqueue.metadata.local import LocalMetadata
 from goqueue.metadata.store import MetadataStore
-from goqueue.node.claims import claim_directory
 from goqueue.node.cluster.belonging import refuse_clustered
-from goqueue.node.offline_changes import OFFLINE_CHANGE
+from goqueue.node.listeners.claims import claim_directory
+from goqueue.node.security.offline_changes import OFFLINE_CHANGE
 from goqueue.node.system_clock import SystemClock
 from goqueue.security.access import Access
 from goqueue.security.authentication import new_key

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from goqueue.clock import Clock
 from goqueue.config import Config
-from goqueue.node.claims import Listener
 from goqueue.node.config.listeners import PROTOCOLS
+from goqueue.node.listeners.claims import Listener
 from goqueue.node.serving import Serving
 from goqueue.servers.doors import Door, TlsFiles
 
 if TYPE_CHECKING:
-    from goqueue.node.tls import TlsContexts
+    from goqueue.node.listeners.tls import TlsContexts
 
 
 def open_doors(
@@ -41,7 +41,7 @@ def _contexts(config: Config, listeners: Sequence[Listener], clock: Clock, stack
     if not modes:
         return None
     # Imported only where TLS is on.
-    from goqueue.node.tls import TlsContexts
+    from goqueue.node.listeners.tls import TlsContexts
 
     contexts = TlsContexts(config.tls, modes, clock)
     contexts.start()

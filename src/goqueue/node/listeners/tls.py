@@ -21,7 +21,7 @@ _VERIFY = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "required": ssl
 # Not a way of asking for certificates: the context of connections that this node makes to other nodes.
 CONNECTING = "connecting"
 _DAY_MS = 24 * 3600 * 1000
-_log = logging.getLogger("goqueue.node.tls")
+_log = logging.getLogger("goqueue.node.listeners.tls")
 
 
 class TlsContexts:

@@ -18,7 +18,7 @@ from goqueue.metadata.image import Image
 from goqueue.node.config.addresses import Address
 from goqueue.node.config.listeners import ListenerSpec, listeners_of
 from goqueue.node.disk.os_files import OsFiles
-from goqueue.node.listening import bind, bound_address
+from goqueue.node.listeners.listening import bind, bound_address
 
 LOCK_FILE = ".lock"
 # A broker writes its metadata right after it has locked the directory; builds of all ages have both.

@@ -19,7 +19,7 @@ from goqueue.clock import Clock
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.config import SecurityConfig
 from goqueue.metadata.store import MetadataStore
-from goqueue.node.offline_changes import OfflineChanges
+from goqueue.node.security.offline_changes import OfflineChanges
 from goqueue.ports import Offload
 from goqueue.records import NewRecord, TopicPartition
 from goqueue.security.access import Access
