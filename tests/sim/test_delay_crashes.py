@@ -12,8 +12,10 @@ from random import Random
 
 import pytest
 
+from goqueue.broker.replicas.safety import NEEDED, Operation, Safety
 from goqueue.broker.topics import NewTopic
 from goqueue.config import BrokerConfig, Config, DelayConfig, DurabilityConfig, LogConfig
+from goqueue.delay.holding import store
 from goqueue.delay.recurring.schedules import NewSchedule
 from goqueue.delay.values import Held, SlotId
 from goqueue.errors import DelayedMessageFiring, DelayedMessageNotFound, ScheduleExists
@@ -160,6 +162,13 @@ def test_each_message_comes_once_through_power_cuts_at_random_steps(seed: int) -
             world.node.clock.advance(ms=rng.randrange(3000))
     assert world.node.live(world.check)
     assert world.node.live(world.check), "and nothing more after another restart"
+
+
+def test_a_fire_that_is_not_awaited_before_its_batch_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The seed passes otherwise: it is one of those above."""
+    monkeypatch.setattr(store, "NEEDED", {**NEEDED, Operation.FIRE: Safety.WRITTEN})
+    with pytest.raises(AssertionError, match="twice"):
+        test_each_message_comes_once_through_power_cuts_at_random_steps(11)
 
 
 @pytest.mark.parametrize("seed", [6, 54, *range(100, 110)] if "GOQUEUE_SIM_SEED" not in os.environ else seeds(1))

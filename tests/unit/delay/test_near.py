@@ -152,3 +152,13 @@ def test_nothing_of_a_partition_that_left_becomes_due() -> None:
     near.drop(8)
     near.collect(NOW_MS + 6_000)
     assert [one.number for one in near.take_ready(10)] == [16]
+
+
+def test_a_slot_that_the_disk_does_not_know_to_be_settled_is_not_taken_in() -> None:
+    near = new(far_ms=NOW_MS + 1_000)
+
+    with near.loading() as request:
+        near.touch([1])
+        near.take_in(request, [row(1, 1_000), row(2, 1_000)], None, {1: None}.get, lambda _: True)
+
+    assert due(near, 2_000) == [2]

@@ -3,8 +3,8 @@
 One file holds the slots of many partitions. It is derived from their delay logs and may be thrown away at any time. It
 lives in SQLite, which keeps memory flat however long the backlog. Changes of a partition are taken in together with
 the offset up to which its log is contained and the leader epoch there, and only once the log is durable up to there:
-so the index never knows more than the log, and after a crash the rest is replayed from that offset on. A file that is
-damaged or of another version is made anew.
+so the index never knows more than the log, and after a crash the rest is replayed from that offset on. Rows carry sums,
+which are checked when the file is opened. A file that is damaged or of another version is made anew.
 """
 
 from __future__ import annotations
@@ -13,8 +13,20 @@ import sqlite3
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from goqueue.delay.due.index_file import (
+    PENDING,
+    PUT,
+    REACHED,
+    REGISTER,
+    connect,
+    create,
+    insert,
+    is_passing,
+    open_file,
+    sealed,
+    unsealed,
+)
 from goqueue.delay.holding.records import (
-    VALUES,
     Change,
     Fire,
     FireKey,
@@ -27,42 +39,11 @@ from goqueue.delay.holding.records import (
 )
 from goqueue.delay.holding.staged import StagedSlot
 
-_VERSION = 3
 # Files by the hash of the partition: one that is damaged holds up an eighth of the partitions, for a while.
 FILES = 8
 # A key is the number of a partition and, below it, the slot.
 _SLOT_BITS = 40
 _SLOT_MASK = (1 << _SLOT_BITS) - 1
-# Kilobytes of pages that one connection keeps in memory, whatever the size of the file.
-_CACHE_KIB = 2048
-_PASSING = frozenset(
-    {
-        sqlite3.SQLITE_FULL,
-        sqlite3.SQLITE_IOERR,
-        sqlite3.SQLITE_CANTOPEN,
-        sqlite3.SQLITE_READONLY,
-        sqlite3.SQLITE_BUSY,
-        sqlite3.SQLITE_LOCKED,
-        sqlite3.SQLITE_NOMEM,
-    }
-)
-_PENDING = SlotState.PENDING.value
-
-_TABLES = f"""
-CREATE TABLE stamp (version INTEGER);
-CREATE TABLE partitions (number INTEGER PRIMARY KEY, topic_id BLOB, partition INTEGER, end_offset INTEGER,
-                         epoch INTEGER, UNIQUE (topic_id, partition));
-CREATE TABLE slots (key INTEGER PRIMARY KEY, number INTEGER, offset INTEGER, due INTEGER, state INTEGER);
-CREATE INDEX due_slots ON slots (due, key) WHERE state = {_PENDING};
-CREATE INDEX partition_slots ON slots (number, due, key);
-CREATE TABLE fires (key INTEGER PRIMARY KEY, value BLOB);
-CREATE TABLE schedules (number INTEGER, name TEXT, value BLOB, PRIMARY KEY (number, name)) WITHOUT ROWID;
-CREATE TABLE origins (number INTEGER, producer_id INTEGER, seen_ms INTEGER, epoch INTEGER, sequence INTEGER,
-                      slot INTEGER, PRIMARY KEY (number, producer_id, seen_ms)) WITHOUT ROWID;
-CREATE TABLE staged (key INTEGER PRIMARY KEY, offset INTEGER, due INTEGER, producer_id INTEGER, epoch INTEGER,
-                     sequence INTEGER);
-"""
-_PUT = "INSERT INTO slots VALUES (?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET offset = excluded.offset, due = excluded.due, state = excluded.state"  # noqa: E501
 _ROW = "SELECT key, offset, due, state FROM slots"
 
 Remove = Callable[[str], None]
@@ -76,7 +57,7 @@ class Row(NamedTuple):
     key: int
     offset: int
     due_ms: int
-    state: int = _PENDING
+    state: int = PENDING
 
     @property
     def slot(self) -> int:
@@ -148,7 +129,7 @@ class DueIndex:
         self._file = file
         self._writer = self._open(remove, on_rebuild, damage)
         # In memory there is only one connection, and only one thread that uses it.
-        self._reader = self._writer if path is None else _connect(path)
+        self._reader = self._writer if path is None else connect(path)
 
     # --- partitions ---------------------------------------------------------------------
 
@@ -166,14 +147,14 @@ class DueIndex:
             # Numbers are unique over all files, so that one table in memory can hold the slots of all.
             number = (last // FILES + 1) * FILES + self._file
         with writer:
-            writer.execute("INSERT INTO partitions VALUES (?, ?, ?, 0, -1)", (number, topic_id, partition))
+            writer.execute(REGISTER, (number, topic_id, partition))
         return Known(number, 0, -1)
 
     def reset(self, number: int) -> None:
         """Forget what is known of a partition, to be replayed from the beginning of its log."""
         with self._writer:
             self._clear(number)
-            self._writer.execute("UPDATE partitions SET end_offset = 0, epoch = -1 WHERE number = ?", (number,))
+            self._writer.execute(REACHED, (0, -1, number))
 
     def forget(self, number: int) -> None:
         """The partition is gone for good."""
@@ -190,9 +171,9 @@ class DueIndex:
         ask, keys = self._writer.execute, _keys(number)
         pending, expired = ask(
             "SELECT coalesce(sum(state = ?), 0), coalesce(sum(state != ?), 0) FROM slots WHERE key BETWEEN ? AND ?",
-            (_PENDING, _PENDING, *keys),
+            (PENDING, PENDING, *keys),
         ).fetchone()
-        fires = ask("SELECT value FROM fires WHERE key BETWEEN ? AND ? ORDER BY key", keys).fetchall()
+        fires = ask("SELECT key, value FROM fires WHERE key BETWEEN ? AND ? ORDER BY key", keys).fetchall()
         schedules = ask("SELECT name, value FROM schedules WHERE number = ?", (number,)).fetchall()
         marks = ask(
             "SELECT producer_id, epoch, sequence, seen_ms FROM origins WHERE number = ? ORDER BY slot", (number,)
@@ -200,16 +181,19 @@ class DueIndex:
         origins: dict[int, list[OriginMark]] = {}
         for producer_id, *mark in marks:
             origins.setdefault(producer_id, []).append(OriginMark(*mark))
-        staged = ask("SELECT * FROM staged WHERE key BETWEEN ? AND ? ORDER BY key", keys).fetchall()
+        staged = ask(
+            "SELECT key, offset, due, producer_id, epoch, sequence FROM staged WHERE key BETWEEN ? AND ? ORDER BY key",
+            keys,
+        ).fetchall()
         first = ask(
-            f"SELECT due FROM slots WHERE number = ? AND state = {_PENDING} ORDER BY due LIMIT 1",  # noqa: S608
+            f"SELECT due FROM slots WHERE number = ? AND state = {PENDING} ORDER BY due LIMIT 1",  # noqa: S608
             (number,),
         ).fetchone()
         return PartitionFacts(
             pending,
             expired,
-            [one for (data,) in fires if isinstance(one := VALUES.decode(data), Fire)],
-            {name: one for name, data in schedules if isinstance(one := VALUES.decode(data), Schedule)},
+            [one for key, data in fires if isinstance(one := unsealed(str(key), data), Fire)],
+            {name: one for name, data in schedules if isinstance(one := unsealed(name, data), Schedule)},
             origins,
             [StagedSlot(row[0] & _SLOT_MASK, *row[1:]) for row in staged],
             None if first is None else first[0],
@@ -229,15 +213,12 @@ class DueIndex:
                 self._apply(number, change, puts, drops)
             # A slot that was settled is never put again, so the drops may all come last.
             if puts:
-                writer.executemany(_PUT, puts.values())
+                writer.executemany(PUT, puts.values())
             if drops:
                 writer.executemany("DELETE FROM slots WHERE key = ?", drops)
                 if writer.execute("SELECT EXISTS (SELECT 1 FROM staged)").fetchone()[0]:
                     writer.executemany("DELETE FROM staged WHERE key = ?", drops)
-            writer.executemany(
-                "UPDATE partitions SET end_offset = ?, epoch = ? WHERE number = ?",
-                [(one.end_offset, one.epoch, one.number) for one in known],
-            )
+            writer.executemany(REACHED, [(one.end_offset, one.epoch, one.number) for one in known])
 
     def find(self, key: int) -> Row | None:
         """One slot."""
@@ -247,7 +228,7 @@ class DueIndex:
     def due(self, after: tuple[int, int], until_ms: int, limit: int) -> list[Row]:
         """Pending slots behind (due, key) up to a time, earliest first."""
         rows = self._writer.execute(
-            f"{_ROW} WHERE state = {_PENDING} AND (due, key) > (?, ?) AND due <= ? ORDER BY due, key LIMIT ?",
+            f"{_ROW} WHERE state = {PENDING} AND (due, key) > (?, ?) AND due <= ? ORDER BY due, key LIMIT ?",
             (*after, until_ms, limit),
         )
         return [Row(*row) for row in rows]
@@ -255,7 +236,7 @@ class DueIndex:
     def next_due_ms(self, after_ms: int) -> int | None:
         """When the first pending slot later than that is due."""
         found = self._writer.execute(
-            f"SELECT due FROM slots WHERE state = {_PENDING} AND due > ? ORDER BY due LIMIT 1",  # noqa: S608 - our own number
+            f"SELECT due FROM slots WHERE state = {PENDING} AND due > ? ORDER BY due LIMIT 1",  # noqa: S608 - our own number
             (after_ms,),
         ).fetchone()
         return None if found is None else int(found[0])
@@ -282,18 +263,18 @@ class DueIndex:
     def _open(self, remove: Remove, on_rebuild: OnRebuild, damage: sqlite3.DatabaseError | None) -> sqlite3.Connection:
         path = self._path
         if path is None:
-            return _create(_connect(":memory:"))
+            return create(connect(":memory:"))
         try:
             if damage is not None:
                 raise damage
-            return _open_file(path)
+            return open_file(path)
         except sqlite3.DatabaseError as problem:
             if is_passing(problem):
                 raise
             on_rebuild(f"the index of delayed messages {path} is not ours or damaged: it is built anew", problem)
         for suffix in ("", "-wal", "-shm", "-journal"):
             remove(path + suffix)
-        return _create(_connect(path))
+        return create(connect(path))
 
     def _clear(self, number: int) -> None:
         writer, keys = self._writer, _keys(number)
@@ -326,11 +307,11 @@ class DueIndex:
                 key = key_of(number, slot)
                 self._writer.execute("DELETE FROM fires WHERE key = ?", (key,))
                 if value is not None:
-                    self._writer.execute("INSERT INTO fires VALUES (?, ?)", (key, VALUES.encode(value)))
+                    self._writer.execute("INSERT INTO fires VALUES (?, ?)", (key, sealed(str(key), value)))
             case ScheduleKey(name):
                 self._writer.execute("DELETE FROM schedules WHERE number = ? AND name = ?", (number, name))
                 if value is not None:
-                    row = (number, name, VALUES.encode(value))
+                    row = (number, name, sealed(name, value))
                     self._writer.execute("INSERT INTO schedules VALUES (?, ?, ?)", row)
             case _:
                 pass
@@ -339,11 +320,11 @@ class DueIndex:
         origin = slot.origin
         if origin is not None:
             row = (key, offset, slot.due_ms, origin.producer_id, origin.producer_epoch, origin.last_sequence)
-            self._writer.execute("INSERT OR REPLACE INTO staged VALUES (?, ?, ?, ?, ?, ?)", row)
+            self._writer.execute(f"INSERT OR REPLACE {insert('staged', 6)}", row)
 
     def _mark_origin(self, number: int, slot: int, origin: Origin, seen_ms: int) -> None:
         row = (number, origin.producer_id, seen_ms, origin.producer_epoch, origin.last_sequence, slot)
-        self._writer.execute("INSERT OR REPLACE INTO origins VALUES (?, ?, ?, ?, ?, ?)", row)
+        self._writer.execute(f"INSERT OR REPLACE {insert('origins', 6)}", row)
         of_producer = (number, origin.producer_id)
         self._writer.execute(
             "DELETE FROM origins WHERE number = ? AND producer_id = ? AND slot <= (SELECT slot FROM origins "
@@ -352,45 +333,5 @@ class DueIndex:
         )
 
 
-def is_passing(problem: sqlite3.Error) -> bool:
-    """Whether the disk is at fault, or the want of handles or memory, and not what the file holds."""
-    # An error that we raise ourselves has no code; the low byte says what the rest details.
-    return getattr(problem, "sqlite_errorcode", 0) & 0xFF in _PASSING
-
-
 def _keys(number: int) -> tuple[int, int]:
     return key_of(number, 0), key_of(number, _SLOT_MASK)
-
-
-def _open_file(path: str) -> sqlite3.Connection:
-    """The file's connection; raises if it is not an index of this version."""
-    writer = _connect(path)
-    try:
-        if writer.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,):
-            return _create(writer)
-        if writer.execute("SELECT version FROM stamp").fetchone() != (_VERSION,):
-            raise sqlite3.DatabaseError("it is of another version")
-    except BaseException:
-        writer.close()
-        raise
-    return writer
-
-
-def _create(writer: sqlite3.Connection) -> sqlite3.Connection:
-    with writer:
-        writer.executescript(_TABLES)
-        writer.execute("INSERT INTO stamp VALUES (?)", (_VERSION,))
-    return writer
-
-
-def _connect(path: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, check_same_thread=False)
-    try:
-        # The log is what is durable; this only must not tear.
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")
-        connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
-    except BaseException:
-        connection.close()
-        raise
-    return connection

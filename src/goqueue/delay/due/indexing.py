@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from goqueue.clock import Clock
 from goqueue.codec.batch_decode import decode_records
-from goqueue.delay.due.index import DueIndex, Known, PartitionFacts, Row, is_passing, key_of
+from goqueue.delay.due.index import DueIndex, Known, PartitionFacts, Row, key_of
+from goqueue.delay.due.index_file import is_passing
 from goqueue.delay.due.near import Near
 from goqueue.delay.holding.records import Change, SlotKey, decode
 from goqueue.errors import GoQueueError, LogPoisoned, NotLeader, ShuttingDown, StorageError
@@ -66,6 +67,8 @@ class Indexing:
         self._on_trouble = on_trouble
         self._closing = False
         self._index: DueIndex | None = None
+        # Why the file has to be made anew, until all that the partitions at work had in it is in it again.
+        self._damage: sqlite3.DatabaseError | None = None
         # The file's one connection that writes is used by one at a time.
         self._using = asyncio.Lock()
         # By key: the offset of its newest record, and the row that this makes.
@@ -171,20 +174,41 @@ class Indexing:
         return await self._work(partial(index.facts, known.number))
 
     async def _rebuild(self, damage: sqlite3.DatabaseError) -> None:
-        """Make the file anew, with all that the partitions at work had in it."""
-        former = self._index
-        index = self._index = await self._work(partial(self._open_index, damage))
+        """Make the file anew, with all that the partitions at work had in it.
+
+        It is used when it has everything, not before: what is taken in next says that all before it is there.
+        """
+        former, self._damage = self._index, damage
+        index = await self._work(partial(self._open_index, damage))
+        try:
+            # A copy: terms end meanwhile, and what they leave is for the next term to replay.
+            for store in list(self.stores.values()):
+                await self._put_anew(index, store)
+        except BaseException:
+            await self._offload(index.close)
+            raise
+        self._index, self._damage = index, None
         if former is not None:
             await self._offload(former.close)
-        for store in self.stores.values():
+
+    async def _put_anew(self, index: DueIndex, store: Store) -> None:
+        if not self._is_at_work(store):
+            return
+        try:
             await self._work(partial(index.register, store.topic_id, store.partition, store.number))
             await self._work(partial(_replay, index, store.log, Known(store.number, 0, -1), store.indexed_end))
+        except (GoQueueError, OSError, ValueError):
+            # The log may have been closed or cut since its term ended; then nobody else is held up by it.
+            if self._is_at_work(store):
+                raise
 
     # --- asking -------------------------------------------------------------------------
 
     def _usable(self) -> DueIndex:
         if self._index is None:
             raise ShuttingDown("the node is stopping")
+        if self._damage is not None:
+            raise self._damage
         return self._index
 
     def find(self, key: int) -> Row | None:
@@ -195,12 +219,17 @@ class Indexing:
         with _usable_or_not():
             return self._usable().find(key)
 
+    def newer(self) -> Collection[int]:
+        """The slots that the index does not have as they are now."""
+        return self._overlay.keys()
+
     async def ask(self, question: Callable[[DueIndex], T]) -> T:
-        """Have the file asked, everything written so far included."""
+        """Have the file asked, everything written so far included, but what a log that is held up has (see `newer`)."""
         await self.caught_up()
         async with self._using:
-            index = await self._opened()
+            await self._opened()
             with _usable_or_not():
+                index = self._usable()
                 return await self._work(lambda: question(index))
 
     async def _work(self, work: Callable[[], T]) -> T:
@@ -286,7 +315,8 @@ class Indexing:
         ends: dict[Store, int] = {one.store: one.change.offset + 1 for one in changes}
         troubled = await _unsafe(ends, self._on_trouble)
         async with self._using:
-            index = self._usable()
+            with _usable_or_not():
+                index = self._usable()
             safe = [one for one in changes if one.store not in troubled and self._is_at_work(one.store)]
             known = [
                 Known(store.number, end, store.writer.leader_epoch)
@@ -339,7 +369,7 @@ class Indexing:
             return False
         await self._retry_pause()
         cause = error.__cause__
-        if isinstance(cause, sqlite3.DatabaseError) and cause.sqlite_errorcode != sqlite3.SQLITE_FULL:
+        if isinstance(cause, sqlite3.DatabaseError) and getattr(cause, "sqlite_errorcode", 0) != sqlite3.SQLITE_FULL:
             await self._reopen(cause)
         return not self._closing
 
@@ -350,14 +380,14 @@ class Indexing:
             if self._closing or former is None:
                 return
             try:
-                if not is_passing(cause):
+                if self._damage is not None or not is_passing(cause):
                     # Damage is found in what the file holds: it is made anew from the logs.
-                    await self._rebuild(cause)
+                    await self._rebuild(self._damage or cause)
                 else:
                     self._index = await self._work(partial(self._open_index, None))
                     await self._offload(former.close)
             except (sqlite3.Error, GoQueueError, OSError):
-                # The former one, or what there is of the new one, is tried again.
+                # It is tried again: with the former one, or once more from the beginning.
                 return
 
     async def _retry_pause(self) -> None:

@@ -6,7 +6,7 @@ fire. The disk is asked by the store; this only says when, and takes in what was
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import NamedTuple
@@ -198,6 +198,10 @@ class Near:
             self._loading_to_ms = None
             self._touched.clear()
             self._is_void = False
+
+    def touch(self, keys: Iterable[int]) -> None:
+        """Slots that changed before the load and that the disk may not know so yet: what was read may be old."""
+        self._touched.update(keys)
 
     def take_in(
         self,

@@ -163,6 +163,8 @@ class Driver:
                     rows, far_ms = await file.ask(
                         lambda index, stretch=stretch: (index.due(*stretch), index.next_due_ms(stretch.until_ms))  # type: ignore[misc]
                     )
+                    # A log that cannot be synced for the moment is ahead of the index, which has what it settled still.
+                    near.touch(file.newer())
                     near.take_in(stretch, rows, far_ms, file.find, file.stores.__contains__)
             except ShuttingDown:
                 return

@@ -202,11 +202,14 @@ class Store:
     async def rows(self, *, due_before_ms: int, limit: int) -> list[Row]:
         """The slots by time, everything written so far included, without those that are delivered."""
         number = self.number
-        most = limit + len(self.delivered)
+        newer = self.indexing.newer()
+        most = limit + len(self.delivered) + len(newer)
         rows = await self.indexing.ask(
             lambda index: index.of_partition(number, due_before_ms=due_before_ms, limit=most)
         )
-        return [row for row in rows if row.slot not in self.delivered][:limit]
+        # Of a log that is held up the index may not have the newest.
+        known = [self.indexing.find(row.key) if row.key in newer else row for row in rows]
+        return [row for row in known if row is not None and row.slot not in self.delivered][:limit]
 
     async def read(self, rows: Sequence[Row]) -> dict[int, Slot]:
         """The slots of rows, whole, by slot. One that is not in the log any more is left out."""

@@ -181,13 +181,14 @@ class Stores:
 
     async def get(self, place: TopicPartition) -> Store:
         """One store, loaded, its log made if need be; `CoordinatorUnavailable` while that does not succeed."""
+        loading = self.load(place)
         try:
-            return await asyncio.shield(self.load(place))
+            return await asyncio.shield(loading)
         except (ShuttingDown, NotLeader, NotFound):
             raise
         except asyncio.CancelledError:
-            task = self._stores.get(place)
-            if task is None and not self._closed:
+            # Not the one that is there now: this node may lead again, in a term whose load has begun.
+            if loading.cancelled() and not self._closed:
                 # The term ended while it was loaded; whoever asked was not cancelled.
                 raise NotLeader(f"the term in {place} ended while its delayed messages were loaded") from None
             raise
