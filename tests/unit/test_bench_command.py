@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pytest
-from tests.bench.command import command, finish, run
+from tests.bench.command import command, finish, run, smaller
 from tests.bench.measure import Bar, at_least, told
 
 MISSED, MET, BESIDE = at_least("speed", 1, 2), at_least("speed", 3, 2), told("beside it", 4)
@@ -34,3 +36,14 @@ def test_all_is_run_unless_chosen_and_nothing_unknown_is() -> None:
         parser.parse_args(["--only", "z"])
     with pytest.raises(SystemExit):
         parser.parse_args(["--directory", "here"])
+
+
+def test_a_smaller_size_has_fewer_rows_and_as_many_rounds() -> None:
+    @dataclass(frozen=True)
+    class Scale:
+        rounds: int
+        rows: dict[int, int]
+        backup_rows: int
+
+    assert smaller(Scale(5, {100: 4000, 1000: 2000}, 70), 0.1) == Scale(5, {100: 400, 1000: 200}, 7)
+    assert command("x", size=True).parse_args(["--size", "0.25"]).size == 0.25

@@ -23,6 +23,7 @@ from goqueue.errors import (
     DiskFull,
     GoQueueError,
     MetadataUnavailable,
+    NotFound,
     NotLeader,
     PeerUnreachable,
     RequestTimedOut,
@@ -84,7 +85,14 @@ class Asking:
             if asked.revision > self.homes.revision:
                 # Whoever was told that a topic exists must not hear from this node that there is none.
                 await self._know_more()
-            return _encode(await handler(cast("Question", asked.question), asked.caller))
+            is_behind = asked.revision > self.homes.revision
+            try:
+                return _encode(await handler(cast("Question", asked.question), asked.caller))
+            except NotFound as refusal:
+                if not is_behind:
+                    raise
+                # The metadata store was slow or did not answer: what is asked for may be there all the same.
+                raise NotLeader(f"this node has not caught up with the metadata: {refusal}") from refusal
 
         self.calls.serve(method.name, handle)
 

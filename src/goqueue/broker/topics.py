@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 from uuid import UUID
 
 from goqueue.broker.assigning import Assigning, OneNode
@@ -20,6 +21,7 @@ from goqueue.errors import (
     InvalidReplicaAssignment,
     InvalidRequest,
     InvalidTopicName,
+    NotFound,
     TooBusy,
     TopicExists,
     TopicIdNotFound,
@@ -52,6 +54,7 @@ _log = logging.getLogger(__name__)
 # Named here because inside the service `list` is its method.
 Topics = list[Topic]
 ConfigEntries = list[ConfigEntry]
+_T = TypeVar("_T")
 
 PARTITIONS_MAX = 10_000
 
@@ -165,7 +168,7 @@ class TopicService:
         self, new: NewTopic, *, validate_only: bool = False, internal: bool = False, caller: Caller = ANONYMOUS
     ) -> Topic:
         """Make a topic, durably. With `validate_only`, only say what would become of it."""
-        topic, assignments = self._planned(new, internal=internal)
+        topic, assignments = await self._sure(lambda: self._planned(new, internal=internal))
         if not validate_only:
             created = TopicCreated(topic, assignments)
             await self._metadata.commit([created])
@@ -175,12 +178,21 @@ class TopicService:
 
     async def delete(self, name: str, *, caller: Caller = ANONYMOUS) -> Topic:
         """Remove a topic and all its records; the name is free again at once. Returns what it was."""
-        topic = self._changeable(name)
-        # The event names the topic's id, so it never deletes a topic that was created under the name since.
-        deleted = TopicDeleted(name, topic.topic_id)
-        await self._metadata.commit([deleted])
-        self._tell(caller, deleted)
-        return topic
+        for _ in range(ATTEMPTS_MAX):
+            topic = await self._sure(lambda: self._changeable(name))
+            # The event names the topic's id, so it never deletes a topic that was created under the name since.
+            deleted = TopicDeleted(name, topic.topic_id)
+            try:
+                await self._metadata.commit([deleted])
+            except NotFound:
+                # It was created anew before this was asked for, and this node had not heard of it.
+                now = self.find(name)
+                if now is None or now.topic_id == topic.topic_id:
+                    raise
+                continue
+            self._tell(caller, deleted)
+            return topic
+        raise TooBusy(f"metadata changed {ATTEMPTS_MAX} times while the change was being made; nothing was changed")
 
     async def add_partitions(
         self,
@@ -282,7 +294,7 @@ class TopicService:
     async def _changed(self, plan: Callable[[], _Change], caller: Caller, *, validate_only: bool) -> Topic:
         """Commit a change under the guard that it was worked out from, anew each time that another came first."""
         for _ in range(ATTEMPTS_MAX):
-            change = plan()
+            change = await self._sure(plan)
             if validate_only or change.event is None:
                 return change.topic
             guard = Guard(change.key, self._metadata.image.revision_of(change.key))
@@ -295,6 +307,14 @@ class TopicService:
             # It may be deleted again by now; then this is what it was.
             return self.find(change.topic.name) or change.topic
         raise TooBusy(f"metadata changed {ATTEMPTS_MAX} times while the change was being made; nothing was changed")
+
+    async def _sure(self, plan: Callable[[], _T]) -> _T:
+        """What is planned by the image. A refusal is believed only if the image is not behind what others changed."""
+        try:
+            return plan()
+        except (NotFound, TopicExists, InvalidPartitions):
+            await self._metadata.catch_up()
+            return plan()
 
     def _tell(self, caller: Caller, event: Event) -> None:
         for tell in self._on_change:

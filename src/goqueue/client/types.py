@@ -37,6 +37,9 @@ class Delivered(msgspec.Struct, frozen=True):
     delayed: bool = False
     deliver_at: str | None = None
     slot: str = ""
+    # With acks=all: what every in-sync replica had done (`synced` to its disk, or `written`), and how many there were.
+    durability: str | None = None
+    replicas: int | None = None
 
 
 class SendFailure(msgspec.Struct, frozen=True):

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from goqueue.cluster.control.elections import forced, preferred
-from goqueue.cluster.control.plan import nodes_of
+from goqueue.cluster.control.elections import NO_LEADER, forced, preferred
+from goqueue.cluster.control.plan import Change, batches, nodes_of
 from goqueue.errors import (
     ElectionNotNeeded,
     GuardFailed,
@@ -23,9 +23,8 @@ from goqueue.errors import (
     TooBusy,
     TopicNotFound,
 )
-from goqueue.metadata.events import Assignment, AssignmentsChanged
-from goqueue.metadata.keys import partition_key
-from goqueue.metadata.store import Guard
+from goqueue.metadata.eligibility import eligible_of
+from goqueue.metadata.events import Assignment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -74,22 +73,22 @@ class ReplicaAdministration:
                 problem = f"nodes {unknown} are not known" if unknown else f"{list(replicas)} are not different nodes"
                 raise InvalidReplicaAssignment(f"{place} cannot be on {list(replicas)}: {problem}", field="replicas")
             kept = one.replicas
-            return structs.replace(
+            changed = structs.replace(
                 one,
                 adding=tuple(node for node in replicas if node not in kept),
                 removing=tuple(node for node in kept if node not in replicas),
             )
+            return _without_strangers(place, changed, image)
 
         return await self._change(place, plan)
 
     async def cancel_reassignment(self, place: TopicPartition) -> Assignment:
         """Leave the replicas as they are."""
 
-        def plan(one: Assignment, _image: Image) -> Assignment:
+        def plan(one: Assignment, image: Image) -> Assignment:
             if not one.adding and not one.removing:
                 raise NoReassignment(f"the replicas of {place} are not being changed")
-            isr = tuple(node for node in one.isr if node not in one.adding)
-            return structs.replace(one, adding=(), removing=(), isr=isr)
+            return _without_strangers(place, structs.replace(one, adding=(), removing=()), image)
 
         return await self._change(place, plan)
 
@@ -110,15 +109,42 @@ class ReplicaAdministration:
             if not 0 <= place.partition < topic.partition_count:
                 raise PartitionNotFound(place.topic, place.partition)
             one = image.assignments(topic.topic_id)[place.partition]
-            changed = plan(one, image)
+            # A list from before a change of the minimum must not be written anew: it would be believed again.
+            believed = structs.replace(one, eligible=eligible_of(image, topic, one))
+            changed = plan(believed, image)
             if changed == one:
                 return one
-            guard = Guard(partition_key(topic.topic_id, place.partition), one.partition_epoch)
+            (batch,) = batches(image, [Change(topic, place.partition, one, changed)])
             try:
-                await self._metadata.commit(
-                    [AssignmentsChanged(place.topic, topic.topic_id, {place.partition: changed})], [guard]
-                )
+                await self._metadata.commit(batch.events, batch.guards)
             except GuardFailed:
                 continue
             return changed
         raise TooBusy(f"the assignment of {place} changed {_ATTEMPTS_MAX} times meanwhile; nothing was changed")
+
+
+def _without_strangers(place: TopicPartition, one: Assignment, image: Image) -> Assignment:
+    """The assignment in which only nodes count that hold the partition: a node that was being added may do so no more.
+
+    Refused while none of those that stay has everything, or while none of them can lead: what was acknowledged would be
+    lost with the nodes that go.
+    """
+    holders = (*one.replicas, *one.adding)
+    isr = tuple(node for node in one.isr if node in holders)
+    electable = nodes_of(image).electable
+    leader = one.leader
+    if leader not in (*holders, NO_LEADER):
+        leader = next((node for node in holders if node in isr and node in electable), NO_LEADER)
+    if not isr or (leader == NO_LEADER and one.leader != NO_LEADER):
+        raise InvalidReplicaAssignment(
+            f"only nodes {list(one.isr)} have all records of {place}, and none of them that stays can lead: wait until "
+            "another replica is in sync",
+            field="replicas",
+        )
+    return structs.replace(
+        one,
+        leader=leader,
+        leader_epoch=one.leader_epoch + (leader != one.leader),
+        isr=isr,
+        eligible=tuple(node for node in one.eligible if node in holders),
+    )

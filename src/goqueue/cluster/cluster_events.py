@@ -5,12 +5,15 @@ session), `NodeRecovered` (a session again), `NodeLeft` (after a clean stop), `N
 and still fenced). Controllers: `ControllerChanged`, `BecameController`, `LostController`. Partitions: `LeaderElected`,
 `LeaderLost`, `UncleanLeaderElected`, `IsrShrunk`, `IsrExpanded`.
 
-Of this node itself, noted by `session_watch`: `JoinedCluster`, `QuorumLost` (no session with the metadata store),
-`QuorumRestored`, `LeftCluster`. A start that fails has no events: the node's log says why.
+Of this node itself: `BootstrapStarted` (it reads the metadata and registers), `JoinedCluster` (it has a session and
+opens its replicas), `BootstrapComplete` (they have caught up), `QuorumLost` (no session with the metadata store),
+`QuorumRestored`, `LeftCluster`. `BootstrapFailed` is in the node's log alone: there is nobody to ask for its events.
+Of what it leads after an unclean election: `RecordsLost` (a replica came back with records that it does not have).
 """
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
@@ -31,7 +34,9 @@ from goqueue.metadata.events import (
 
 if TYPE_CHECKING:
     from goqueue.clock import Clock
+    from goqueue.cluster.replication.counts import Surplus
     from goqueue.metadata.image import Image
+    from goqueue.records import TopicPartition
 
 EVENTS_MAX = 1_000
 
@@ -58,12 +63,16 @@ class ClusterEvents:
         self._node_id = node_id
         self._clock = clock
         self._on_event = on_event
-        self._newest: deque[ClusterEvent] = deque(maxlen=EVENTS_MAX)
+        # One failover has as many events of partitions as the node had leaders: they must not push out those of nodes.
+        self._of_nodes: deque[ClusterEvent] = deque(maxlen=EVENTS_MAX)
+        self._of_partitions: deque[ClusterEvent] = deque(maxlen=EVENTS_MAX)
         self.counts: Counter[str] = Counter()
         # From the end of a leader's session, or of its term, to the election of the next one.
         self.election_seconds = Histogram()
         self._ended_ms: dict[int, int] = {}
         self._leaderless_ms: dict[tuple[UUID, int], int] = {}
+        # Partitions that got an unclean leader.
+        self._unclean: set[tuple[str, int]] = set()
         self._nodes = dict(image.nodes())
         self._seen = set(image.sessions)
         self._controller = -1 if image.controller is None else image.controller[0]
@@ -72,9 +81,11 @@ class ClusterEvents:
             topic.topic_id: image.assignments(topic.topic_id) for topic in image.topics()
         }
 
-    def newest(self, limit: int = EVENTS_MAX) -> list[ClusterEvent]:
+    def newest(self, limit: int = 2 * EVENTS_MAX) -> list[ClusterEvent]:
         """The newest events, the newest first."""
-        return list(self._newest)[::-1][:limit]
+        # Each of them is in order, and so are two at the same millisecond of the same kind.
+        found = list(heapq.merge(self._of_nodes, self._of_partitions, key=lambda event: event.at_ms))
+        return found[::-1][:limit]
 
     def on_delta(self, delta: Delta) -> None:
         """Take in a change of the metadata."""
@@ -83,12 +94,23 @@ class ClusterEvents:
             for found in self._found(event, now_ms):
                 self._add(found)
 
-    def note(self, kind: str, node_id: int, detail: str = "") -> None:
+    def note(self, kind: str, node_id: int, detail: str = "", place: TopicPartition | None = None) -> None:
         """Add what the metadata does not tell."""
-        self._add(ClusterEvent(self._clock.now_ms(), kind, node_id, detail=detail))
+        topic, partition = ("", -1) if place is None else (place.topic, place.partition)
+        self._add(ClusterEvent(self._clock.now_ms(), kind, node_id, topic, partition, detail))
+
+    def note_surplus(self, found: Surplus) -> bool:
+        """Note what a replica has and its leader has not, if an unclean election is why: it is lost then."""
+        place = found.place
+        if (place.topic, place.partition) not in self._unclean:
+            return False
+        last = found.offset + found.records - 1
+        detail = f"{found.records} records, offsets {found.offset} to {last}, which an unclean election left behind"
+        self.note("RecordsLost", found.follower, f"node {found.follower} came back with {detail}", place)
+        return True
 
     def _add(self, event: ClusterEvent) -> None:
-        self._newest.append(event)
+        (self._of_partitions if event.topic else self._of_nodes).append(event)
         self.counts[event.kind] += 1
         if self._on_event is not None:
             self._on_event(event)
@@ -111,7 +133,8 @@ class ClusterEvents:
                 self._assignments[topic.topic_id] = assignments
             case PartitionsAdded(_, topic_id, _, added):
                 self._assignments[topic_id] = self._assignments.get(topic_id, ()) + added
-            case TopicDeleted(_, topic_id):
+            case TopicDeleted(name, topic_id):
+                self._unclean = {one for one in self._unclean if one[0] != name}
                 for number in range(len(self._assignments.pop(topic_id, ()))):
                     self._leaderless_ms.pop((topic_id, number), None)
             case AssignmentsChanged(name, topic_id, changed):
@@ -162,6 +185,7 @@ class ClusterEvents:
                 detail = f"leader epoch {after.leader_epoch}"
                 if after.leader >= 0 and after.leader not in (*before.isr, *before.eligible):
                     kind, detail = "UncleanLeaderElected", f"{detail}: acknowledged records may be lost"
+                    self._unclean.add((topic, number))
                 yield ClusterEvent(now_ms, kind, after.leader, topic, number, detail)
             gone, came = set(before.isr) - set(after.isr), set(after.isr) - set(before.isr)
             if gone:

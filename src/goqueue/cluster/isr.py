@@ -187,7 +187,10 @@ class IsrChanges:
         eligible = tuple(node for node in rest.eligible if node != self._node_id)
         handed = structs.replace(rest, leader=preferred[0], leader_epoch=assignment.leader_epoch + 1, eligible=eligible)
         self.hand_overs += 1
-        self._spawn(led, self._commit(led, handed, self._guards(led, handed, ())))
+        guards = self._guards(led, handed, ())
+        # Whoever starts again meanwhile, perhaps with an empty disk, must not find itself elected.
+        guards.append(SessionGuard(keys.session_key(preferred[0]), image.sessions[preferred[0]]))
+        self._spawn(led, self._commit(led, handed, guards))
 
     def _change(self, led: LedPartition, isr: frozenset[int], *, not_eligible: frozenset[int] = frozenset()) -> None:
         """Propose, in the step that looked at the followers; what becomes of it is found out in the background.

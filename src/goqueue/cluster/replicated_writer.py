@@ -91,8 +91,6 @@ class ReplicatedWriter:
         # Those who wait until something may be read.
         self._waiting_to_read: list[_Waiting] = []
         self._order = count()
-        # Up to here all that was asked for was acknowledged, or could have been.
-        self._acknowledged_end = -1
         self._sync_asked = -1
         self._ended: NotLeader | None = None
 
@@ -224,7 +222,7 @@ class ReplicatedWriter:
             raise self._refusal(self._ended)
 
     def _reached_all(self, end_offset: int) -> Awaitable[None] | None:
-        if self._acknowledged_end >= end_offset:
+        if self.term.acknowledged_end >= end_offset:
             return None
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         heappush(self._waiting, (end_offset, next(self._order), future))
@@ -254,14 +252,14 @@ class ReplicatedWriter:
     def _acknowledge(self, safe_end: int) -> None:
         waiting = self._waiting
         if self.partition_term.certain >= self._min_insync():
-            self._acknowledged_end = max(self._acknowledged_end, safe_end)
-            self._answer(waiting, self._acknowledged_end)
+            self.term.acknowledged_end = max(self.term.acknowledged_end, safe_end)
+            self._answer(waiting, self.term.acknowledged_end)
             return
         while waiting and waiting[0][0] <= safe_end:
             end, _, future = heappop(waiting)
             if future.done():
                 continue
-            if end <= self._acknowledged_end:
+            if end <= self.term.acknowledged_end:
                 future.set_result(None)
             else:
                 future.set_exception(

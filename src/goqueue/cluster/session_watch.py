@@ -1,4 +1,4 @@
-"""Notes among the events of the cluster when this node's session ends and when it has one again.
+"""Notes among the events of the cluster when this node has joined and caught up, loses its session, and has one again.
 
 The metadata cannot say so in time: a node without a session is often one that does not reach the metadata store.
 """
@@ -18,9 +18,13 @@ _EVERY_S = 0.5
 class SessionWatch:
     """Looks at one node's session every half second."""
 
-    def __init__(self, node_id: int, is_alive: Callable[[], bool], events: ClusterEvents) -> None:
+    def __init__(
+        self, node_id: int, is_alive: Callable[[], bool], has_caught_up: Callable[[], bool], events: ClusterEvents
+    ) -> None:
         self._node_id = node_id
         self._is_alive = is_alive
+        self._has_caught_up = has_caught_up
+        self._is_complete = False
         self._events = events
         self._was_alive = True
         self._task: asyncio.Task[None] | None = None
@@ -32,10 +36,11 @@ class SessionWatch:
 
     async def close(self) -> None:
         """The node stops, and looks no more."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
-        self._events.note("LeftCluster", self._node_id)
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+            self._events.note("LeftCluster", self._node_id)
 
     def look(self) -> None:
         """Note a change since the last look."""
@@ -45,6 +50,9 @@ class SessionWatch:
             kind = "QuorumRestored" if is_alive else "QuorumLost"
             detail = "" if is_alive else "this node has no session with the metadata store"
             self._events.note(kind, self._node_id, detail)
+        if is_alive and not self._is_complete and self._has_caught_up():
+            self._is_complete = True
+            self._events.note("BootstrapComplete", self._node_id)
 
     async def _run(self) -> None:
         while True:

@@ -49,12 +49,16 @@ class PublishResult(_message.Message):
     def __init__(self, partition: _Optional[int] = ..., offset: _Optional[int] = ..., timestamp_ms: _Optional[int] = ..., duplicate: _Optional[bool] = ..., delayed: _Optional[bool] = ..., slot: _Optional[str] = ..., deliver_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., error: _Optional[_Union[_common_pb2.ErrorDetail, _Mapping]] = ...) -> None: ...
 
 class PublishResponse(_message.Message):
-    __slots__ = ("result", "ack_mode")
+    __slots__ = ("result", "ack_mode", "durability", "replicas")
     RESULT_FIELD_NUMBER: _ClassVar[int]
     ACK_MODE_FIELD_NUMBER: _ClassVar[int]
+    DURABILITY_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
     result: PublishResult
     ack_mode: _common_pb2.AckMode
-    def __init__(self, result: _Optional[_Union[PublishResult, _Mapping]] = ..., ack_mode: _Optional[_Union[_common_pb2.AckMode, str]] = ...) -> None: ...
+    durability: str
+    replicas: int
+    def __init__(self, result: _Optional[_Union[PublishResult, _Mapping]] = ..., ack_mode: _Optional[_Union[_common_pb2.AckMode, str]] = ..., durability: _Optional[str] = ..., replicas: _Optional[int] = ...) -> None: ...
 
 class PublishBatchRequest(_message.Message):
     __slots__ = ("topic", "records", "ack_mode", "partition", "producer_id", "producer_epoch", "sequence", "transaction_id")
@@ -77,16 +81,20 @@ class PublishBatchRequest(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., records: _Optional[_Iterable[_Union[_common_pb2.Record, _Mapping]]] = ..., ack_mode: _Optional[_Union[_common_pb2.AckMode, str]] = ..., partition: _Optional[int] = ..., producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ..., sequence: _Optional[int] = ..., transaction_id: _Optional[str] = ...) -> None: ...
 
 class PublishBatchResponse(_message.Message):
-    __slots__ = ("results", "count", "ack_mode", "duplicate")
+    __slots__ = ("results", "count", "ack_mode", "duplicate", "durability", "replicas")
     RESULTS_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
     ACK_MODE_FIELD_NUMBER: _ClassVar[int]
     DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    DURABILITY_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
     results: _containers.RepeatedCompositeFieldContainer[PublishResult]
     count: int
     ack_mode: _common_pb2.AckMode
     duplicate: bool
-    def __init__(self, results: _Optional[_Iterable[_Union[PublishResult, _Mapping]]] = ..., count: _Optional[int] = ..., ack_mode: _Optional[_Union[_common_pb2.AckMode, str]] = ..., duplicate: _Optional[bool] = ...) -> None: ...
+    durability: str
+    replicas: int
+    def __init__(self, results: _Optional[_Iterable[_Union[PublishResult, _Mapping]]] = ..., count: _Optional[int] = ..., ack_mode: _Optional[_Union[_common_pb2.AckMode, str]] = ..., duplicate: _Optional[bool] = ..., durability: _Optional[str] = ..., replicas: _Optional[int] = ...) -> None: ...
 
 class PublishStreamRequest(_message.Message):
     __slots__ = ("correlation_id", "topic", "records", "ack_mode", "partition", "producer_id", "producer_epoch", "sequence", "transaction_id")

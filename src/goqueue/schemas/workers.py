@@ -138,6 +138,9 @@ class WorkerProcess:
     async def _exchange(self, process: asyncio.subprocess.Process, frame: bytes) -> Outcome:
         stdin, stdout = process.stdin, process.stdout
         assert stdin is not None and stdout is not None  # noqa: S101, PT018
+        if stdin.is_closing():
+            # It died before it was given anything; uvloop would raise a RuntimeError.
+            raise ConnectionResetError("the worker has closed its input")
         stdin.write(len(frame).to_bytes(_HEAD_BYTES, "big"))
         stdin.write(frame)
         await stdin.drain()

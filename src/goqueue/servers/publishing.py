@@ -5,8 +5,8 @@ A front-end makes records of what it was sent; what is decided about them is dec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Sequence
+from typing import Literal, NamedTuple
 
 from goqueue.broker.arrivals.record_publishing import Published
 from goqueue.delay.values import DUE_MS_MAX, Held, SlotId
@@ -282,3 +282,22 @@ async def _hold(
             else:
                 outcomes[at] = refused(result)
     return outcomes
+
+
+class Reach(NamedTuple):
+    """How far an acknowledged write got: what every in-sync replica had done, and how many there were."""
+
+    durability: Literal["synced", "written"]
+    replicas: int
+
+
+def reach_of(services: Services, topic: str, partitions: Collection[int]) -> Reach | None:
+    """How far a write with acks=all into these partitions got; of several, the fewest replicas. None: into none."""
+    found = services.topics.find(topic)
+    if found is None:
+        return None
+    assignments = services.topics.assignments(found)
+    in_sync = [len(assignments[one].isr) for one in partitions if 0 <= one < len(assignments)]
+    if not in_sync:
+        return None
+    return Reach("written" if services.config.durability.acks_all == "written" else "synced", min(in_sync))

@@ -50,6 +50,23 @@ class ManualClock(LoopTimers):
         self._wall_ns += ms * _NS_PER_MS
 
 
+class NodeClock(LoopTimers):
+    """The clock of one of several simulated nodes: time passes as for all, and its wall clock can be set wrong."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self._clock = clock
+        # How far its wall clock is ahead of the true time.
+        self.ahead_ms = 0
+
+    def now_ms(self) -> int:
+        """Milliseconds since the Unix epoch, as this node believes."""
+        return self._clock.now_ms() + self.ahead_ms
+
+    def monotonic_ms(self) -> int:
+        """Milliseconds that never run backwards."""
+        return self._clock.monotonic_ms()
+
+
 def seeded_rng(seed: int, *purpose: object) -> Random:
     """A source of chance of its own for each purpose, all repeatable from one seed."""
     return Random("/".join(str(part) for part in (seed, *purpose)))  # noqa: S311 - repeatable on purpose

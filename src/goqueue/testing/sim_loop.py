@@ -137,12 +137,14 @@ class DelayedOffload:
     def __init__(self, rng: Random, *, delay_ms_max: float = 10) -> None:
         self._rng = rng
         self._delay_ms_max = delay_ms_max
+        # How many times longer than usual everything takes: a slow disk.
+        self.slowness = 1.0
 
     def __call__(self, work: Callable[[], T], /) -> Awaitable[T]:
         """Run `work` after a while and complete then."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        loop.call_later(self._rng.random() * self._delay_ms_max / 1000, _settle, future, work)
+        loop.call_later(self._rng.random() * self._delay_ms_max * self.slowness / 1000, _settle, future, work)
         return future
 
 

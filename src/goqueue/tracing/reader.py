@@ -113,10 +113,11 @@ class Reader:
         return await self.story_of(Spot(place.topic_id, topic, partition, offset))
 
     async def _story_of_slot(self, topic: str, partition: int, slot: int) -> Story:
-        place = self._partitions.leader(topic, partition)
+        # Stories are told where their topic is led, which need not be where this partition is.
+        place = self._partitions.replica(topic, partition)
         if not self._partitions.has_member(place.key, LogKind.DELAY):
             raise OffsetOutOfRange(slot, 0, 0)
-        log = (await self._partitions.open_member(place.key, LogKind.DELAY)).log
+        log = (await self._partitions.follow_member(place.key, LogKind.DELAY)).log
         if not 0 <= slot < log.end_offset:
             raise OffsetOutOfRange(slot, log.start_offset, log.end_offset)
         return await self.story_of(Spot(slots_id(place.topic_id), slots_topic(topic), partition, slot))

@@ -106,6 +106,8 @@ def _pass_on(others: Sequence[LocalMetadata], delta: Delta) -> None:
                 # Guards are compared with the draft of the next commit.
                 for image in (metadata.image, metadata._draft):
                     image.apply(event, revision)
+                # One cluster has one count of revisions: a node that knows of this is not behind whoever wrote it.
+                metadata.image.revision = max(revision, delta.revision)
                 if isinstance(event, GroupSettingsChanged):
                     metadata._feed.publish(Delta(revision, (event,)))
 

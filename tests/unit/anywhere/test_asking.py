@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
+import pytest
+
 from goqueue.anywhere.asking import Asking, PeerMethod
 from goqueue.anywhere.homes import Homes
 from goqueue.caller import ANONYMOUS, Caller
+from goqueue.errors import NotLeader, TopicNotFound
 from goqueue.metadata.image import Image
 
 REVISION: PeerMethod[int, int] = PeerMethod("test.revision", int, int)
@@ -62,3 +65,20 @@ async def test_a_peer_that_has_seen_as_much_answers_at_once() -> None:
     level = Node(calls, 9, newest=12)
     assert await answered_by(level, calls, 9) == 9
     assert level.catch_ups == 0
+
+
+async def test_a_peer_that_cannot_catch_up_does_not_say_that_a_topic_is_not_there() -> None:
+    """A change that was made would be answered with 404, since the answer tells of the topic's partitions as well."""
+    calls = Calls()
+    behind = Node(calls, 7, newest=8)
+
+    async def handler(_question: int, _caller: Caller) -> int:
+        raise TopicNotFound("orders")
+
+    behind.asking.answer(REVISION, handler)
+    asker = Node(calls, 9, 9)
+    with pytest.raises(NotLeader, match="has not caught up"):
+        await asker.asking.ask(2, REVISION, 0, ANONYMOUS)
+    behind.newest = 9
+    with pytest.raises(TopicNotFound):
+        await asker.asking.ask(2, REVISION, 0, ANONYMOUS)

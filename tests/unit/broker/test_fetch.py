@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from tests.unit.broker.stack import Stack, records_in, values_in
 
 from goqueue.broker.reading.fetch import FetchQuery, PartitionRead
+from goqueue.broker.replicas.roles import Following
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.codec.markers import encode_marker
 from goqueue.config import Config, LimitsConfig
 from goqueue.errors import (
     CorruptFrame,
     FencedLeaderEpoch,
+    NotLeader,
     OffsetOutOfRange,
     PartitionNotFound,
     TopicNotFound,
@@ -323,6 +326,37 @@ async def test_a_damaged_frame_is_an_error_of_its_partition_alone() -> None:
     answers = await stack.fetch.fetch(query(at(0), at(1)))
     assert isinstance(answers[0].error, CorruptFrame)
     assert values_in(answers[1]) == [b"value"]
+
+
+async def test_a_damaged_frame_that_other_replicas_have_sends_readers_to_the_next_leader() -> None:
+    files = MemoryFiles()
+    stack = Stack(files)
+    await stack.topic("t", 1)
+    await stack.write(b"value", partition=0)
+    files.flip_bit("logs/t/0/00000000000000000000.log", 80)
+    stack.partitions.leader("t", 0).unreadable.waits_for_repair = True
+    (answer,) = await stack.fetch.fetch(query(at(0)))
+    assert isinstance(answer.error, NotLeader)
+    assert "is damaged on this node" in str(answer.error)
+
+
+async def test_damage_that_was_met_while_another_replica_took_over_sends_readers_there(monkeypatch: Any) -> None:
+    files = MemoryFiles()
+    stack = Stack(files)
+    await stack.topic("t", 1)
+    await stack.write(b"value", partition=0)
+    files.flip_bit("logs/t/0/00000000000000000000.log", 80)
+    place = stack.partitions.leader("t", 0)
+    read = PartitionLog.read_batches
+
+    def hand_over(*arguments: Any, **options: Any) -> Read:
+        if place.is_led_here:
+            place.become(Following(place.leader_epoch + 1, 2))
+        return read(*arguments, **options)
+
+    monkeypatch.setattr(PartitionLog, "read_batches", hand_over)
+    (answer,) = await stack.fetch.fetch(query(at(0)))
+    assert isinstance(answer.error, NotLeader)
 
 
 async def test_a_disk_that_cannot_be_read_is_an_error_of_its_partition_alone() -> None:

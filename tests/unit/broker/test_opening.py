@@ -154,10 +154,10 @@ async def test_a_topic_that_is_deleted_while_a_thread_is_about_to_open_it_gets_n
         await waiting
         return work()
 
-    stack.partitions._offload = held_up
+    stack.partitions._openings._offload = held_up
     opening = stack.publish.opening("t", 0)
     await asyncio.sleep(0)
-    stack.partitions._offload = gate
+    stack.partitions._openings._offload = gate
     await stack.topics.delete("t")
     waiting.set_result(None)
     assert opening is not None

@@ -133,7 +133,7 @@ async def test_a_deleted_topic_leaves_nothing_in_memory() -> None:
         await stack.publish.publish_records(f"t{number}", [NewRecord(None, b"v")] * 2, acks=Acks.LEADER)
         await stack.topics.delete(f"t{number}")
     partitions = stack.partitions
-    assert (partitions._open, partitions._configs, partitions._turns) == ({}, {}, {})
+    assert (partitions.all_open(), len(partitions._settings)) == ([], 0)
 
 
 async def test_deleting_wakes_those_who_wait_for_records() -> None:

@@ -14,8 +14,8 @@ from typer.testing import CliRunner, Result
 from goqueue.cli.files.log import app
 from goqueue.log.partition_log import PartitionLog
 from goqueue.log.settings import LogSettings
-from goqueue.node.claims import LOCK_FILE
 from goqueue.node.disk.os_files import OsFiles
+from goqueue.node.listeners.claims import LOCK_FILE
 
 NOW_MS = 1_700_000_000_000
 BATCHES = 100

@@ -13,7 +13,8 @@ from tests.unit.cluster.test_replicated_writer import PLACE, Led
 from goqueue.cluster.isr import IsrChanges
 from goqueue.cluster.replication.terms import LedPartition, Terms
 from goqueue.metadata.events import Assignment, AssignmentsChanged
-from goqueue.metadata.store import Guard, MetadataStore
+from goqueue.metadata.keys import session_key
+from goqueue.metadata.store import Guard, MetadataStore, SessionGuard
 from goqueue.records import LogKind
 from goqueue.testing.clock import ManualClock
 
@@ -26,6 +27,8 @@ class Store:
     def __init__(self, assignment: Assignment) -> None:
         self.assignment = assignment
         self.commits: list[tuple[Assignment, int]] = []
+        # Of the last commit.
+        self.guards: list[object] = []
         self.image = SimpleNamespace(
             assignments=lambda _topic_id: (self.assignment,),
             nodes=dict,
@@ -37,6 +40,7 @@ class Store:
     async def commit(self, events: Sequence[AssignmentsChanged], guards: Sequence[object]) -> int:
         partition = next(guard.revision for guard in guards if isinstance(guard, Guard))
         self.commits.append((events[0].assignments[0], partition))
+        self.guards = list(guards)
         await asyncio.Event().wait()
         return 0
 
@@ -114,4 +118,18 @@ async def test_a_hand_over_that_was_decided_on_an_older_assignment_is_not_writte
     await asyncio.sleep(0)
     for handed, partition_epoch in story.store.commits:
         assert partition_epoch == 1, f"{handed} would overwrite what it does not know"
+    await story.isr.close()
+
+
+async def test_a_partition_is_not_handed_over_to_a_node_that_starts_again_meanwhile_perhaps_with_an_empty_disk() -> (
+    None
+):
+    story = Story(isr=(1, 2, 3))
+    story.led.sick = "the disk is full"
+    story.isr._tick()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    (handed, _), *_ = story.store.commits
+    assert handed.leader == 2
+    assert SessionGuard(session_key(2), 2) in story.store.guards
     await story.isr.close()

@@ -12,6 +12,7 @@ from goqueue.cluster.catching_up import CatchingUp
 from goqueue.cluster.cluster_events import ClusterEvents
 from goqueue.cluster.cluster_view import Lags
 from goqueue.cluster.peer_watch import Lag, PeerWatch
+from goqueue.cluster.replication.counts import CopyCounts, Surplus
 from goqueue.cluster.session_watch import SessionWatch
 from goqueue.errors import PeerUnreachable
 from goqueue.metadata.events import (
@@ -165,12 +166,54 @@ def test_an_election_takes_as_long_as_the_partition_was_without_a_living_leader(
 def test_the_end_of_this_nodes_session_and_its_return_are_events() -> None:
     is_alive = True
     events = ClusterEvents(2, image_with(isr=(1, 2)), ManualClock(1_000_000))
-    watch = SessionWatch(2, lambda: is_alive, events)
+    has_caught_up = False
+    watch = SessionWatch(2, lambda: is_alive, lambda: has_caught_up, events)
+    watch.look()
+    has_caught_up = True
     watch.look()
     is_alive = False
     watch.look()
     watch.look()
     is_alive = True
     watch.look()
-    assert [one.kind for one in events.newest()[::-1]] == ["JoinedCluster", "QuorumLost", "QuorumRestored"]
-    assert events.counts == {"JoinedCluster": 1, "QuorumLost": 1, "QuorumRestored": 1}
+    kinds = ["JoinedCluster", "BootstrapComplete", "QuorumLost", "QuorumRestored"]
+    assert [one.kind for one in events.newest()[::-1]] == kinds
+    assert events.counts == dict.fromkeys(kinds, 1)
+
+
+async def test_events_before_the_start_and_after_the_stop_of_a_node_do_no_harm() -> None:
+    events = ClusterEvents(2, image_with(isr=(1, 2)), ManualClock(1_000_000))
+    for number in range(500):
+        change = Delta(number + 2, (SessionChanged(1, number % 2),))
+        events.on_delta(change)
+        watch = SessionWatch(2, lambda: True, lambda: True, events)
+        events.on_delta(change)
+        watch.start()
+        events.on_delta(change)
+        await watch.close()
+        events.on_delta(change)
+        await watch.close()
+    assert events.counts["LeftCluster"] == events.counts["JoinedCluster"] == 500
+
+
+def test_what_an_unclean_leader_lacks_is_lost_and_what_a_clean_one_lacks_is_not() -> None:
+    image = image_with(isr=(1,))
+    events = ClusterEvents(2, image, ManualClock(1_000_000))
+    place = TopicPartition("orders", 0)
+    assert not events.note_surplus(Surplus(place, 1, 10, 5)), "the end of a log that nobody was promised"
+    before = image.assignments(UUID(int=1))[0]
+    unclean = Assignment(leader=2, leader_epoch=2, replicas=before.replicas, isr=(2,))
+    events.on_delta(Delta(2, (AssignmentsChanged("orders", UUID(int=1), {0: unclean}),)))
+    assert events.note_surplus(Surplus(place, 1, 10, 5))
+    (lost,) = [one for one in events.newest() if one.kind == "RecordsLost"]
+    assert (lost.node_id, lost.topic, lost.partition) == (1, "orders", 0)
+    assert "5 records, offsets 10 to 14" in lost.detail
+
+
+def test_records_that_several_replicas_had_are_counted_once() -> None:
+    counts = CopyCounts()
+    counts.on_lost = lambda _: True
+    for follower, records in ((1, 5), (3, 7)):
+        counts.has_surplus(Surplus(TopicPartition("orders", 0), follower, 10, records))
+    counts.has_surplus(Surplus(TopicPartition("orders", 1), 1, 0, 2))
+    assert counts.lost_by_topic() == {"orders": 9}

@@ -44,6 +44,24 @@ def test_topics_of_one_partition_do_not_all_go_to_the_same_node() -> None:
     assert Load(image).leads == {1: 2, 2: 2, 3: 2}
 
 
+def test_the_partitions_of_a_topic_are_spread_although_a_node_leads_less_than_others() -> None:
+    """It was away when the large topic was made. All leaders of the next one on it would be a bottleneck."""
+    image = image_of(1, 2, 3, dead=(1,))
+    image.apply(TopicCreated(Topic("large", UUID(int=100), 50), placement(image).place(50, 3)), 2)
+    assert Load(image).leads == {2: 25, 3: 25}
+    image.apply(SessionChanged(1, 8), 3)
+    image.apply(NodeChanged(1, Node(1, UUID(int=1), broker_epoch=8, fenced=False)), 3)
+    assert Counter(one.leader for one in placement(image).place(6, 3)) == {1: 2, 2: 2, 3: 2}
+    assert [one.leader for one in placement(image).place(1, 3)] == [1], "one that is left over goes there"
+
+
+def test_what_a_node_leads_is_taken_over_by_all_others() -> None:
+    placed = placement(image_of(1, 2, 3)).place(12, 3)
+    assert Counter(one.replicas[:2] for one in placed) == {
+        (leader, heir): 2 for leader in (1, 2, 3) for heir in (1, 2, 3) if heir != leader
+    }
+
+
 def test_copies_go_to_different_racks() -> None:
     racks = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c", 6: "c"}
     placed = placement(image_of(1, 2, 3, 4, 5, 6, racks=racks)).place(12, 3)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from random import Random
 from uuid import UUID
 
+import pytest
 from msgspec import structs
 
 from goqueue.cluster.control.placement import ClusterPlacement
 from goqueue.cluster.control.plan import decide
 from goqueue.cluster.control.replicas import ReplicaChanges, progress
+from goqueue.errors import InvalidReplicationFactor
 from goqueue.metadata.events import (
     Assignment,
     AssignmentsChanged,
@@ -60,4 +62,33 @@ async def test_one_copy_becomes_three_once_the_new_ones_are_in_sync() -> None:
     topic = store.image.topic("t")
     assert topic is not None
     assert topic.config == {"min.insync.replicas": "2"}
+    await store.close()
+
+
+async def test_copies_are_removed_and_those_in_sync_stay() -> None:
+    store = await KvMetadata.open(KvModel().client(), prefix="/q", rng=Random(1))
+    for number in (1, 2, 3):
+        began = await store.transact([], [Put(session_key(number), b"")])
+        node = Node(number, UUID(int=number), broker_epoch=began.revision, fenced=False)
+        await store.commit([NodeChanged(number, node)])
+    await store.commit([FeatureFinalised(METADATA_VERSION, 2)])
+    three = Assignment(leader=1, leader_epoch=3, replicas=(1, 2, 3), isr=(1, 2, 3))
+    behind = Assignment(leader=3, leader_epoch=3, replicas=(2, 1, 3), isr=(3, 1))
+    await store.commit([TopicCreated(Topic("t", TOPIC, 2, config={"min.insync.replicas": "2"}), (three, behind))])
+    changes = ReplicaChanges(store, ClusterPlacement(lambda: store.image, (1, 2, 3), copies_default=0, min_insync=0))
+
+    with pytest.raises(InvalidReplicationFactor, match="replicas is 2") as refused:
+        await changes.lower_copies("t", 1)
+    assert refused.value.hint == "first: goqueue topic alter t --config min.insync.replicas=1"
+
+    await changes.lower_copies("t", 2)
+    assert [one.removing for one in store.image.assignments(TOPIC)] == [(3,), (2,)]
+    for batch in decide(store.image, 0, calm_since_ms=0, return_after_ms=-1).batches:
+        await store.commit(batch.events, batch.guards)
+    done = store.image.assignments(TOPIC)
+    assert [(one.replicas, one.isr, one.leader, one.leader_epoch) for one in done] == [
+        ((1, 2), (1, 2), 1, 3),
+        ((1, 3), (3, 1), 3, 3),
+    ]
+    assert progress(store.image) == []
     await store.close()

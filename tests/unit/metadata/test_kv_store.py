@@ -35,10 +35,10 @@ from goqueue.metadata.events import (
 )
 from goqueue.metadata.features import METADATA_VERSION
 from goqueue.metadata.keys import PRODUCER_IDS, partition_key
-from goqueue.metadata.shared.kv import Put, TxnResult
+from goqueue.metadata.shared.kv import KvDelta, KvUnavailable, Put, Range, TxnResult
 from goqueue.metadata.shared.kv_store import KvMetadata
 from goqueue.metadata.store import Guard, SessionGuard
-from goqueue.testing.kv_model import KvClient, KvModel
+from goqueue.testing.kv_model import KvClient, KvFaults, KvModel
 
 ONE = Assignment(leader=1, leader_epoch=0, replicas=(1,), isr=(1,))
 A, B = UUID(int=1), UUID(int=2)
@@ -289,6 +289,47 @@ async def test_a_node_whose_session_has_ended_changes_nothing(cluster: Cluster) 
     # It still hears of others' changes, but makes none.
     assert "session" in str(store.problem())
     assert "/goqueue/t/b" not in cluster.model.pairs
+
+
+class Interrupted(KvClient):
+    """A store that ends its watches and does not answer for a while."""
+
+    is_down = False
+
+    async def watch(self, prefix: str, from_revision: int) -> AsyncIterator[KvDelta]:
+        changes = super().watch(prefix, from_revision)
+        following = asyncio.ensure_future(anext(changes))
+        while not self.is_down:
+            if (await asyncio.wait([following], timeout=0.01))[0]:
+                yield following.result()
+                following = asyncio.ensure_future(anext(changes))
+        following.cancel()
+        raise KvUnavailable("the server is gone")
+
+    async def range(self, prefix: str) -> Range:
+        if self.is_down:
+            raise KvUnavailable("the server is gone")
+        return await super().range(prefix)
+
+
+async def test_a_store_that_answers_again_is_no_problem_although_nothing_is_changed(cluster: Cluster) -> None:
+    """Otherwise a node of an idle cluster would not be ready again."""
+    client = Interrupted(cluster.model, Random(0), KvFaults())
+    store = await cluster.join(client)
+    client.is_down = True
+    await eventually(lambda: "does not answer" in str(store.problem()))
+    client.is_down = False
+    await eventually(lambda: store.problem() is None)
+    await (await cluster.join()).commit([created("t", A)])
+    await eventually(lambda: store.image.topic("t") is not None)
+
+
+async def eventually(is_so: Callable[[], bool]) -> None:
+    for _ in range(500):
+        if is_so():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it did not come to be")
 
 
 async def test_a_node_with_a_new_session_does_not_report_the_end_of_the_one_before(cluster: Cluster) -> None:

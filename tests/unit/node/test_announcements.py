@@ -12,10 +12,10 @@ from types import SimpleNamespace
 import pytest
 
 from goqueue.errors import ConfigError
-from goqueue.node.banner import show_banner
 from goqueue.node.config.addresses import Address
 from goqueue.node.node import Running
-from goqueue.node.ready_file import check_ready_file, ready_file
+from goqueue.node.process.banner import show_banner
+from goqueue.node.process.ready_file import check_ready_file, ready_file
 
 SERVICES = SimpleNamespace(
     identity=SimpleNamespace(version="1.2.3", node_id=4, commit="0123456789", built="2026-01-02T03:04:05Z")

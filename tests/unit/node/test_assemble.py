@@ -14,9 +14,9 @@ import pytest
 from goqueue.client.wire import WireClient
 from goqueue.config import BrokerConfig, Config, ListenersConfig
 from goqueue.errors import ConfigError, GoQueueError, ShuttingDown
-from goqueue.node import claims
 from goqueue.node.assemble import assemble
-from goqueue.node.listening import CannotListen, bind
+from goqueue.node.listeners import claims
+from goqueue.node.listeners.listening import CannotListen, bind
 
 
 def config(tmp_path: Path, **listeners: Any) -> Config:

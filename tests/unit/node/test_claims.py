@@ -10,9 +10,9 @@ import pytest
 
 from goqueue.config import BrokerConfig, Config, ListenersConfig
 from goqueue.errors import ConfigError, DataDirectoryInUse
-from goqueue.node.claims import LOCK_FILE, claim_directory, claim_listeners
 from goqueue.node.config.addresses import Address
-from goqueue.node.listening import CannotListen, bind, bound_address
+from goqueue.node.listeners.claims import LOCK_FILE, claim_directory, claim_listeners
+from goqueue.node.listeners.listening import CannotListen, bind, bound_address
 
 
 def config(kafka: str, http: str, data_dir: str = "data") -> Config:

@@ -16,7 +16,7 @@ from goqueue.config import BrokerConfig, Config
 from goqueue.errors import ConfigError
 from goqueue.metadata.directory import CLEAN_STOP
 from goqueue.node.assemble import assemble
-from goqueue.node.listening import CannotListen
+from goqueue.node.listeners.listening import CannotListen
 from goqueue.node.node import Node
 from goqueue.records import Acks, NewRecord
 from goqueue.testing.clock import ManualClock, seeded_rng

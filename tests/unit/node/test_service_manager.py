@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from goqueue.node.service_manager import announced, notify
+from goqueue.node.process.service_manager import announced, notify
 
 
 @pytest.fixture

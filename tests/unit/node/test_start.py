@@ -11,7 +11,7 @@ NOT_AT_START = ("yaml", "tomllib", "prometheus_client", "rich", "kio", "pyspark"
 
 CHECK = """
 import sys
-import goqueue.cli.running.server, goqueue.node.lifecycle, goqueue.node.config.load_config
+import goqueue.cli.running.server, goqueue.node.process.lifecycle, goqueue.node.config.load_config
 print(*sorted(set({names!r}) & {{name.partition(".")[0] for name in sys.modules}}))
 """
 

@@ -7,6 +7,7 @@ import os
 import signal
 
 import pytest
+import uvloop
 
 from goqueue.errors import InvalidSchema, ShuttingDown, TooBusy
 from goqueue.formats.jobs import CheckSchema, CheckValues
@@ -28,6 +29,20 @@ async def test_a_worker_that_was_killed_is_replaced(worker):
     os.kill(worker._process.pid, signal.SIGKILL)
     assert result_of(await worker.run(CheckSchema(SCHEMA)), Checked).text == SCHEMA.text
     assert worker.is_running
+
+
+def test_a_worker_that_died_before_it_was_given_anything_is_replaced():
+    """On the event loop of a broker, which refuses to write to what is closed with an error of its own."""
+
+    async def story():
+        worker = WorkerProcess(seconds_max=10, memory_bytes_max=2**31, cache_size=2)
+        (await worker._started()).stdin.close()
+        try:
+            assert result_of(await worker.run(CheckSchema(SCHEMA)), Checked).text == SCHEMA.text
+        finally:
+            await worker.close()
+
+    uvloop.run(story())
 
 
 async def test_a_schema_is_sent_once_and_forgotten_when_others_are_used(worker):

@@ -19,8 +19,10 @@ from goqueue.broker.replicas.partitions import Partition, Partitions
 from goqueue.caller import ANONYMOUS, Caller
 from goqueue.config import LimitsConfig
 from goqueue.errors import (
+    CorruptFrame,
     FencedLeaderEpoch,
     GoQueueError,
+    NotLeader,
     OffsetOutOfRange,
     StorageError,
     UnknownLeaderEpoch,
@@ -165,7 +167,7 @@ class FetchService:
         try:
             data = step.place.log.read_batches(read[2], max_bytes=step.bytes_max, upper=step.upper, nowait=True)
         except (GoQueueError, OSError) as error:
-            answer.fail(read, error)
+            answer.fail(read, _as_told(step.place, error))
         else:
             answer.take(step, data)
 
@@ -185,7 +187,7 @@ class FetchService:
                 partial(step.place.log.read_batches, read.offset, max_bytes=step.bytes_max, upper=step.upper)
             )
         except (GoQueueError, OSError) as error:
-            answer.fail(read, error)
+            answer.fail(read, _as_told(step.place, error))
         else:
             answer.take(step, data)
 
@@ -204,6 +206,17 @@ class FetchService:
             answer.fail(read, error)
             return None
         return answer.begin(read, place)
+
+
+def _as_told(place: Partition, error: GoQueueError | OSError) -> GoQueueError | OSError:
+    """What the reader is told: damage that other replicas do not have is a matter of who leads.
+
+    A healthy replica takes over within a second. Kafka's own client ends with an error on a corrupt message, and looks
+    for the new leader on this one. It may have taken over while this node read.
+    """
+    if isinstance(error, CorruptFrame) and (place.unreadable.waits_for_repair or not place.is_led_here):
+        return NotLeader(f"{place.key} is damaged on this node, and another replica takes over: {error}")
+    return error
 
 
 class _Step(NamedTuple):

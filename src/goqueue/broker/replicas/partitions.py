@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import nullcontext, suppress
-from functools import partial
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from goqueue.broker.replicas.local_writer import Syncer
 from goqueue.broker.replicas.log_opener import LogOpener
 from goqueue.broker.replicas.members import MemberListener, Members
+from goqueue.broker.replicas.open_partitions import OpenPartitions
 from goqueue.broker.replicas.opening import Opening
+from goqueue.broker.replicas.openings import Openings
 from goqueue.broker.replicas.partition import Partition
 from goqueue.broker.replicas.partition_files import PartitionFiles
 from goqueue.broker.replicas.removals import Removals
-from goqueue.broker.replicas.repair_stats import RepairStats
-from goqueue.broker.replicas.roles import Leading, Role, RoleListener, not_leader, role_of
+from goqueue.broker.replicas.roles import Role, RoleListener, not_leader, role_of
+from goqueue.broker.replicas.topic_settings import TopicSettings
 from goqueue.broker.replicas.writers import WriterFactory, local_writers
 from goqueue.broker.traffic import Traffic
 from goqueue.clock import Clock
@@ -32,13 +33,10 @@ from goqueue.errors import (
     NotFound,
     NotLeader,
     PartitionNotFound,
-    ShuttingDown,
-    StorageError,
     TopicNotFound,
 )
 from goqueue.log.durability.write_failures import WriteObserver
 from goqueue.log.partition_log import PartitionLog
-from goqueue.metadata.broker_defaults import with_defaults
 from goqueue.metadata.events import (
     Assignment,
     AssignmentsChanged,
@@ -48,7 +46,7 @@ from goqueue.metadata.events import (
     TopicConfigChanged,
     TopicDeleted,
 )
-from goqueue.metadata.topic_config import TopicConfig, parse_topic_config
+from goqueue.metadata.topic_config import TopicConfig
 from goqueue.partitioner import RoundRobin
 from goqueue.ports import ColdRead, Files, MakeLock, Offload
 from goqueue.records import LogKind, TopicPartition
@@ -83,31 +81,30 @@ class Partitions:
         self._node_id = node_id
         self._files = PartitionFiles(files)
         self._metadata = metadata
-        self._syncer = syncer
         # Without other nodes there is one kind of writer.
         self._writers = writers or local_writers(syncer)
         self._offload = offload
-        self._log_config = log_config
-        # With the defaults that were altered at run time. The broker's own topics keep to its file.
-        self._altered_log_config = with_defaults(log_config, metadata.image.broker_defaults)
+        self._settings = TopicSettings(log_config, metadata.image.broker_defaults)
         self._unpacked_bytes_max = unpacked_bytes_max
-        self._open: dict[tuple[str, int], Partition] = {}
-        # Those of them that this node leads.
-        self._leading: dict[tuple[str, int], Partition] = {}
-        self._openings: dict[tuple[str, int], Opening] = {}
-        # Open partitions with a log that a thread is cutting or replacing: nobody is given them meanwhile.
-        self._aside: dict[tuple[str, int], Partition] = {}
+        self._open = OpenPartitions()
+        self._leading = self._open.leading
         self._role_listeners: list[RoleListener] = []
-        # Since the start: partitions that somebody who could not wait had opened on the event loop.
-        self.opened_on_loop = 0
-        self.repairs = RepairStats()
-        self._configs: dict[UUID, tuple[Topic, TopicConfig]] = {}
-        self._turns: dict[UUID, RoundRobin] = {}
         self._removals = Removals(self._files, metadata, offload)
         self.traffic = Traffic()
-        self._opener = LogOpener(self._files, syncer, clock, log_config, observer, make_lock)
-        self.open_segments = self._opener.open_segments
-        self._members = Members(self._files, self._opener, syncer, offload, lambda one: self._open.get(one.key) is one)
+        opener = LogOpener(self._files, syncer, clock, log_config, observer, make_lock)
+        self.open_segments = opener.open_segments
+        self._openings = Openings(
+            node_id=node_id,
+            metadata=metadata,
+            opener=opener,
+            syncer=syncer,
+            offload=offload,
+            partitions=self._open,
+            config_of=self._settings.of,
+            make_partition=self._make_partition,
+        )
+        self.repairs = self._openings.repairs
+        self._members = Members(self._files, opener, syncer, offload, self._open.is_open)
         self._closed = False
         self._removes_left = False
         metadata.subscribe(self._on_delta)
@@ -122,14 +119,14 @@ class Partitions:
 
     def replica(self, topic: str, partition: int) -> Partition:
         """The partition, whatever its role is here: for inspection and upkeep. Raises as `leader`."""
-        found = self._open.get((topic, partition))
+        found = self._open.all.get((topic, partition))
         if found is not None:
             return found
         found_topic, assignment = self._assigned(topic, partition)
         role = role_of(assignment, self._node_id)
         if role is None:
             raise not_leader(TopicPartition(topic, partition), assignment)
-        return self._open_now(found_topic, partition)
+        return self._openings.open_now(found_topic, partition)
 
     def opening(self, topic: str, partition: int, *, to_write: bool = False) -> Opening | None:
         """What to wait for before the partition can be used, or written, without holding up the event loop.
@@ -214,7 +211,7 @@ class Partitions:
 
     def all_open(self) -> list[Partition]:
         """The partitions that were used since the start."""
-        return list(self._open.values())
+        return list(self._open.all.values())
 
     def on_disk(self) -> list[TopicPartition]:
         """Every replica of this node that has a directory, open or not: what retention must look at."""
@@ -239,13 +236,13 @@ class Partitions:
 
     def size_bytes(self, topic: str, partition: int) -> int:
         """Bytes on the disk, of all logs of the family; does not open the partition."""
-        found = self._open.get((topic, partition))
+        found = self._open.all.get((topic, partition))
         data = found.log.size_bytes if found is not None else self._files.size_bytes(topic, partition)
         return data + self._members.size_bytes(topic, partition, found)
 
     def open_logs(self) -> Iterator[PartitionLog]:
         """Every log that is open, of all families."""
-        return (member.log for partition in self._open.values() for member in partition.members())
+        return (member.log for partition in self._open.all.values() for member in partition.members())
 
     def topic(self, name: str) -> Topic:
         """The topic of that name, or TopicNotFound."""
@@ -260,19 +257,20 @@ class Partitions:
 
     def turns(self, topic: Topic) -> RoundRobin:
         """Whose turn it is among the topic's partitions, for records without a key."""
-        return self._turns.setdefault(topic.topic_id, RoundRobin())
+        return self._settings.turns(topic)
 
     def config(self, topic: Topic) -> TopicConfig:
         """The topic's settings, parsed once per change."""
-        known = self._configs.get(topic.topic_id)
-        if known is None or known[0] is not topic:
-            known = (topic, parse_topic_config(topic.config, self.log_config(topic)))
-            self._configs[topic.topic_id] = known
-        return known[1]
+        return self._settings.of(topic)
 
     def log_config(self, topic: Topic) -> LogConfig:
         """The broker's settings that the topic follows where it has none of its own."""
-        return self._log_config if topic.internal else self._altered_log_config
+        return self._settings.log_config(topic)
+
+    @property
+    def opened_on_loop(self) -> int:
+        """Since the start: partitions that somebody who could not wait had opened on the event loop."""
+        return self._openings.opened_on_loop
 
     async def start(self, *, remove_unknown: bool = False, remove_left: bool = False) -> None:
         """Finish deletions that a crash interrupted. Opens nothing.
@@ -288,12 +286,12 @@ class Partitions:
     async def close(self) -> list[tuple[TopicPartition, Exception]]:
         """Close every log, side by side; returns those that failed. A second close does no harm."""
         self._closed = True
-        tasks = [*self._removals.under_way, *(one.task for one in self._openings.values() if one.task is not None)]
-        if tasks:
-            await asyncio.wait(tasks)
+        removing = list(self._removals.under_way)
+        await self._openings.close()
+        if removing:
+            await asyncio.wait(removing)
         await self._members.close()
-        partitions, self._open = list(self._open.values()), {}
-        self._leading.clear()
+        partitions = self._open.clear()
         for one in partitions:
             for member in one.members():
                 member.waiters.wake_all()
@@ -320,25 +318,10 @@ class Partitions:
         if assignment.leader != self._node_id:
             # No log is opened for it: an empty one would take writes, and be believed.
             raise not_leader(TopicPartition(name, partition), assignment)
-        return self._open_now(topic, partition)
-
-    def _open_now(self, topic: Topic, partition: int) -> Partition:
-        if self._closed:
-            raise ShuttingDown("the node is stopping")
-        self.opened_on_loop += 1
-        opening = self._openings.get((topic.name, partition))
-        open_log = self._opener.opener(topic, partition, self.config(topic))
-        try:
-            log = open_log() if opening is None else opening.run(open_log)
-        except OSError as error:
-            raise self._opener.failure(topic, partition, error) from error
-        if log is None:
-            raise TopicNotFound(topic.name)
-        return self._install(topic, partition, log)
+        return self._openings.open_now(topic, partition)
 
     def _begin_opening(self, name: str, partition: int, *, to_write: bool) -> Opening | None:
-        key = (name, partition)
-        under_way = self._openings.get(key)
+        under_way = self._openings.get((name, partition))
         if under_way is not None:
             under_way.makes_segment |= to_write
             return under_way
@@ -346,132 +329,31 @@ class Partitions:
             topic, assignment = self._assigned(name, partition)
         except GoQueueError:
             return None
-        role = role_of(assignment, self._node_id)
-        found = self._open.get(key)
-        makes_segment = to_write and isinstance(role, Leading)
-        if role is None or self._closed or (found is not None and (not makes_segment or found.log.has_segments)):
-            return None
-        opening = Opening(None if found is None else found.log, self._opener.make_lock(), makes_segment=makes_segment)
-        self._openings[key] = opening
-        opening.task = asyncio.get_running_loop().create_task(self._open_in_thread(topic, partition, opening))
-        return opening
+        return self._openings.begin(topic, partition, role_of(assignment, self._node_id), to_write=to_write)
 
-    async def _open_in_thread(self, topic: Topic, partition: int, opening: Opening) -> None:
-        error: GoQueueError | None = None
-        open_log = self._opener.opener(topic, partition, self.config(topic))
-        try:
-            while not opening.is_void:
-                log = await self._offload(partial(opening.run, open_log))
-                if log is not None and not opening.is_void:
-                    self._install(topic, partition, log)
-                    if log.has_segments or not opening.makes_segment:
-                        break
-            else:
-                error = TopicNotFound(topic.name)
-        except GoQueueError as failure:
-            error = failure
-        except OSError as failure:
-            error = self._opener.failure(topic, partition, failure, opening.log)
-        except Exception as failure:  # noqa: BLE001 - whoever waits must be told, whatever it was
-            error = StorageError(f"{topic.name}-{partition} could not be opened: {failure!r}")
-        if self._openings.get((topic.name, partition)) is opening:
-            # Whoever waited for it asks again what to wait for, and would be told to wait for this one for ever: on a
-            # follower there is nothing more to come, and one that was made leader meanwhile begins anew.
-            del self._openings[topic.name, partition]
-        opening.finish(error)
-
-    def _install(self, topic: Topic, partition: int, log: PartitionLog) -> Partition:
-        """The partition with this log, in the role that the metadata gives it now."""
-        key = (topic.name, partition)
-        found = self._open.get(key)
-        if found is not None:
-            return found
-        assignment = self._metadata.image.assignments(topic.topic_id)[partition]
-        role = role_of(assignment, self._node_id)
-        aside = self._aside.pop(key, None)
-        if aside is not None:
-            return self._reinstate(aside, role, assignment)
-        if role is None:
-            log.abandon()
-            raise not_leader(TopicPartition(*key), assignment)
+    def _make_partition(self, topic: Topic, partition: int, role: Role, log: PartitionLog) -> Partition:
         traffic = self.traffic.of(topic.name)
         config = self.config(topic)
         opened = Partition(topic, partition, role, log, config, self._writers, traffic, self._unpacked_bytes_max)
         current = self._metadata.image.topic_by_id(topic.topic_id)
         if current is not None and current is not topic:
             # Its settings were changed while a thread was opening it.
-            opened.reconfigure(self.config(current), self._log_config)
-        if log.is_dirty:
-            # Written in a former life and perhaps never synced: what can be read must not wait for the next append.
-            self._syncer.mark_dirty(log)
-        self._open[key] = opened
-        if opened.is_led_here:
-            self._leading[key] = opened
+            opened.reconfigure(self.config(current), self._settings.broker)
         return opened
-
-    # --- work on the whole log of a follower ------------------------------------------------
 
     async def rework(self, partition: Partition, kind: LogKind, what: str, work: Callable[[], None]) -> None:
         """Cut, reset or repair a log of a partition that this node follows, in a thread; raises what `work` raises.
 
-        Until it is done the partition counts as not open: whoever wants it waits as for one that is being opened. The
-        role that the metadata gives this node meanwhile is taken then.
+        Whoever wants the partition meanwhile waits as for one that is being opened.
         """
-        key = partition.key
-        while (under_way := self._openings.get(key)) is not None:
-            await _finished(under_way)
-        member = partition.member(kind)
-        if self._closed or self._open.get(key) is not partition or partition.is_led_here or member is None:
-            raise NotLeader(f"{key} is not followed here any more")
-        topic, errors = self.topic(key.topic), list[Exception]()
-        member.log.begin_work(what)
-        del self._open[key]
-        self._aside[key] = partition
-
-        def guarded() -> PartitionLog:
-            try:
-                work()
-            except Exception as error:  # noqa: BLE001 - the partition must come back, whatever it was
-                errors.append(error)
-            return partition.log
-
-        opening = Opening(None, self._opener.make_lock(), makes_segment=False, work=guarded)
-        self._openings[key] = opening
-        opening.task = asyncio.get_running_loop().create_task(self._open_in_thread(topic, key.partition, opening))
-        await opening
-        if errors:
-            raise errors[0]
+        await self._openings.rework(partition, kind, what, work)
 
     async def reopen(self, partition: Partition) -> None:
         """Let go of a follower's logs and recover them from the disk: one of them takes no more writes."""
-        key = partition.key
-        while (under_way := self._openings.get(key)) is not None:
-            await _finished(under_way)
-        if self._closed or self._open.get(key) is not partition or partition.is_led_here:
-            return
-        del self._open[key]
-        partition.abandon(NotLeader(f"{key} is opened again: a log of it takes no more writes"))
-        self.repairs.reopened += 1
-        opening = self.opening(*key)
-        if opening is not None:
-            await opening
-
-    def _reinstate(self, partition: Partition, role: Role | None, assignment: Assignment) -> Partition:
-        """A thread is done with a log: the partition is open again, in the role that it has by now."""
-        for member in partition.members():
-            member.log.end_work()
-        if role is None:
-            reason = not_leader(partition.key, assignment)
-            partition.abandon(reason)
-            raise reason
-        partition.become(role)
-        self._open[partition.key] = partition
-        if partition.is_led_here:
-            self._leading[partition.key] = partition
-        for member in partition.members():
-            if member.log.is_dirty:
-                self._syncer.mark_dirty(member.log)
-        return partition
+        if await self._openings.let_go(partition):
+            opening = self.opening(*partition.key)
+            if opening is not None:
+                await opening
 
     # --- what the metadata says -----------------------------------------------------------
 
@@ -481,9 +363,9 @@ class Partitions:
                 self._drop(event.name, event.topic_id)
             elif isinstance(event, TopicConfigChanged):
                 topic = self._metadata.image.topic_by_id(event.topic_id)
-                for partition in self._of_topic(event.name):
+                for partition in self._open.of_topic(event.name):
                     if topic is not None:
-                        partition.reconfigure(self.config(topic), self._log_config)
+                        partition.reconfigure(self.config(topic), self._settings.broker)
             elif isinstance(event, AssignmentsChanged):
                 for number, assignment in event.assignments.items():
                     self._assign(TopicPartition(event.name, number), assignment)
@@ -491,31 +373,26 @@ class Partitions:
                 self._alter_defaults(event.defaults)
 
     def _alter_defaults(self, defaults: Mapping[str, str]) -> None:
-        self._altered_log_config = with_defaults(self._log_config, defaults)
-        self._configs.clear()
-        for partition in self._open.values():
+        self._settings.alter(defaults)
+        for partition in self._open.all.values():
             topic = self._metadata.image.topic_by_id(partition.topic_id)
             if topic is not None:
-                partition.reconfigure(self.config(topic), self._log_config)
+                partition.reconfigure(self.config(topic), self._settings.broker)
 
     def _assign(self, place: TopicPartition, assignment: Assignment) -> None:
         """Take the role that an assignment gives this node, then tell everyone."""
         role = role_of(assignment, self._node_id)
-        found = self._open.get(place)
+        found = self._open.all.get(place)
         if role is None and self._removes_left:
             self._leave(place)
         if found is not None:
             if role is None:
-                del self._open[place]
-                self._leading.pop(place, None)
+                self._open.remove(place)
                 found.abandon(not_leader(place, assignment))
             else:
                 former = found.role
                 found.become(role)
-                if found.is_led_here:
-                    self._leading[place] = found
-                else:
-                    self._leading.pop(place, None)
+                self._open.put(found)
                 if former is not None and type(former) is type(role) and former.epoch == role.epoch:
                     # Only other replicas have come or gone.
                     return
@@ -544,28 +421,11 @@ class Partitions:
         return tasks
 
     def _drop(self, name: str, topic_id: UUID) -> None:
-        for key in [key for key in self._openings if key[0] == name]:
-            log = self._openings.pop(key).make_void()
-            aside = self._aside.pop(key, None)
-            if aside is not None:
-                aside.abandon(NotLeader(f"topic {name!r} is deleted"))
-            elif log is not None and key not in self._open:
-                log.abandon()
+        self._openings.drop_topic(name)
         self._members.drop_topic(name)
-        for partition in self._of_topic(name):
-            del self._open[partition.key]
-            self._leading.pop(partition.key, None)
+        for partition in self._open.of_topic(name):
+            self._open.remove(partition.key)
             partition.abandon(NotLeader(f"topic {name!r} is deleted"))
         self.traffic.forget(name)
-        self._configs.pop(topic_id, None)
-        self._turns.pop(topic_id, None)
+        self._settings.forget(topic_id)
         self._removals.remove(name, topic_id)
-
-    def _of_topic(self, name: str) -> list[Partition]:
-        return [partition for partition in self._open.values() if partition.topic_name == name]
-
-
-async def _finished(opening: Opening) -> None:
-    """Wait until somebody is done with a partition, well or not."""
-    with suppress(GoQueueError):
-        await opening

@@ -34,7 +34,6 @@ def check(
     from goqueue.node.cluster.operations.probing import targets_of, unreached
 
     wait_s = seconds_of(wait, "--wait")
-    wait_s = seconds_of(wait, "--wait")
     named = [one for file in files for one in (_settings_in(file) if file.is_dir() else [file])]
     if not named:
         raise ConfigError([f"there is no node*.toml in {', '.join(map(str, files))}"])
@@ -45,7 +44,7 @@ def check(
         problems.append(
             f"none of the {len(configs)} nodes has an address of this machine in cluster.peers: run this where they run"
         )
-    for config in list(local.values())[:1]:
+    for config in list(local.values() or configs.values())[:1]:
         problems += checking.unresolved(config)
     problems += checking.machine_problems(local)
     if local and wait_s and targets_of(list(local.values())):

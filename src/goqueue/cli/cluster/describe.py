@@ -10,6 +10,22 @@ from goqueue.cli.output import Format, show
 from goqueue.cli.session import REFUSED, ContextName, Output, Server, with_client
 from goqueue.client import Client, RequestRefused
 
+_NODE_COLUMNS = (
+    "id",
+    "status",
+    "is_controller",
+    "kafka",
+    "leaders",
+    "replicas",
+    "in_sync",
+    "lag",
+    "clock_skew_ms",
+    "broker_epoch",
+    "rack",
+    "version",
+    "addresses",
+)
+
 
 def info(output: Output = Format.table, server: Server = None, context: ContextName = None) -> None:
     """Show the cluster's id, controller, nodes, version and sizes."""
@@ -32,7 +48,7 @@ def info(output: Output = Format.table, server: Server = None, context: ContextN
 def nodes(output: Output = Format.table, server: Server = None, context: ContextName = None) -> None:
     """List the nodes."""
     cluster = with_client(lambda client: client.get("/cluster"), server, context)
-    show(cluster["nodes"], output)
+    show(cluster["nodes"], output, _NODE_COLUMNS)
 
 
 def cluster_health(output: Output = Format.table, server: Server = None, context: ContextName = None) -> None:

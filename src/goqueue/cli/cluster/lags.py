@@ -25,7 +25,7 @@ def lags_of(image: Image) -> Lags:
             rows = asyncio.run(_ask(server))
         except (GoQueueError, OSError):
             continue
-        return {(row["topic"], row["partition"]): row["lag"] for row in rows}
+        return {(row["topic"], row["partition"]): row.get("lag", {}) for row in rows}
     return {}
 
 

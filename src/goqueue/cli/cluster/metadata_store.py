@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from goqueue.cli.cluster.store import ConfigFile, with_kv, with_store
+from goqueue.cli.session import REFUSED
 from goqueue.config import Config
 from goqueue.errors import ConfigError, InvalidRequest, PartitionNotFound, TopicNotFound
 from goqueue.metadata.image import Image
 
 if TYPE_CHECKING:
+    from goqueue.cluster.control.plan import Change
     from goqueue.metadata.shared.kv_backup import MetadataBackup
 
 TopicName = Annotated[str, typer.Argument(help="The topic.")]
@@ -29,6 +31,9 @@ def elect(
     unclean: Annotated[
         bool,
         typer.Option("--unclean", help="Elect any live replica where there is no leader. Records can be lost."),
+    ] = False,
+    accept_data_loss: Annotated[
+        bool, typer.Option("--accept-data-loss", help="With --unclean: do it. Without, it only says what it would do.")
     ] = False,
 ) -> None:
     """Elect the preferred replicas as leaders, or with --unclean any live replica."""
@@ -49,6 +54,8 @@ def elect(
                 after = (forced(one, nodes) if one.leader < 0 else None) if unclean else preferred(one, nodes)
                 if after is not None:
                     changes.append(Change(found, number, one, after, is_unclean=unclean))
+        if unclean and not accept_data_loss:
+            return [_would_lead(topic, one) for one in changes]
         for batch in batches(image, changes):
             await store.commit(batch.events, batch.guards)
         return [f"{topic}-{one.partition}: node {one.after.leader} leads" for one in changes]
@@ -57,9 +64,30 @@ def elect(
     for line in lines:
         typer.echo(line)
     if not lines:
-        typer.echo("nothing to elect")
+        typer.echo("nothing to elect: no partition is without a leader" if unclean else "nothing to elect")
     elif unclean:
-        typer.echo("warning: records that only other replicas had are lost", err=True)
+        _warn(is_done=accept_data_loss)
+
+
+def _warn(*, is_done: bool) -> None:
+    if is_done:
+        typer.echo(
+            "warning: records that only other replicas had are lost. If such a replica comes back, the event "
+            "RecordsLost at /cluster/events and the metric goqueue_cluster_lost_records_total say how many",
+            err=True,
+        )
+        return
+    typer.echo(
+        "nothing was changed: bring one of these nodes back, and nothing is lost; if none will ever come back, "
+        "repeat the command with --accept-data-loss",
+        err=True,
+    )
+    raise typer.Exit(REFUSED)
+
+
+def _would_lead(topic: str, one: Change) -> str:
+    had = ", ".join(map(str, (*one.before.isr, *one.before.eligible)))
+    return f"{topic}-{one.partition}: node {one.after.leader} would lead; node {had} had all that was acknowledged"
 
 
 def copies(
@@ -68,6 +96,7 @@ def copies(
     topic: Annotated[
         str | None, typer.Option("--topic", help="Only this topic. Otherwise all, internal ones first.")
     ] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Also remove copies where there are more.")] = False,
 ) -> None:
     """Add copies to partitions that have fewer, and wait until they have caught up. Ctrl-C stops only the waiting."""
     from goqueue.cluster.control.placement import ClusterPlacement
@@ -86,9 +115,13 @@ def copies(
         if topic is not None and topic not in names:
             raise TopicNotFound(topic)
         chosen = names if topic is None else [topic]
-        for name in chosen:
-            await changes.raise_copies(name, count)
-        typer.echo(f"{len(progress(store.image))} partitions are getting copies")
+        losing = sum([await changes.lower_copies(name, count) for name in chosen]) if remove else 0
+        getting = sum([await changes.raise_copies(name, count) for name in chosen])
+        typer.echo(f"{getting} partitions are getting copies")
+        if remove:
+            typer.echo(f"{losing} partitions are losing copies")
+        elif more := _with_more(store.image, chosen, count):
+            typer.echo(f"{more} partitions have more than {count} copies: --remove removes those")
         while any(name in chosen for name, _, _ in progress(store.image)):
             await renew()
             await asyncio.sleep(_LOOK_S)
@@ -97,6 +130,11 @@ def copies(
             await changes.raise_minimum(name, count)
 
     with_store(config, work)
+
+
+def _with_more(image: Image, names: Collection[str], count: int) -> int:
+    topics = [topic for topic in image.topics() if topic.name in names]
+    return sum(len(one.replicas) > count for topic in topics for one in image.assignments(topic.topic_id))
 
 
 def backup(

@@ -89,7 +89,7 @@ def _row(one: dict[str, Any]) -> dict[str, Any]:
         "epoch": one["leader_epoch"],
         "replicas": _ids(one["replicas"]),
         "in_sync": _ids(one["isr"]),
-        "lag": shown(one["lag"]),
+        "lag": shown(one.get("lag", {})),
         "eligible": _ids(one["eligible"]),
         "adding": _ids(one["adding"]),
         "removing": _ids(one["removing"]),

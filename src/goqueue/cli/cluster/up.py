@@ -34,9 +34,12 @@ def up(
 ) -> None:
     """Run a cluster on this machine: for trying out, and for using more cores. Ctrl-C stops all of it."""
     from goqueue.node.cluster.founding import Manner, Ports, found, planned
+    from goqueue.node.cluster.voter import check_program
 
     configs = settings_in(data_dir)
     if not configs:
+        # Before anything is written: a folder that cannot be started would be left behind.
+        check_program()
         plan = planned(["127.0.0.1"] * nodes, Ports(kafka_port, http_port, peer_port, etcd_port))
         configs = found(data_dir, plan, Manner(voters or default_voters(nodes), secure=secure))
     raise typer.Exit(asyncio.run(_run(data_dir, configs)))

@@ -166,8 +166,8 @@ def _stopped_broker(given: Path | None, named: Path | None) -> Iterator[OsFiles]
     """The data directory, locked. Touches nothing if that is not what it is."""
     from goqueue.broker.replicas.partition_files import LOGS
     from goqueue.metadata.local import DIRECTORY as METADATA
-    from goqueue.node.claims import LOCK_FILE
     from goqueue.node.disk.os_files import OsFiles
+    from goqueue.node.listeners.claims import LOCK_FILE
 
     data_dir = given or named
     if data_dir is None or (named is not None and named != data_dir):

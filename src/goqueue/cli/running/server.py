@@ -44,6 +44,9 @@ def server(
     # All that a start makes stays, so the collector would look through it for nothing. It is
     # switched on again when the broker serves.
     gc.disable()
+    # Children of a broker and of its supervisor are other programs. What gRPC does when a process forks can end them
+    # before they begin; the library reads this when it is imported.
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     from goqueue.node.config.load_config import load
 
     named = {
@@ -71,6 +74,6 @@ def server(
             # This process starts the broker, and does not load it.
             gc.enable()
             raise typer.Exit(run_supervised(loaded, [sys.executable, "-m", "goqueue", *sys.argv[1:]]))
-    from goqueue.node.lifecycle import run
+    from goqueue.node.process.lifecycle import run
 
     run(loaded, ready_file=ready_file)

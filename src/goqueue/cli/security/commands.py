@@ -18,7 +18,7 @@ from goqueue.client.transport import quoted
 from goqueue.errors import GoQueueError
 
 if TYPE_CHECKING:
-    from goqueue.node.offline_security import Administrator
+    from goqueue.node.security.administrators import Administrator
 
 app = typer.Typer(help="Certificates, users, API keys, roles and access rules.", no_args_is_help=True)
 user_app = typer.Typer(help="Users with passwords.", no_args_is_help=True)
@@ -49,7 +49,7 @@ def init(
 ) -> None:
     """Make certificates, an administrator and a settings file. Can be repeated: what is there stays valid."""
     from goqueue.cli.security.files import default_hosts, write_certificates, write_settings
-    from goqueue.node.offline_security import make_administrator
+    from goqueue.node.security.administrators import make_administrator
 
     hosts = list(dict.fromkeys([*(host or []), *default_hosts()]))
     try:
@@ -81,7 +81,7 @@ def reset_admin(
     ] = None,
 ) -> None:
     """Give an administrator a new password and API key. A broker on its own must be stopped; a cluster may run."""
-    from goqueue.node.offline_security import make_administrator
+    from goqueue.node.security.administrators import make_administrator
 
     try:
         made = _reset_in(config, user) if config is not None else make_administrator(data_dir, user, reset=True)
@@ -93,7 +93,7 @@ def reset_admin(
 def _reset_in(config: str, user: str) -> Administrator:
     from goqueue.node.config.cluster_settings import is_clustered
     from goqueue.node.config.load_config import load
-    from goqueue.node.offline_security import make_administrator, make_cluster_administrator
+    from goqueue.node.security.administrators import make_administrator, make_cluster_administrator
 
     loaded = load(config, os.environ, {})
     if is_clustered(loaded):

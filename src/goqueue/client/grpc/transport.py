@@ -254,7 +254,12 @@ def _reply(method: Method, answer: Any, kind: Any) -> Any:
     for ours, theirs in method.row.renamed.items():
         plain[theirs] = plain.pop(ours)
     if kind is PublishReply:
-        plain = {"results": [_with_status(one) for one in plain["results"]], "acks": plain.get("ack_mode", "leader")}
+        plain = {
+            "results": [_with_status(one) for one in plain["results"]],
+            "acks": plain.get("ack_mode", "leader"),
+            "durability": plain.get("durability") or None,
+            "replicas": plain.get("replicas") or None,
+        }
     return convert(plain, kind)
 
 

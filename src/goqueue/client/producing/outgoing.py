@@ -96,6 +96,8 @@ class PublishReply(msgspec.Struct):
 
     results: list[Outcome]
     acks: str
+    durability: str | None = None
+    replicas: int | None = None
 
 
 def prepare(
@@ -231,6 +233,8 @@ def tell(batch: Batch[Waiting], reply: PublishReply, on_refused: Refused) -> Non
                 found.delayed,
                 found.deliverAt,
                 found.slot,
+                None if found.delayed else reply.durability,
+                None if found.delayed else reply.replicas,
             )
         )
 

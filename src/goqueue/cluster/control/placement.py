@@ -22,6 +22,8 @@ class Load:
     def __init__(self, image: Image) -> None:
         self.leads: Counter[int] = Counter()
         self.holds: Counter[int] = Counter()
+        # How often a node is the first to take over from a leader.
+        self.heirs: Counter[tuple[int, int]] = Counter()
         for topic in image.topics():
             for one in image.assignments(topic.topic_id):
                 self.add(one)
@@ -30,6 +32,8 @@ class Load:
         """Count a partition."""
         # By preference, not by who happens to lead: that is where leaders return to.
         self.leads[one.replicas[0] if one.replicas else NO_LEADER] += 1
+        if len(one.replicas) > 1:
+            self.heirs[one.replicas[0], one.replicas[1]] += 1
         self.holds.update((*one.replicas, *one.adding))
 
 
@@ -68,8 +72,15 @@ class ClusterPlacement:
         load, racks = Load(image), self._racks(image)
         electable = nodes_of(image).electable
         placed = []
+        # Within a topic first: a node that leads less than others does not get all leaders of the next topic.
+        leads: Counter[int] = Counter()
         for _ in range(count):
-            one = _assignment(_replicas(load, self._nodes(), electable, racks, copies), electable)
+            first = min(
+                self._nodes(),
+                key=lambda node: (node not in electable, leads[node], load.leads[node], load.holds[node], node),
+            )
+            leads[first] += 1
+            one = _assignment(_further(load, self._nodes(), electable, racks, (first,), copies), electable)
             load.add(one)
             placed.append(one)
         return tuple(placed)
@@ -100,14 +111,6 @@ class ClusterPlacement:
         return {node_id: node.rack for node_id, node in image.nodes().items()}
 
 
-def _replicas(
-    load: Load, nodes: Collection[int], electable: Collection[int], racks: Mapping[int, str], copies: int
-) -> tuple[int, ...]:
-    """The nodes of one partition; the first of them is its preferred leader."""
-    leader = min(nodes, key=lambda node: (node not in electable, load.leads[node], load.holds[node], node))
-    return _further(load, nodes, electable, racks, (leader,), copies)
-
-
 def _further(
     load: Load,
     nodes: Collection[int],
@@ -116,12 +119,23 @@ def _further(
     chosen: tuple[int, ...],
     copies: int,
 ) -> tuple[int, ...]:
+    """The nodes of one partition; the first of those chosen is its preferred leader, the second its heir."""
+    leader = chosen[0]
     while len(chosen) < copies:
         used = Counter(racks.get(node, "") for node in chosen)
         left = [node for node in nodes if node not in chosen]
         if not left:
             break
-        best = min(left, key=lambda node: (node not in electable, used[racks.get(node, "")], load.holds[node], node))
+        best = min(
+            left,
+            key=lambda node: (
+                node not in electable,
+                used[racks.get(node, "")],
+                load.holds[node],
+                load.heirs[leader, node],
+                node,
+            ),
+        )
         chosen = (*chosen, best)
     return chosen
 

@@ -1,7 +1,7 @@
-"""Replicas: a replication factor is raised while everything runs, by adding copies to every partition.
+"""Replicas: a replication factor is raised or lowered while everything runs, partition by partition.
 
-A change is written as `adding`. New replicas copy the log; when all of them are in sync the controller completes the
-change (`elections.moved`).
+A change is written as `adding` and `removing`. New replicas copy the log; when all of them are in sync the controller
+completes the change (`elections.moved`).
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from msgspec import structs
 
 from goqueue.cluster.control.placement import ClusterPlacement, Load
 from goqueue.cluster.control.plan import Change, batches
-from goqueue.errors import GuardFailed, TooBusy, TopicNotFound
-from goqueue.metadata.eligibility import MIN_INSYNC, eligible_of
-from goqueue.metadata.events import Assignment, Topic, TopicConfigChanged
+from goqueue.errors import GuardFailed, InvalidReplicationFactor, TooBusy, TopicNotFound
+from goqueue.metadata.eligibility import MIN_INSYNC, eligible_of, min_insync_of
+from goqueue.metadata.events import Assignment, AssignmentsChanged, Topic, TopicConfigChanged
 from goqueue.metadata.image import Image
 from goqueue.metadata.keys import settings_key
 from goqueue.metadata.store import Guard, MetadataStore
@@ -26,14 +26,14 @@ Plan = Callable[[Image, Topic], Iterator[Change]]
 
 
 class ReplicaChanges:
-    """Begins to add copies; the controller ends it."""
+    """Begins to add or remove copies; the controller ends it."""
 
     def __init__(self, metadata: MetadataStore, placement: ClusterPlacement) -> None:
         self._metadata = metadata
         self._placement = placement
 
-    async def raise_copies(self, topic: str, copies: int) -> None:
-        """Add copies to every partition that has fewer."""
+    async def raise_copies(self, topic: str, copies: int) -> int:
+        """Add copies to every partition that has fewer; returns how many those are."""
         copies = self._placement.copies(copies)
 
         def plan(image: Image, found: Topic) -> Iterator[Change]:
@@ -45,7 +45,32 @@ class ReplicaChanges:
                     target = (*before.replicas, *before.adding, *more)
                     yield self._changed(image, found, number, before, target)
 
-        await self._commit(topic, plan)
+        return await self._commit(topic, plan)
+
+    async def lower_copies(self, topic: str, copies: int) -> int:
+        """Remove copies from every partition that has more; returns how many those are.
+
+        Copies that are in sync stay before others, and in the order of their preference.
+        """
+        copies = self._placement.copies(copies)
+
+        def plan(image: Image, found: Topic) -> Iterator[Change]:
+            for number, before in enumerate(image.assignments(found.topic_id)):
+                wanted = min_insync_of(found, before)
+                if wanted > copies:
+                    raise InvalidReplicationFactor(
+                        f"{copies} copies of {topic} would refuse every acks=all: min.insync.replicas is {wanted}",
+                        field="replication_factor",
+                        hint=f"first: goqueue topic alter {topic} --config {MIN_INSYNC}={copies}",
+                    )
+                if len(before.replicas) > copies:
+                    in_sync = [node for node in before.replicas if node in before.isr]
+                    others = [node for node in before.replicas if node not in before.isr]
+                    kept = set([*in_sync, *others][:copies])
+                    target = tuple(node for node in before.replicas if node in kept)
+                    yield self._changed(image, found, number, before, target)
+
+        return await self._commit(topic, plan)
 
     async def raise_minimum(self, name: str, copies: int) -> None:
         """Let two copies be the minimum for acks=all, unless the topic says. Not before they are there."""
@@ -73,7 +98,8 @@ class ReplicaChanges:
         )
         return Change(topic, number, before, after)
 
-    async def _commit(self, name: str, plan: Plan) -> None:
+    async def _commit(self, name: str, plan: Plan) -> int:
+        done = 0
         for _ in range(ATTEMPTS_MAX):
             image = self._metadata.image
             topic = image.topic(name)
@@ -83,9 +109,10 @@ class ReplicaChanges:
             try:
                 for batch in batches(image, changes):
                     await self._metadata.commit(batch.events, batch.guards)
+                    done += sum(len(one.assignments) for one in batch.events if isinstance(one, AssignmentsChanged))
             except GuardFailed:
                 continue
-            return
+            return done
         raise TooBusy(f"metadata changed {ATTEMPTS_MAX} times while replicas were being changed")
 
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from functools import partial
 
 import msgspec
 
 from goqueue.broker.replicas.local_writer import Syncer
+from goqueue.broker.replicas.partition_files import log_name
 from goqueue.broker.replicas.partitions import Partitions
 from goqueue.broker.replicas.roles import Following
 from goqueue.cluster.network import PeerConnection, PeerNetwork
@@ -24,7 +25,7 @@ from goqueue.cluster.replication import messages
 from goqueue.cluster.replication.counts import CopyCounts
 from goqueue.cluster.replication.messages import Answer, Member, Progress, Round, Status, Unsubscribe
 from goqueue.cluster.replication.replica_log import AGAIN_S_FIRST, ReplicaLog
-from goqueue.errors import GoQueueError, NotLeader, PeerUnreachable
+from goqueue.errors import FencedLeaderEpoch, GoQueueError, NotLeader, PeerUnreachable
 from goqueue.ports import Buffer, Offload
 from goqueue.records import LogKind, TopicPartition
 
@@ -49,6 +50,7 @@ class FollowerStream:
         offload: Offload,
         broker_epoch: Callable[[], int],
         counts: CopyCounts,
+        numbers: Iterator[int],
     ) -> None:
         self._leader = leader
         self._purpose = purpose
@@ -65,7 +67,8 @@ class FollowerStream:
         # Of the present connection, by number of subscription.
         self._logs: dict[int, ReplicaLog] = {}
         self._families: dict[TopicPartition, dict[LogKind, ReplicaLog]] = {}
-        self._numbers = 0
+        # Of all streams of this node together: the leader tells by them which subscription of a log is the last one.
+        self._numbers = numbers
         # In the order in which it began: a set would make every run of a simulation another.
         self._work: dict[asyncio.Task[None], None] = {}
         self._openings = asyncio.Semaphore(OPENINGS_AT_ONCE_MAX)
@@ -222,9 +225,9 @@ class FollowerStream:
 
     def _ask(self, log: ReplicaLog) -> None:
         self._logs.pop(log.subscription, None)
-        self._numbers += 1
-        self._logs[self._numbers] = log
-        self._say(log.subscribe(self._numbers, self._broker_epoch()))
+        number = next(self._numbers)
+        self._logs[number] = log
+        self._say(log.subscribe(number, self._broker_epoch()))
 
     def _take_answer(self, answer: Answer) -> None:
         log = self._logs.get(answer.subscription)
@@ -243,10 +246,10 @@ class FollowerStream:
             self._spawn(self._agree(log, answer))
 
     async def _agree(self, log: ReplicaLog, answer: Answer) -> None:
-        before = log.log.end_offset
+        before, is_damaged = log.log.end_offset, bool(log.log.damage)
         what = f"it is cut to what node {self._leader} has"
         try:
-            await self._partitions.rework(log.partition, log.kind, what, partial(log.agree, answer))
+            await self._partitions.rework(log.partition, log.kind, what, partial(log.agree, answer, self._counts.cut))
         except NotLeader:
             # It leads by now, or has no replica: the stream is told as well.
             return
@@ -254,9 +257,12 @@ class FollowerStream:
             _log.warning("%s cannot be cut to what node %d has: %s", log.partition.key, self._leader, error)
             self._again(log)
             return
-        _log.info(
-            "%s ends at %d now, not %d: node %d leads it", log.partition.key, log.log.end_offset, before, self._leader
-        )
+        if is_damaged and answer.status is Status.RESET:
+            self._partitions.repairs.resets += 1
+            name = log_name(log.log.directory)
+            _log.warning("%s was damaged and is compacted: it is copied anew from node %d", name, self._leader)
+        place, end = log.partition.key, log.log.end_offset
+        _log.info("%s ends at %d now, not %d: node %d leads it", place, end, before, self._leader)
         if log.is_current:
             self._ask(log)
 
@@ -279,13 +285,13 @@ class FollowerStream:
 
         self._spawn(work())
 
-    def _again(self, log: ReplicaLog) -> None:
+    def _again(self, log: ReplicaLog, wait_s: float | None = None) -> None:
         """Subscribe once more after a while."""
         log.is_matched = False
         subscription = log.subscription
 
         async def work() -> None:
-            await asyncio.sleep(log.next_wait_s())
+            await asyncio.sleep(log.next_wait_s() if wait_s is None else wait_s)
             if log.log.poisoned and log.is_current:
                 await self._reopen(log)
             elif log.subscription == subscription and log.is_current and subscription in self._logs:
@@ -329,6 +335,7 @@ class FollowerStream:
             try:
                 if part.size:
                     await log.prepare(self._offload)
+                    self._check_family(log)
                 log.take(part, mine, self._synced)
             except (GoQueueError, OSError) as error:
                 # Nothing behind it in the family may be written: data without its slots would be a loss.
@@ -343,10 +350,21 @@ class FollowerStream:
         self._round, self._owes_round = message.number, True
         self._wake.set()
 
+    def _check_family(self, log: ReplicaLog) -> None:
+        """Refuse data while another log of the family is not matched: what was sent of that one was not written.
+
+        The leader does not know so yet, and the data would be a hole without its slot.
+        """
+        family = self._families.get(log.partition.key, {})
+        if log.kind is LogKind.DATA and not all(one.is_matched for one in family.values()):
+            raise FencedLeaderEpoch(f"another log of {log.partition.key} has not been matched with the leader's")
+
     def _fall_back(self, failed: ReplicaLog) -> None:
-        """Match every log of the family anew."""
-        for log in self._families.get(failed.partition.key, {}).values():
-            self._again(log)
+        """Match every log of the family anew, all of them at once: the data is of no use without the others."""
+        logs = self._families.get(failed.partition.key, {})
+        wait_s = max((log.next_wait_s() for log in logs.values()), default=AGAIN_S_FIRST)
+        for _, log in sorted(logs.items(), reverse=True):
+            self._again(log, wait_s)
 
     def _synced(self, log: ReplicaLog) -> None:
         if not log.is_matched or not log.is_current or self._logs.get(log.subscription) is not log:

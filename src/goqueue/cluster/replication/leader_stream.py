@@ -18,6 +18,7 @@ from goqueue.broker.replicas.partitions import Partitions
 from goqueue.clock import Clock
 from goqueue.cluster.network import PeerConnection
 from goqueue.cluster.replication import messages
+from goqueue.cluster.replication.counts import CopyCounts, Surplus
 from goqueue.cluster.replication.family_feed import FamilyFeed, LogFeed, Part
 from goqueue.cluster.replication.messages import (
     Answer,
@@ -29,7 +30,7 @@ from goqueue.cluster.replication.messages import (
     Subscribe,
     Unsubscribe,
 )
-from goqueue.cluster.replication.reconciliation import judge, lacks_tombstones
+from goqueue.cluster.replication.reconciliation import Verdict, judge, lacks_tombstones
 from goqueue.cluster.replication.terms import LedPartition, Terms
 from goqueue.errors import GoQueueError, OffsetOutOfRange, PeerUnreachable
 from goqueue.log.reads import Read
@@ -57,6 +58,7 @@ class LeaderStream:
         metadata: MetadataStore,
         offload: Offload,
         clock: Clock,
+        counts: CopyCounts,
         bytes_per_s_max: int | None = None,
     ) -> None:
         """With `bytes_per_s_max` it is one for catching up."""
@@ -67,6 +69,7 @@ class LeaderStream:
         self._metadata = metadata
         self._offload = offload
         self._clock = clock
+        self._counts = counts
         self._bytes_per_s_max = bytes_per_s_max
         self._feeds: dict[TopicPartition, FamilyFeed] = {}
         self._places: dict[int, tuple[TopicPartition, LogKind]] = {}
@@ -122,13 +125,20 @@ class LeaderStream:
             if feed is None or log is None or log.subscription != reached.subscription:
                 # Of an earlier subscription: it says nothing about this one.
                 continue
-            if self.counts(feed):
+            if self.counts(feed, kind):
                 self._terms.report(feed.led, self._follower, kind, reached.written_end, reached.synced_end)
 
-    def counts(self, feed: FamilyFeed) -> bool:
-        """Whether what the follower says is of this term, and of the session that it has now."""
-        epoch = feed.led.term.broker_epochs.get(self._follower)
-        return not feed.is_over and epoch == self._metadata.image.sessions.get(self._follower)
+    def counts(self, feed: FamilyFeed, kind: LogKind) -> bool:
+        """Whether what the follower says is of this term, of the session that it has now and of its last subscription.
+
+        A connection that it has given up may still bring what was true before its log was cut or emptied.
+        """
+        term = feed.led.term
+        epoch = term.broker_epochs.get(self._follower)
+        if feed.is_over or epoch != self._metadata.image.sessions.get(self._follower):
+            return False
+        position = term.logs[kind].positions.get(self._follower)
+        return position is not None and position.subscription == feed.logs[kind].subscription
 
     def _subscribe(self, asked: Subscribe) -> None:
         topic = self._metadata.image.topic_by_id(asked.topic_id)
@@ -137,10 +147,11 @@ class LeaderStream:
             return
         place = TopicPartition(topic.name, asked.partition)
         assignment = self._metadata.image.assignments(asked.topic_id)[asked.partition]
-        session = self._metadata.image.sessions.get(self._follower, 0)
+        session = self._metadata.image.sessions.get(self._follower)
         if assignment.leader_epoch != asked.leader_epoch:
             self._refuse(asked, f"the leader epoch is {assignment.leader_epoch} here, not {asked.leader_epoch}")
         elif session != asked.broker_epoch:
+            # Also if both know of none: what it says would never count, and it would not learn of that.
             self._refuse(asked, f"the session of node {self._follower} is {session} here, not {asked.broker_epoch}")
         elif self._follower not in (*assignment.replicas, *assignment.adding):
             self._refuse(asked, f"node {self._follower} has no replica here")
@@ -155,19 +166,29 @@ class LeaderStream:
 
     def _match(self, led: LedPartition, asked: Subscribe) -> None:
         """Compare the follower's end with our log: only what agrees is continued, and counts."""
+        if led.term.is_overtaken(self._follower, asked.kind, asked.broker_epoch, asked.subscription):
+            self._refuse(asked, "it comes late: a later subscription is there, on another connection")
+            return
         writer = led.writers[asked.kind]
         self._terms.note_soundness(
             led, self._follower, asked.kind, is_sound=asked.is_sound, wants_reset=asked.wants_reset
         )
         verdict = judge(writer.log, asked.end, asked.last_epoch, asked.tombstones_gone_to)
+        if asked.wants_reset and not led.term.counts_on(self._follower):
+            # Damaged, and only a new copy helps. While it is in sync it goes on, until the ISR was changed.
+            verdict = Verdict(Status.RESET, -1, writer.log.start_offset)
         if verdict.status is Status.RESET and self._terms.must_leave_first(led, self._follower):
             self._refuse(asked, "it may be elected, and leaves the eligible replicas before it begins anew")
             return
         gone_to = writer.log.tombstones_gone_to
         self._say(Answer(asked.subscription, verdict.status, verdict.epoch, verdict.end, tombstones_gone_to=gone_to))
+        if verdict.status is Status.DIVERGED and asked.kind is LogKind.DATA and asked.end > verdict.end:
+            surplus = asked.end - verdict.end
+            self._counts.has_surplus(Surplus(led.term.place, self._follower, verdict.end, surplus))
         if verdict.status is not Status.OK:
             return
-        led.term.subscribe(self._follower, asked.kind, asked.broker_epoch, asked.end, self._clock.monotonic_ms())
+        now_ms, number = self._clock.monotonic_ms(), asked.subscription
+        led.term.subscribe(self._follower, asked.kind, asked.broker_epoch, asked.end, now_ms, subscription=number)
         place = led.term.place
         feed = self._feeds.get(place)
         if feed is None or feed.led is not led:
@@ -177,7 +198,7 @@ class LeaderStream:
             )
             self._feeds[place] = feed
             led.feeds[feed] = None
-        feed.logs[asked.kind] = LogFeed(asked.subscription, writer, asked.end, writer.log.tombstones_gone_to)
+        feed.logs[asked.kind] = LogFeed(number, writer, asked.end, gone_to)
         self._places[asked.subscription] = (place, asked.kind)
         if asked.kind is LogKind.DATA:
             for kind in sorted(led.term.kinds - {LogKind.DATA}):
@@ -199,6 +220,8 @@ class LeaderStream:
             led = self._terms.find(place)
             if led is None or asked.kind not in led.writers or led.term.leader_epoch != asked.leader_epoch:
                 self._refuse(asked, f"this node does not lead in epoch {asked.leader_epoch}")
+            elif self._metadata.image.sessions.get(self._follower) != asked.broker_epoch:
+                self._refuse(asked, f"the session of node {self._follower} is another by now")
             else:
                 self._match(led, asked)
 
@@ -316,7 +339,8 @@ class LeaderStream:
     async def _read_cold(self) -> None:
         """Let threads read what is not in memory."""
         for feed in list(self._marked):
-            for log in feed.logs.values():
+            # A copy: the follower may subscribe another log of the family, or leave one, while a thread reads.
+            for log in list(feed.logs.values()):
                 if log.cold_upper > log.next_offset and log.read_ahead is None:
                     upper, log.cold_upper = log.cold_upper, -1
                     try:

@@ -2,8 +2,8 @@
 
 A log that was never compacted is the same on every replica, byte by byte: what is damaged in a segment is asked for by
 offset, from any in-sync replica, whoever leads, and the segment is written anew. Only what is below the high watermark
-of the replica that is asked is given. A log that was compacted agrees with the others on records and not on bytes: it
-is emptied, out of sync, and copied anew from the leader.
+of the replica that is asked is given. A log that was compacted agrees with the others on records and not on bytes: when
+it is out of sync, its leader lets it be emptied and copied anew.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class Repairs:
                 if member.log.is_dense:
                     await self._repair_segments(partition, member, name)
                 else:
-                    await self._copy_anew(partition, member, name)
+                    self._copy_anew(partition)
             except NotLeader:
                 # Its role changed meanwhile, or it has gone.
                 return
@@ -221,19 +221,15 @@ class Repairs:
         # The leader last: it has enough to do.
         return sorted(isr, key=lambda node: (node == assignment.leader, node))
 
-    async def _copy_anew(self, partition: Partition, member: FamilyLog, name: str) -> None:
-        """Empty a compacted log of a follower, once nobody counts on it. The leader sends all of its own."""
+    def _copy_anew(self, partition: Partition) -> None:
+        """Ask the leader for a new copy of a compacted log: it knows whether anybody counts on what this one has.
+
+        The image of this node may not know yet that it joined the in-sync replicas, so it never empties a log by its
+        own decision.
+        """
         assignment = self._assignment(partition)
-        if assignment is None or partition.is_led_here:
-            return
-        if self._node_id in (*assignment.isr, *assignment.eligible) or assignment.leader < 0:
-            # The leader was told, and takes this node out of the in-sync replicas.
-            return
-        reset = partial(member.log.reset_to, 0)
-        await self._partitions.rework(partition, member.kind, "it is emptied, to be copied anew", reset)
-        self._stats.resets += 1
-        _log.warning("%s was damaged and is compacted: it is copied anew from node %d", name, assignment.leader)
-        self._resubscribe(partition.key)
+        if assignment is not None and not partition.is_led_here and self._node_id not in assignment.isr:
+            self._resubscribe(partition.key)
 
     def _assignment(self, partition: Partition) -> Assignment | None:
         assignments = self._metadata.image.assignments(partition.topic_id)

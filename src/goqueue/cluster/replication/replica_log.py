@@ -15,6 +15,7 @@ from goqueue.cluster.replication.reconciliation import kept_end
 from goqueue.errors import FencedLeaderEpoch
 from goqueue.log.partition_log import PartitionLog
 from goqueue.ports import Buffer, Offload
+from goqueue.records import LogKind
 
 # After a refusal or a failed write.
 AGAIN_S_FIRST = 0.1
@@ -77,14 +78,21 @@ class ReplicaLog:
         """How far it is."""
         return Reached(self.subscription, self._log.end_offset, self._log.synced_end)
 
-    def agree(self, answer: Answer) -> None:
-        """Make the log a beginning of the leader's, so that a new subscription can be matched."""
+    def agree(self, answer: Answer, on_cut: Callable[[str, int], None]) -> None:
+        """Make the log a beginning of the leader's, so that a new subscription can be matched.
+
+        `on_cut` is told the topic and how many records of its data went. This runs in a thread, and whoever asked for
+        it may be gone when it ends.
+        """
         if answer.status is Status.RESET:
             self._log.reset_to(answer.end)
             # What is copied from now on never had what those tombstones deleted.
             self._log.note_tombstones_gone(answer.tombstones_gone_to)
         elif answer.status is Status.DIVERGED:
+            before = self._log.end_offset
             self._log.truncate_to(kept_end(self._log, answer.epoch, answer.end))
+            if self.kind is LogKind.DATA:
+                on_cut(self.partition.key.topic, before - self._log.end_offset)
 
     async def prepare(self, offload: Offload) -> None:
         """Let the first frames find a segment: to make one takes several syncs."""

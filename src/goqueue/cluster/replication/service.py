@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from itertools import count
 
 from goqueue.broker.replicas.local_writer import Syncer
 from goqueue.broker.replicas.partitions import Partitions
@@ -61,6 +62,8 @@ class Replication:
         self._catch_up_bytes_per_s_max = catch_up_bytes_per_s_max
         self._streams: dict[tuple[int, int], FollowerStream] = {}
         self._closed = False
+        # Of subscriptions.
+        self._numbers = count(1)
         self.counts = CopyCounts()
 
     def start(self) -> None:
@@ -90,6 +93,7 @@ class Replication:
             metadata=self._metadata,
             offload=self._offload,
             clock=self._clock,
+            counts=self.counts,
             bytes_per_s_max=self._catch_up_bytes_per_s_max if purpose == CATCHING_UP else None,
         )
         await stream.run()
@@ -138,5 +142,6 @@ class Replication:
                 offload=self._offload,
                 broker_epoch=self._broker_epoch,
                 counts=self.counts,
+                numbers=self._numbers,
             )
         return found

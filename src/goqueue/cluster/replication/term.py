@@ -16,11 +16,13 @@ UNKNOWN = -1
 
 
 class Position:
-    """How far one follower has one log, as it said in this term under its present session."""
+    """How far one follower has one log, as it said in this term under its present session, on one subscription."""
 
-    __slots__ = ("_mark_end", "_mark_ms", "_mark_sync", "caught_up_ms", "synced_end", "written_end")
+    __slots__ = ("_mark_end", "_mark_ms", "_mark_sync", "caught_up_ms", "subscription", "synced_end", "written_end")
 
     def __init__(self, now_ms: int) -> None:
+        # Which subscription it is of: those of one follower have rising numbers, on whatever connection.
+        self.subscription = 0
         self.written_end = UNKNOWN
         self.synced_end = UNKNOWN
         # When it last had everything that the leader had at that moment.
@@ -49,6 +51,7 @@ class LogTerm:
 
     __slots__ = (
         "_high_watermark",
+        "acknowledged_end",
         "acks_written",
         "end",
         "kind",
@@ -79,6 +82,8 @@ class LogTerm:
         self.positions: dict[int, Position] = {}
         # Somebody waits until everything below is synced by the in-sync replicas.
         self.sync_wanted = 0
+        # Up to here all that was asked for was acknowledged in this term, or could have been.
+        self.acknowledged_end = UNKNOWN
 
     def written_by(self, followers: tuple[int, ...]) -> int:
         """Up to where the leader and all these have written; UNKNOWN if one of them has not said."""
@@ -161,7 +166,9 @@ class PartitionTerm:
         self.proposed = None
         self._count()
 
-    def subscribe(self, follower: int, kind: LogKind, broker_epoch: int, end: int, now_ms: int) -> None:
+    def subscribe(
+        self, follower: int, kind: LogKind, broker_epoch: int, end: int, now_ms: int, *, subscription: int = 0
+    ) -> None:
         """A follower's log was matched with ours up to `end`. What it said under an earlier session is void.
 
         Nothing is known to be synced: bytes that a crash might take are in its log, too.
@@ -174,7 +181,15 @@ class PartitionTerm:
         position = log.positions.get(follower)
         if position is None:
             position = log.positions[follower] = Position(self.began_ms)
+        position.subscription = subscription
         position.report(end, UNKNOWN, log, now_ms)
+
+    def is_overtaken(self, follower: int, kind: LogKind, broker_epoch: int, subscription: int) -> bool:
+        """Whether a follower has subscribed again since, in the same session: then its log may have been cut since."""
+        log = self.logs.get(kind)
+        position = None if log is None else log.positions.get(follower)
+        is_same = self.broker_epochs.get(follower) == broker_epoch
+        return position is not None and is_same and position.subscription > subscription
 
     def note_soundness(self, follower: int, kind: LogKind, *, is_sound: bool, wants_reset: bool) -> None:
         """A follower said whether its log can be read."""
@@ -188,6 +203,10 @@ class PartitionTerm:
             kinds.add(kind)
             if wants_reset:
                 self.resetting.add(follower)
+
+    def counts_on(self, follower: int) -> bool:
+        """Whether a follower is in sync, or will be if a change is made that is on its way."""
+        return follower in self.isr or (self.proposed is not None and follower in self.proposed)
 
     def is_caught_up(self, follower: int) -> bool:
         """Whether a follower may join the ISR: it has all that is committed, of every log of the family, undamaged."""
@@ -214,10 +233,11 @@ class PartitionTerm:
     def _synced_to_join(self, log: LogTerm) -> int:
         """What a follower must have synced before it may join the ISR: at least all that was acknowledged.
 
-        In this term, what all of the ISR have synced. What was acknowledged in earlier terms lies below `start_end`;
-        the ISR have it on their disks, but after a restart a log does not know how far it is synced.
+        In this term, what all of the ISR have synced, and what was acknowledged: a member of the ISR that has just
+        connected again has not said yet what it has synced. What was acknowledged in earlier terms lies below
+        `start_end`; the ISR have it on their disks, but after a restart a log does not know how far it is synced.
         """
-        return max(log.synced_by(self.counted), log.start_end)
+        return max(log.synced_by(self.counted), log.start_end, log.acknowledged_end)
 
     def lag_ms(self, follower: int, now_ms: int) -> int:
         """For how long a follower has been behind; 0 if it is not."""

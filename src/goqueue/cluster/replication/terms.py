@@ -145,7 +145,7 @@ class Terms:
     def must_leave_first(self, led: LedPartition, follower: int) -> bool:
         """Whether a follower that is about to begin anew could still be elected. If so, that is being changed."""
         assignment = self._metadata.image.assignments(led.term.topic_id)[led.term.place.partition]
-        if follower not in (*assignment.isr, *assignment.eligible):
+        if follower not in (*assignment.isr, *assignment.eligible) and not led.term.counts_on(follower):
             return False
         if self.on_reset is not None:
             self.on_reset(led, follower)

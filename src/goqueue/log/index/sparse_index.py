@@ -2,8 +2,8 @@
 
 Memory stays flat however long a segment grows: the tail spills to the file a block at a
 time, and what has spilled is found again by a binary search of reads. The index is a
-hint. Nothing believes it before looking at the frame it points to, so it needs no
-checksum and no sync of its own while its segment grows.
+hint. Nothing believes it before looking at the frame it points to (`time_check` does so
+for times), so it needs no checksum and no sync of its own while its segment grows.
 """
 
 from __future__ import annotations

@@ -60,10 +60,10 @@ class TimeIndex(SparseIndex):
         """The frame that reached the largest timestamp seen."""
         return self._max_offset
 
-    def offset_before(self, timestamp_ms: int, file: File | None) -> int:
-        """An offset such that nothing before it reaches `timestamp_ms`."""
+    def entry_before(self, timestamp_ms: int, file: File | None) -> tuple[int, int] | None:
+        """A time and the offset of the frame that reached it, such that nothing before that reaches `timestamp_ms`."""
         found = self.floor(timestamp_ms - 1, file)
-        return self._base_offset + found[1] if found else self._base_offset
+        return (found[0], self._base_offset + found[1]) if found else None
 
     def load_maximum(self, file: File | None) -> None:
         """Take the running maximum from the last entry, which a sealed segment always has."""

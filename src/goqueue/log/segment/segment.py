@@ -17,6 +17,7 @@ from goqueue.log.index.aborted_index import AbortedIndex
 from goqueue.log.index.lane_index import LaneIndex
 from goqueue.log.index.offset_index import ENTRY as OFFSET_ENTRY
 from goqueue.log.index.offset_index import OffsetIndex
+from goqueue.log.index.time_check import is_true
 from goqueue.log.index.time_index import ENTRY as TIME_ENTRY
 from goqueue.log.index.time_index import TimeIndex, frame_time_ms
 from goqueue.log.segment.file_names import ABORTED_INDEX, LANE_INDEX, OFFSET_INDEX, TIME_INDEX, file_name
@@ -308,6 +309,9 @@ class Segment(PinnedFiles):
             files = self.pin()
             try:
                 times.load_maximum(files.index(TIME_INDEX))
+                if times.max_timestamp_ms > 0 and not self._is_true(times.max_timestamp_ms, times.last_offset, files):
+                    # As if it were lost: the frames themselves are asked, and the index is written again.
+                    times = TimeIndex(self.base_offset)
             finally:
                 files.unpin()
             self._times = times
@@ -357,9 +361,16 @@ class Segment(PinnedFiles):
             return self.base_offset
         files = self.pin()
         try:
-            return self.times.offset_before(timestamp_ms, files.index(TIME_INDEX))
+            found = self.times.entry_before(timestamp_ms, files.index(TIME_INDEX))
+            if found is None or not self._is_true(*found, files):
+                return self.base_offset
+            return found[1]
         finally:
             files.unpin()
+
+    def _is_true(self, timestamp_ms: int, offset: int, files: SegmentFiles) -> bool:
+        position = self.frames_before(offset, files)
+        return is_true(files.log, position, self.size_bytes, offset=offset, timestamp_ms=timestamp_ms)
 
     def frames(self, position: int = 0) -> Iterator[tuple[int, FrameHeader, memoryview]]:
         """Every frame from `position` on as (position, header, whole frame), checked."""

@@ -30,6 +30,7 @@ from goqueue.metadata.cluster_id import fresh_cluster_id
 from goqueue.metadata.deltas import DeltaFeed
 from goqueue.metadata.events import ClusterNamed, Delta, Event
 from goqueue.metadata.image import ABSENT, Image
+from goqueue.metadata.keys import CONTROLLER
 from goqueue.metadata.kv_staging import WRITES_MAX, Staging
 from goqueue.metadata.membership import created_at
 from goqueue.metadata.shared.kv import (
@@ -264,11 +265,24 @@ class KvMetadata:
                 await self._read_again()
             except KvError as error:
                 self._problem = f"the metadata store does not answer: {error}"
+                await self._until_it_answers()
             except GoQueueError as error:
                 # A newer version wrote it. Whoever waits must not wait for ever, and nothing more is changed.
                 self._fail(error)
                 return
             await asyncio.sleep(_RETRY_S)
+
+    async def _until_it_answers(self) -> None:
+        """Ask for one key until there is an answer: nothing may be changed for a long time that a watch would tell."""
+        while True:
+            await asyncio.sleep(_RETRY_S)
+            try:
+                await self._kv.range(self._prefix + CONTROLLER)
+            except KvError as error:
+                self._problem = f"the metadata store does not answer: {error}"
+            else:
+                self._problem = None
+                return
 
     def _fail(self, error: GoQueueError) -> None:
         self._problem = self._failure = f"the metadata cannot be followed: {error}"

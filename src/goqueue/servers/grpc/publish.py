@@ -13,10 +13,11 @@ from goqueue.broker.arrivals.record_publishing import Published
 from goqueue.delay.values import SlotId
 from goqueue.errors import GoQueueError, InvalidRequest
 from goqueue.protos import publish_pb2
+from goqueue.records import Acks
 from goqueue.servers.grpc.methods import read
 from goqueue.servers.grpc.refusals import detail_of
 from goqueue.servers.grpc.values import ACK_MODES, acks_of, incoming_of
-from goqueue.servers.publishing import Incoming, Sequenced, check_deduplication, publish_messages, refused
+from goqueue.servers.publishing import Incoming, Sequenced, check_deduplication, publish_messages, reach_of, refused
 from goqueue.servers.services import Services
 
 # Frames of one stream that are being stored or whose answers are not sent yet; then no more are read.
@@ -35,7 +36,9 @@ async def publish(services: Services, request: Any, _context: Any) -> Any:
     (outcome,) = await _publish(services, request, request.topic, messages, None)
     if outcome.error is not None:
         raise _placed(outcome.error, "record")
-    return publish_pb2.PublishResponse(result=_result(outcome, ""), ack_mode=ACK_MODES[acks])
+    answer = publish_pb2.PublishResponse(result=_result(outcome, ""), ack_mode=ACK_MODES[acks])
+    _put_reach(services, answer, request.topic, acks, [outcome])
+    return answer
 
 
 async def publish_batch(services: Services, request: Any, _context: Any) -> Any:
@@ -45,12 +48,24 @@ async def publish_batch(services: Services, request: Any, _context: Any) -> Any:
         raise InvalidRequest("there are no records", field="records")
     messages = _Messages(request.records, services.clock.now_ms())
     outcomes = await _publish(services, request, request.topic, messages, _partition(request))
-    return publish_pb2.PublishBatchResponse(
+    answer = publish_pb2.PublishBatchResponse(
         results=[_result(one, f"records[{at}]") for at, one in enumerate(outcomes)],
         count=sum([one.error is None for one in outcomes]),
         ack_mode=ACK_MODES[acks],
         duplicate=any(one.duplicate for one in outcomes),
     )
+    _put_reach(services, answer, request.topic, acks, outcomes)
+    return answer
+
+
+def _put_reach(services: Services, answer: Any, topic: str, acks: Acks, outcomes: Sequence[Published]) -> None:
+    if acks is not Acks.ALL:
+        return
+    # What is delayed, or was refused, has no partition.
+    written = {one.partition for one in outcomes if one.error is None and one.due_ms is None}
+    reach = reach_of(services, topic, written)
+    if reach is not None:
+        answer.durability, answer.replicas = reach
 
 
 async def publish_stream(services: Services, context: Any) -> None:

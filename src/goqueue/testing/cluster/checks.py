@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from goqueue.broker.replicas.partition import Partition
 from goqueue.codec.batch_decode import decode_records
@@ -19,13 +20,19 @@ _SETTLE_S_MAX = 120
 
 
 class Watch:
-    """Looks at all nodes every few milliseconds."""
+    """Looks at all nodes every few milliseconds, whenever the metadata changes, and whenever a log is cut."""
 
     def __init__(self, cluster: SimCluster, history: History) -> None:
         self._cluster = cluster
         self._history = history
         # Who led in each epoch of each partition.
         self._leaders: dict[tuple[TopicPartition, int], int] = {}
+        # What was read last of each in-sync replica: the same is not read twice.
+        self._seen: dict[tuple[int, TopicPartition], object] = {}
+        # What was found between two looks.
+        self._problem: AssertionError | None = None
+        cluster.metadata.subscribe(lambda _: self._note(self._look_at_all))
+        cluster.on_rework = lambda node, partition: self._note(lambda: self._check_member(node, partition))
 
     async def run(self) -> None:
         """Look until cancelled."""
@@ -35,12 +42,44 @@ class Watch:
 
     def look(self) -> None:
         """Check what holds at every moment."""
+        if self._problem is not None:
+            raise self._problem
+        self._look_at_all()
+
+    def _note(self, check: Callable[[], None]) -> None:
+        """Check, where nobody can be told at once."""
+        try:
+            check()
+        except AssertionError as problem:
+            self._problem = self._problem or problem
+
+    def _look_at_all(self) -> None:
         for number, slot in self._cluster.slots.items():
             if slot.node is None or slot.life is None or slot.life.is_over:
                 continue
             for partition in slot.node.partitions.all_open():
                 if partition.is_led_here:
                     self._check_leader(number, slot.node, partition)
+                self._check_member(number, partition)
+
+    def _check_member(self, number: int, partition: Partition) -> None:
+        """Whoever is in sync may be elected at any moment: it has all that was acknowledged."""
+        place = partition.key
+        last = self._history.last_acknowledged.get(place)
+        if last is None or number not in self._cluster.stored(place.partition).isr or partition.log.busy_with:
+            return
+        log = partition.log
+        assert log.end_offset >= last.end, (
+            f"node {number} is in sync in {place} and ends at {log.end_offset}, but {last.end} was acknowledged"
+        )
+        key = (number, place, id(log), last.end)
+        if self._seen.get((number, place)) == key:
+            return
+        self._seen[number, place] = key
+        (*_, (_, _, found)) = _values_from(log, last.end - len(last.values), last.end)
+        assert found == last.values[-1], (
+            f"node {number} is in sync in {place} and has {found!r} where {last.values[-1]!r} was acknowledged"
+        )
 
     def _check_leader(self, number: int, node: ReplicaNode, partition: Partition) -> None:
         place, epoch = partition.key, partition.leader_epoch
@@ -122,10 +161,13 @@ def _frames(log: PartitionLog) -> list[bytes]:
 
 
 def _values(log: PartitionLog) -> list[tuple[int, bytes | None, bytes]]:
+    return _values_from(log, log.start_offset, log.end_offset)
+
+
+def _values_from(log: PartitionLog, offset: int, end: int) -> list[tuple[int, bytes | None, bytes]]:
     found: list[tuple[int, bytes | None, bytes]] = []
-    offset = log.start_offset
-    while offset < log.end_offset:
-        read = log.read_batches(offset, max_bytes=1 << 20, upper=log.end_offset)
+    while offset < end:
+        read = log.read_batches(offset, max_bytes=1 << 20, upper=end)
         for batch in read.batches:
             found += [(record.offset, record.key, record.value or b"") for record in decode_records(batch)]
         offset = read.next_offset

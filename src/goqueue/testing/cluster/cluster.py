@@ -10,18 +10,22 @@ and started again: it knows nothing of what was decided since, and must do no ha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from random import Random
 from typing import Any, TypeVar
 from uuid import UUID
 
+import msgspec
+
+from goqueue.broker.replicas.partition import Partition
 from goqueue.errors import PeerUnreachable
 from goqueue.metadata.events import Assignment, FeatureFinalised, Topic, TopicCreated
 from goqueue.metadata.features import METADATA_VERSION
+from goqueue.metadata.keys import partition_key
 from goqueue.metadata.shared.kv import Compare, KeyValue, KvDelta, KvUnavailable, Range, TxnResult, Write
 from goqueue.metadata.shared.kv_store import KvMetadata
-from goqueue.testing.clock import ManualClock, seeded_rng
+from goqueue.testing.clock import ManualClock, NodeClock, seeded_rng
 from goqueue.testing.cluster.loop import ClusterLoop, Life
 from goqueue.testing.cluster.replica_node import PREFIX, ReplicaNode
 from goqueue.testing.cluster.scripted_controller import ScriptedController
@@ -43,9 +47,10 @@ _REQUEST_S_MAX = 4.0
 class SimNodeSlot:
     """One node through its lives: its disk stays, its process comes and goes."""
 
-    def __init__(self, node_id: int, files: MemoryFiles) -> None:
+    def __init__(self, node_id: int, files: MemoryFiles, clock: ManualClock) -> None:
         self.node_id = node_id
         self.files = files
+        self.clock = NodeClock(clock)
         self.life: Life | None = None
         self.node: ReplicaNode | None = None
         self.kv: GatedKv | None = None
@@ -74,10 +79,14 @@ class SimCluster:
         self.topic_id = TOPIC_ID
         self._kv_faults = kv_faults or KvFaults(delay_s_max=0.005)
         self.slots = {
-            number: SimNodeSlot(number, MemoryFiles(seed=seeded_rng(seed, "disk", number).getrandbits(64)))
+            number: SimNodeSlot(number, MemoryFiles(seed=seeded_rng(seed, "disk", number).getrandbits(64)), self.clock)
             for number in range(1, size + 1)
         }
         self._lives: list[Life] = []
+        # Told when a log of a running node was cut, emptied or repaired.
+        self.on_rework: Callable[[int, Partition], None] | None = None
+        # See `ReplicaNode.produce`.
+        self.trusts_repeats = False
         self.model: KvModel
         self.metadata: KvMetadata
         self.controller: ScriptedController
@@ -126,11 +135,13 @@ class SimCluster:
         lease, epoch = await self.controller.begin_session(node_id)
         slot.kv = GatedKv(self.model.client(seeded_rng(self.seed, "kv", len(self._lives)), self._kv_faults))
         network = self.network.join(node_id)
-        opening = ReplicaNode.open(slot.kv, network, slot.files, self.clock, rng, lease=lease, epoch=epoch)
+        opening = ReplicaNode.open(slot.kv, network, slot.files, slot.clock, rng, lease=lease, epoch=epoch)
         starting = self.loop.start(life, opening)
         done, _ = await asyncio.wait([starting], timeout=30)
         if done and not starting.cancelled() and starting.exception() is None and not life.is_over:
             slot.node = starting.result()
+            slot.node.on_rework = self._reworked
+            slot.node.trusts_repeats = self.trusts_repeats
         elif done and not life.is_over:
             raise RuntimeError(f"node {node_id} did not start") from starting.exception()
         await self.controller.elect()
@@ -169,12 +180,23 @@ class SimCluster:
         if kv is not None:
             kv.is_cut_off = True
 
+    def cut_off_from_store(self, node_id: int) -> None:
+        """Cut a node off from the shared store alone: it goes on with its peers and clients as it last knew them."""
+        kv = self.slots[node_id].kv
+        if kv is not None:
+            kv.is_cut_off = True
+
     def heal(self) -> None:
         """Repair the network."""
         self.network.heal()
         for slot in self.slots.values():
             if slot.kv is not None:
                 slot.kv.is_cut_off = False
+
+    def stored(self, partition: int) -> Assignment:
+        """The assignment as the shared store has it at this moment."""
+        pair = self.model.pairs[PREFIX + partition_key(TOPIC_ID, partition)]
+        return msgspec.json.decode(pair.value, type=Assignment)
 
     def running(self) -> list[int]:
         """The nodes that have a life, frozen or not."""
@@ -190,6 +212,10 @@ class SimCluster:
             self.network.leave(member, silently=silently)
         slot.life, slot.node, slot.kv = None, None, None
         return slot
+
+    def _reworked(self, node_id: int, partition: Partition) -> None:
+        if self.on_rework is not None:
+            self.on_rework(node_id, partition)
 
     # --- what clients do ------------------------------------------------------------------
 

@@ -19,6 +19,8 @@ from goqueue.testing.kv_model import KvFaults
 
 # How long a node that does not renew its session keeps it.
 SESSION_S = 6.0
+# How many milliseconds a timed fault waits for its moment.
+_MOMENTS_MAX = 1500
 
 Fault = Callable[[], Awaitable[None]]
 
@@ -30,6 +32,13 @@ class Profile:
     weights: Mapping[str, int]
     pause_s_max: float
     kv_faults: KvFaults
+    # Whether nodes are mostly lost when it hurts: while something is on its way to followers, while the in-sync
+    # replicas change, or right after an election.
+    is_timed: bool = False
+    # Whether clients are silent now and then, so that leaders come and go without having written anything.
+    is_bursty: bool = False
+    # Whether a batch that is stored already is believed to have its slot: so it is if nothing written is ever lost.
+    trusts_repeats: bool = False
 
 
 _ALL = {
@@ -49,11 +58,34 @@ _LOSSY = KvFaults(lost_call=0.03, lost_reply=0.03, late=0.02, watch_broken=0.02,
 _SLOW = KvFaults(lost_call=0.05, lost_reply=0.1, late=0.05, delay_s_max=0.4)
 
 MIXED = Profile(_ALL, 1.5, _LOSSY)
+# The same, and more.
+WIDE = Profile({**_ALL, "no_store": 2, "slow_disk": 3, "clock_step": 1}, 1.2, _LOSSY)
 # One election after the other.
 ELECTIONS = Profile({"moved_leader": 12, "kill": 3, "power_cut": 3, "broken_connection": 2, "one_way": 2}, 0.4, _LOSSY)
 # Changes of the in-sync replicas take long, and meanwhile nodes and disks are lost.
 UNSURE = Profile({"kill": 4, "power_cut": 6, "lost_disk": 6, "moved_leader": 3, "cut_off": 1}, 1.0, _SLOW)
-PROFILES = (MIXED, ELECTIONS, UNSURE)
+# Leaders are replaced without knowing it, or with a tail that nobody has, and write little.
+ZOMBIES = Profile(
+    {"no_store": 6, "lone_leader": 6, "moved_leader": 4, "kill": 2, "power_cut": 2, "one_way": 2},
+    0.8,
+    _LOSSY,
+    is_bursty=True,
+)
+# Nodes go at the worst moment.
+TIMED = Profile(
+    {"kill": 6, "power_cut": 6, "lost_disk": 6, "moved_leader": 3, "slow_disk": 2, "slow_link": 2},
+    0.6,
+    _SLOW,
+    is_timed=True,
+)
+# Replicas that are behind join while changes of the in-sync replicas take long and clients write in bursts.
+JOINERS = Profile(
+    {"slow_joiner": 8, "lost_disk": 4, "kill": 2, "moved_leader": 2}, 0.8, _SLOW, is_timed=True, is_bursty=True
+)
+# Leaders are killed while records and their slots are on their way to followers. For mutants: logs of a family are not
+# cut in one step, so a replica that is elected in the middle of it has a record without its slot now and then.
+SLOTS = Profile({"kill": 8, "moved_leader": 2, "broken_connection": 1}, 0.3, _LOSSY, is_timed=True, trusts_repeats=True)
+PROFILES = (WIDE, ELECTIONS, UNSURE, ZOMBIES, TIMED, JOINERS)
 # The power of all machines goes at once.
 BLACKOUTS = Profile({"blackout": 6, "moved_leader": 3, "kill": 2, "broken_connection": 2}, 0.8, _LOSSY)
 # Files rot, on one machine at a time, and nodes and leaders come and go meanwhile.
@@ -94,7 +126,7 @@ class Mischief:
 
     async def kill(self) -> None:
         """`kill -9`: the supervisor revokes the session soon after."""
-        node = self._take()
+        node = await self._take_in_time()
         if node:
             self._cluster.kill(node)
             await self._end_session(node, 0.05, 0.5)
@@ -102,7 +134,7 @@ class Mischief:
 
     async def power_cut(self) -> None:
         """The machine is gone, with what was not synced: the session ends by its time."""
-        node = self._take()
+        node = await self._take_in_time()
         if node:
             self._cluster.cut_power(node, self._rng.choice(list(Survival)))
             if self._rng.random() < 0.5:
@@ -133,6 +165,66 @@ class Mischief:
             else:
                 self._busy.discard(node)
 
+    async def no_store(self) -> None:
+        """Only the shared store cannot be reached: peers and clients can, and nobody tells the node who leads."""
+        node = self._take()
+        if node:
+            self._cluster.cut_off_from_store(node)
+            # Its session may end at any time: nothing may rest on when it does.
+            await self._end_session(node, 0, 1)
+            await self._wait(0.5, 4)
+            self._cluster.heal()
+            await self._zombie(node)
+
+    async def lone_leader(self) -> None:
+        """A leader reaches neither peers nor the store, clients write to it, another is elected; then it is back."""
+        leaders = self._leaders()
+        node = self._rng.choice(leaders) if leaders else 0
+        if not node or node in self._busy:
+            return
+        self._busy.add(node)
+        self._cluster.cut_off(node)
+        await self._wait(0.05, 1)
+        if self._rng.random() < 0.5:
+            await self._cluster.controller.end_session(node)
+            await self._wait(0, 1)
+            self._cluster.heal()
+            await self._zombie(node)
+        else:
+            await self.moved_leader()
+            await self.moved_leader()
+            self._cluster.heal()
+            self._busy.discard(node)
+
+    async def slow_joiner(self) -> None:
+        """A node starts again, and what others send it is late: it is behind whenever somebody writes."""
+        node = self._take()
+        if node:
+            self._cluster.kill(node)
+            await self._end_session(node, 0.05, 0.2)
+            for other in self._cluster.slots:
+                if other != node:
+                    self._cluster.network.slow(other, node, 100)
+            await self._wait(0, 0.3)
+            await self._cluster.start(node)
+            await self._wait(1, 4)
+            self._busy.discard(node)
+
+    async def slow_disk(self) -> None:
+        """Every sync and every opening takes long."""
+        running = self._cluster.slots[self._rng.choice(list(self._cluster.slots))].node
+        if running is not None:
+            running.offload.slowness = self._rng.choice((10, 50))
+            await self._wait(0.5, 4)
+            running.offload.slowness = 1.0
+
+    async def clock_step(self) -> None:
+        """The wall clock of a node is set wrong, and put right later."""
+        clock = self._cluster.slots[self._rng.choice(list(self._cluster.slots))].clock
+        clock.ahead_ms = self._rng.choice((-1, 1)) * self._rng.randrange(100, 60_000)
+        await self._wait(0.5, 5)
+        clock.ahead_ms = 0
+
     async def failed_sync(self) -> None:
         """The disk fails once: a log takes no more writes until the node is started again."""
         node = self._take()
@@ -146,7 +238,7 @@ class Mischief:
 
     async def lost_disk(self) -> None:
         """The machine is gone with its disk, and another takes its place, perhaps at once."""
-        node = self._take()
+        node = await self._take_in_time()
         if not node:
             return
         if not self._cluster.controller.can_be_emptied(node):
@@ -266,6 +358,59 @@ class Mischief:
         node = self._rng.choice(free)
         self._busy.add(node)
         return node
+
+    async def _take_in_time(self) -> int:
+        """As `_take`; a timed profile waits for a moment at which it hurts, and takes a node that is part of it."""
+        if not self._profile.is_timed:
+            return self._take()
+        find = self._rng.choice((self._half_copied, self._joining, self._elected))
+        for _ in range(_MOMENTS_MAX):
+            found = sorted(node for node in find() if node not in self._busy)
+            if found:
+                node = self._rng.choice(found)
+                self._busy.add(node)
+                await self._wait(0, 0.003)
+                return node
+            await asyncio.sleep(0.001)
+        return self._take()
+
+    def _half_copied(self) -> set[int]:
+        """Leaders with something that not all have."""
+        return {
+            number
+            for number, slot in self._cluster.slots.items()
+            if slot.node is not None
+            and any(
+                writer.log.high_watermark < writer.log.end_offset
+                for led in slot.node.terms.all()
+                for writer in led.writers.values()
+            )
+        }
+
+    def _joining(self) -> set[int]:
+        """Nodes that are being taken into the in-sync replicas, or out of them."""
+        return {
+            node
+            for slot in self._cluster.slots.values()
+            if slot.node is not None
+            for led in slot.node.terms.all()
+            if led.term.proposed is not None
+            for node in led.term.proposed ^ led.term.isr
+        }
+
+    def _elected(self) -> set[int]:
+        """Leaders that do not know yet what is committed."""
+        return {
+            number
+            for number, slot in self._cluster.slots.items()
+            if slot.node is not None
+            and any(not writer.is_settled for led in slot.node.terms.all() for writer in led.writers.values())
+        }
+
+    def _leaders(self) -> list[int]:
+        image = self._cluster.metadata.image
+        found = {one.leader for topic in image.topics() for one in image.assignments(topic.topic_id)}
+        return sorted(node for node in found if node > 0)
 
     async def _wait(self, low_s: float, high_s: float) -> None:
         await asyncio.sleep(low_s + self._rng.random() * (high_s - low_s))

@@ -29,13 +29,14 @@ def run_cluster(seed: int, *, seconds: float = 15.0, profile: Profile | None = N
     """Play it; raises AssertionError if something does not hold. Without a profile the seed chooses one."""
     profile = profile or PROFILES[seed % len(PROFILES)]
     cluster = SimCluster(seed, kv_faults=profile.kv_faults)
+    cluster.trusts_repeats = profile.trusts_repeats
     outcome: list[Outcome] = []
 
     async def story() -> None:
         history = History()
         watch = Watch(cluster, history)
         watching = asyncio.create_task(watch.run())
-        clients = producers(cluster, history, seeded_rng(seed, "clients"))
+        clients = producers(cluster, history, seeded_rng(seed, "clients"), is_bursty=profile.is_bursty)
         sending = [asyncio.create_task(client.run()) for client in clients]
         mischief = Mischief(cluster, seeded_rng(seed, "mischief"), profile)
         await mischief.run(seconds)

@@ -13,6 +13,9 @@ from goqueue.testing.cluster.cluster import TOPIC, SimCluster
 from goqueue.testing.faults import Crash
 
 _WAIT_S_MAX = 0.05
+_SILENCES = 0.15
+_ASTRAY = 0.3
+_SILENCE_S_MAX = 3.0
 
 
 @dataclass
@@ -32,6 +35,14 @@ class History:
 
     sent: list[Sent] = field(default_factory=list)
     refusals: dict[str, int] = field(default_factory=dict)
+    # Of each partition, the batch with the highest offsets.
+    last_acknowledged: dict[TopicPartition, Sent] = field(default_factory=dict)
+
+    def acknowledge(self, sent: Sent) -> None:
+        """A batch was acknowledged."""
+        last = self.last_acknowledged.get(sent.place)
+        if last is None or last.end < sent.end:
+            self.last_acknowledged[sent.place] = sent
 
     def acknowledged(self, place: TopicPartition) -> list[Sent]:
         """The batches of a partition that were acknowledged, in order."""
@@ -47,13 +58,21 @@ class Producer:
     """Sends batches to one partition, one after the other."""
 
     def __init__(
-        self, cluster: SimCluster, history: History, place: TopicPartition, producer_id: int, rng: Random
+        self,
+        cluster: SimCluster,
+        history: History,
+        place: TopicPartition,
+        producer_id: int,
+        rng: Random,
+        *,
+        is_bursty: bool = False,
     ) -> None:
         self._cluster = cluster
         self._history = history
         self._place = place
         self._producer_id = producer_id
         self._rng = rng
+        self._is_bursty = is_bursty
         self._sequence = 0
         self._leader = 1
         self.is_stopped = False
@@ -66,7 +85,8 @@ class Producer:
             values = tuple(b"%d/%d/%d" % (self._producer_id, number, at) for at in range(count))
             number += 1
             await self._send(values, with_slot=self._rng.random() < 0.2)
-            await asyncio.sleep(self._rng.random() * _WAIT_S_MAX)
+            is_silent = self._is_bursty and self._rng.random() < _SILENCES
+            await asyncio.sleep(self._rng.random() * (_SILENCE_S_MAX if is_silent else _WAIT_S_MAX))
 
     async def _send(self, values: tuple[bytes, ...], *, with_slot: bool) -> None:
         sent = Sent(self._place, values)
@@ -89,6 +109,9 @@ class Producer:
                 base_sequence=self._sequence,
                 now_ms=now_ms,
             )
+        if self._is_bursty and self._rng.random() < _ASTRAY:
+            # It has heard of another leader, or not heard of the present one.
+            self._leader = self._rng.choice(list(self._cluster.slots))
         while not self.is_stopped:
             try:
                 sent.end = await self._cluster.request(
@@ -104,14 +127,24 @@ class Producer:
                 await asyncio.sleep(0.01 + self._rng.random() * 0.05)
             else:
                 sent.acknowledged_s = self._cluster.loop.time()
+                self._history.acknowledge(sent)
                 self._sequence += len(values)
                 return
 
 
-def producers(cluster: SimCluster, history: History, rng: Random, *, each: int = 2) -> list[Producer]:
+def producers(
+    cluster: SimCluster, history: History, rng: Random, *, each: int = 2, is_bursty: bool = False
+) -> list[Producer]:
     """Some for every partition."""
     return [
-        Producer(cluster, history, TopicPartition(TOPIC, partition), partition * 100 + number + 1, Random(rng.random()))  # noqa: S311
+        Producer(
+            cluster,
+            history,
+            TopicPartition(TOPIC, partition),
+            partition * 100 + number + 1,
+            Random(rng.random()),  # noqa: S311
+            is_bursty=is_bursty,
+        )
         for partition in range(cluster.partitions)
         for number in range(each)
     ]

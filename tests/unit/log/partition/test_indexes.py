@@ -117,7 +117,8 @@ def test_the_time_index_rises_whatever_the_timestamps_do():
         index.see(stamp, offset)
         index.note()
     assert index.entries(None) == [(5, 0), (9, 2), (12, 5)]
-    assert [index.offset_before(stamp, None) for stamp in (0, 5, 6, 9, 10, 99)] == [100, 100, 100, 100, 102, 105]
+    found = [index.entry_before(stamp, None) for stamp in (0, 5, 6, 9, 10, 99)]
+    assert found == [None, None, (5, 100), (5, 100), (9, 102), (12, 105)]
     assert index.max_timestamp_ms == 12
 
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from goqueue.codec.batch import parse_batch_header
 from goqueue.codec.batch_decode import decode_records
 
+HERE = "logs/orders/0"
 # -1 is "no timestamp"; the whole batch without one has the time of its append.
 BATCHES = st.lists(st.lists(st.integers(-1, 60), min_size=1, max_size=4), min_size=1, max_size=25)
 
@@ -56,3 +57,29 @@ def test_only_segments_that_can_hold_the_time_are_opened(desk):
     opened = desk.files.faults.counts["pread"]
     desk.log.offset_for_timestamp(58, upper=20)
     assert desk.files.faults.counts["pread"] - opened <= 4
+
+
+def test_a_flipped_bit_in_a_time_index_hides_nothing_and_ages_nothing(make_desk):
+    """Believed, it would hide records from a search, and let retention delete a segment that is young."""
+
+    def filled():
+        desk = make_desk()
+        for stamp in range(900_000, 900_040):
+            desk.append(b"x" * 60, stamps=[stamp])
+        # A start reads every index anew, as on a node that comes back.
+        desk.log.close()
+        return desk
+
+    whole = filled()
+    sizes = {path: whole.files.size(f"{HERE}/{path}") for path in whole.files.list(HERE) if path.endswith(".timeindex")}
+    whole.reopen()
+    expected = [whole.log.offset_for_timestamp(wanted, upper=40) for wanted in range(899_998, 900_042)]
+    bits = [(path, bit) for path, size in sizes.items() for bit in range(8 * size)]
+    assert len(bits) > 500
+    for path, bit in bits[::23]:
+        desk = filled()
+        desk.files.flip_bit(f"{HERE}/{path}", bit // 8, bit % 8)
+        desk.reopen(retention_ms=200_000)
+        found = [desk.log.offset_for_timestamp(wanted, upper=40) for wanted in range(899_998, 900_042)]
+        assert found == expected, f"bit {bit} of {path}"
+        assert desk.log.apply_retention(1_000_000) == 0, f"bit {bit} of {path}"

@@ -12,6 +12,15 @@ from aiohttp import web
 
 from goqueue.servers.http.types.common import ErrorDetail, ErrorReply
 
+_SESSIONS = "nodes keep sessions in the metadata store (etcd), which elects the controller too"
+# Requests by which nodes of other brokers find each other, and what is asked instead.
+_GONE = {
+    "/cluster/heartbeat": f"{_SESSIONS}: GET /cluster/nodes shows who is alive",
+    "/cluster/join": f"{_SESSIONS}: a node joins when it is started with cluster.peers",
+    "/cluster/leave": f"{_SESSIONS}: a node leaves by a clean stop (SIGTERM)",
+    "/cluster/vote": f"{_SESSIONS}: GET /cluster/state shows the controller and its epoch",
+}
+
 
 def answer_unmatched(cors_origin: str) -> Callable[[web.Request], Awaitable[web.Response]]:
     """The handler behind all others. Without an origin to allow, a preflight is refused like any stranger."""
@@ -51,9 +60,8 @@ def _refusal(request: web.Request, allowed: set[str]) -> web.Response:
             code="method_not_allowed", message=f"{request.method} is not for {request.path}", hint=f"it takes {names}"
         )
         return _refuse(405, detail, {"Allow": names})
-    detail = ErrorDetail(
-        code="route_not_found", message=f"there is no route {request.path}", hint="GET /docs lists all"
-    )
+    hint = _GONE.get(request.path, "GET /docs lists all")
+    detail = ErrorDetail(code="route_not_found", message=f"there is no route {request.path}", hint=hint)
     return _refuse(404, detail, {})
 
 

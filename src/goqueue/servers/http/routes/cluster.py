@@ -29,17 +29,18 @@ class NodeRow(Reply):
     kafka: str
     status: str
     version: str
-    is_controller: bool = False
-    rack: str = ""
-    broker_epoch: int = 0
-    leaders: int = 0
-    replicas: int = 0
-    in_sync: int = 0
+    # No defaults from here on, but for the rack: what is zero is told as well.
+    is_controller: bool
+    broker_epoch: int
+    leaders: int
+    replicas: int
+    in_sync: int
     # How far its clock is ahead of that of the node that was asked; null: not known.
-    clock_skew_ms: int | None = None
+    clock_skew_ms: int | None
     # Records that its copies are behind their leaders, as far as these answer; null: not known of one of them.
-    lag: int | None = 0
-    addresses: dict[str, str] = msgspec.field(default_factory=dict)
+    lag: int | None
+    addresses: dict[str, str]
+    rack: str = ""
 
 
 class Cluster(Reply):
@@ -76,7 +77,7 @@ class PartitionRow(Reply):
     removing: list[int]
     min_insync: int
     # Records that each replica is behind the leader, by node id; null: not known.
-    lag: dict[str, int | None] = msgspec.field(default_factory=dict)
+    lag: dict[str, int | None]
 
 
 class PartitionRows(Reply):
@@ -137,9 +138,10 @@ class PartitionsQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class EventsQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """How many events, and of which kind."""
+    """How many events, and of which kind. `scope` leaves out those of partitions, or of nodes and the controller."""
 
     limit: Annotated[int, Meta(ge=1, le=1000)] = 100
+    scope: Literal["all", "nodes", "partitions"] = "all"
     event: Annotated[str, Meta(max_length=40)] | None = None
 
 
@@ -205,7 +207,9 @@ async def health(services: Services, _call: Call) -> Answer:
     alive = sum(services.cluster.is_alive(node) for node in known)
     under = sum(one.is_under_replicated for one in partitions)
     below, offline = sum(one.is_below_minimum for one in partitions), sum(one.is_offline for one in partitions)
-    is_broken = bool(below or offline) or services.cluster.controller() < 0
+    # Without a session nobody tells this node what happens: what it knows may be long over.
+    session = next((check.problem for check in services.checks() if check.name == "session"), None)
+    is_broken = bool(below or offline or session) or services.cluster.controller() < 0
     clocks = None if services.cluster.watch is None else services.cluster.watch.warning()
     reply = ClusterHealth(
         status="unhealthy" if is_broken else "degraded" if under or alive < len(known) else "healthy",
@@ -216,7 +220,7 @@ async def health(services: Services, _call: Call) -> Answer:
         below_minimum=below,
         offline=offline,
         clock_skew_ms_max=services.cluster.clock_skew_ms_max(),
-        warnings=[] if clocks is None else [clocks],
+        warnings=[one for one in (session, clocks) if one is not None],
     )
     return Answer(503 if is_broken else 200, reply)
 
@@ -237,7 +241,11 @@ async def partitions(services: Services, call: Call) -> PartitionRows:
 async def events(services: Services, call: Call) -> EventRows:
     """What happened to nodes, leaders and replicas."""
     query: EventsQuery = call.query
-    found = [one for one in services.cluster.events() if query.event in {None, one.kind}][: query.limit]
+    found = [
+        one
+        for one in services.cluster.events()
+        if query.event in {None, one.kind} and query.scope in {"all", "partitions" if one.topic else "nodes"}
+    ][: query.limit]
     rows = [
         EventRow(
             at=format_time(one.at_ms),

@@ -7,6 +7,7 @@ are escaped, numbers are numbers, and the drawing is shown as an image, in which
 
 from __future__ import annotations
 
+import datetime as dt
 import html
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -123,16 +124,7 @@ def page(name: str, status: RunStatus | None, lags: PipelineRow | None, now_ms: 
         parts += _of_run(status, now_ms)
     if lags is not None:
         parts.append("<h2>Lag</h2>")
-        lag_rows = [
-            {
-                "sink": one.sink,
-                "topics": ", ".join(one.topics),
-                "messages": one.lag,
-                "seconds": round(one.lag_seconds, 1),
-            }
-            for one in lags.sinks
-        ]
-        parts.append(_table(lag_rows))
+        parts.append(_table([_lag_row(one) for one in lags.sinks]))
     return "\n".join([*parts, "</html>"])
 
 
@@ -145,7 +137,7 @@ def _of_run(status: RunStatus, now_ms: int) -> Iterator[str]:
         yield f"<p class=bad>{html.escape(status.error)}</p>"
     yield f"<img alt='the pipeline' src='data:image/svg+xml;base64,{html.escape(status.picture, quote=True)}'>"
     yield "<h2>Queries</h2>"
-    yield _table([_query_row(one) for one in status.sinks])
+    yield _table([_query_row(one, status.told_ms) for one in status.sinks])
     for one in status.sinks:
         yield f"<h3>{html.escape(one.sink)}</h3>"
         if one.last_error:
@@ -169,7 +161,18 @@ def _lag_row(one: PipelineSink) -> dict[str, Any]:
     return {"sink": one.sink, "topics": ", ".join(one.topics), "messages": one.lag, "seconds": seconds}
 
 
-def _query_row(one: SinkStatus) -> dict[str, Any]:
+def _behind(watermark: str | None, told_ms: int) -> float | str:
+    """How many seconds a watermark was behind the clock when the run told it."""
+    try:
+        at = dt.datetime.fromisoformat(watermark or "")
+    except ValueError:
+        return ""
+    seconds = told_ms / 1000 - at.replace(tzinfo=at.tzinfo or dt.UTC).timestamp()
+    # Spark's watermark is the year 1970 until it has seen a row.
+    return "" if at.year < 1971 else round(seconds, 1)
+
+
+def _query_row(one: SinkStatus, told_ms: int) -> dict[str, Any]:
     return {
         "query": one.sink,
         "active": "yes" if one.active else "no",
@@ -178,6 +181,7 @@ def _query_row(one: SinkStatus) -> dict[str, Any]:
         "rows written": one.rows_written,
         "batch, ms": one.batch_ms,
         "watermark": one.watermark or "",
+        "watermark, s behind": _behind(one.watermark, told_ms),
         "state, rows": one.state_rows,
         "state, bytes": one.state_bytes,
         "restarts": one.restarts,

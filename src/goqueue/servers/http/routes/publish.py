@@ -31,6 +31,7 @@ from goqueue.servers.publishing import (
     one_partition,
     publish_each,
     publish_sequenced,
+    reach_of,
 )
 from goqueue.servers.services import Services
 
@@ -58,16 +59,12 @@ async def publish(services: Services, call: Call) -> Published | Answer:
 def _with_reach(services: Services, topic: str, answer: Published | Answer) -> Published | Answer:
     """Say how far an acknowledged write got: on how many replicas, and whether they synced it."""
     reply: Published = answer.body if isinstance(answer, Answer) else answer
-    found = services.topics.find(topic)
-    if reply.acks != "all" or not reply.count or found is None:
-        return answer
-    assignments = services.topics.assignments(found)
-    # What is delayed, or was refused, has no partition.
-    written = {one.partition for one in reply.results if isinstance(one.partition, int) and one.partition >= 0}
-    in_sync = [len(assignments[one].isr) for one in written if one < len(assignments)]
-    if in_sync:
-        reply.durability = "written" if services.config.durability.acks_all == "written" else "synced"
-        reply.replicas = min(in_sync)
+    if reply.acks == "all" and reply.count:
+        # What is delayed, or was refused, has no partition.
+        written = {one.partition for one in reply.results if isinstance(one.partition, int) and one.partition >= 0}
+        reach = reach_of(services, topic, written)
+        if reach is not None:
+            reply.durability, reply.replicas = reach
     return answer
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from goqueue.errors import GoQueueError, GroupNotFound, IllegalGeneration, TopicIdNotFound
 from goqueue.groups.service import NewOffset
-from goqueue.servers.kafka.api import Api, Context, Message, Order, Reply, error_code
+from goqueue.servers.kafka.api import Api, Context, Message, Order, Reply
+from goqueue.servers.kafka.commit_errors import commit_error_code
 
 API = Api(
     key=8,
@@ -52,7 +53,7 @@ async def handle(context: Context, request: Message) -> Reply:
                 "partitions": [
                     {
                         "partition_index": one.partition_index,
-                        "error_code": error_code(next(remaining) if isinstance(name, str) else name),
+                        "error_code": commit_error_code(next(remaining) if isinstance(name, str) else name),
                     }
                     for one in topic.partitions
                 ],

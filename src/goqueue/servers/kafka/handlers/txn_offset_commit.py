@@ -7,7 +7,8 @@ from goqueue.errors import GoQueueError, GroupNotFound, IllegalGeneration
 from goqueue.groups.service import NewOffset
 from goqueue.security.model import Operation, Resource
 from goqueue.servers.kafka.admitted import require_owner
-from goqueue.servers.kafka.api import Api, Context, Message, Order, Reply, error_code
+from goqueue.servers.kafka.api import Api, Context, Message, Order, Reply
+from goqueue.servers.kafka.commit_errors import commit_error_code
 from goqueue.transactions.commands import Producer
 
 API = Api(key=28, name="TxnOffsetCommit", versions=(0, 5), order=Order.COMMIT)
@@ -55,7 +56,7 @@ async def handle(context: Context, request: Message) -> Reply:
             {
                 "name": topic.name,
                 "partitions": [
-                    {"partition_index": one.partition_index, "error_code": error_code(next(remaining))}
+                    {"partition_index": one.partition_index, "error_code": commit_error_code(next(remaining))}
                     for one in topic.partitions
                 ],
             }

@@ -1,0 +1,72 @@
+"""The data of a voter's etcd: an old copy of it is told from the data itself, and does not vote."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from goqueue.config import BrokerConfig, Config, MetadataConfig
+from goqueue.metadata.shared.kv import KvError
+from goqueue.node.cluster import rejoining
+from goqueue.node.cluster.rejoining import is_old_copy
+from goqueue.node.cluster.voter import Voter, voter_of
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Config:
+    voters = ("1=http://10.0.0.1:2380", "2=http://10.0.0.2:2380", "3=http://10.0.0.3:2380")
+    return Config(
+        broker=BrokerConfig(node_id=1, data_dir=str(tmp_path)),
+        metadata=MetadataConfig(mode="managed", voters=voters, listen="http://10.0.0.1:2379"),
+    )
+
+
+@pytest.fixture
+def voter(config: Config, tmp_path: Path) -> Voter:
+    found = voter_of(config)
+    assert found is not None
+    (tmp_path / "etcd" / "member").mkdir(parents=True)
+    return found
+
+
+@pytest.mark.parametrize(("known", "is_old"), [(41, False), (42, False), (43, True)])
+async def test_data_from_before_a_start_that_others_know_of_is_an_old_copy(
+    voter: Voter, config: Config, monkeypatch: Any, known: int, is_old: bool
+) -> None:
+    async def known_epoch(_voter: Voter, _config: Config) -> int:
+        return known
+
+    monkeypatch.setattr(rejoining, "_known_epoch", known_epoch)
+    voter.keep_epoch(40)
+    voter.keep_epoch(42)
+    assert voter.kept_epoch == 42
+    assert await is_old_copy(voter, config) is is_old
+
+
+async def test_where_nobody_answers_or_nothing_was_noted_data_is_taken_for_what_it_is(
+    voter: Voter, config: Config, monkeypatch: Any
+) -> None:
+    async def nobody(_voter: Voter, _config: Config) -> int:
+        raise KvError("nobody answers")
+
+    async def known_epoch(_voter: Voter, _config: Config) -> int:
+        return 99
+
+    monkeypatch.setattr(rejoining, "_known_epoch", known_epoch)
+    assert voter.kept_epoch is None
+    assert not await is_old_copy(voter, config), "a directory of an earlier version"
+    voter.keep_epoch(42)
+    monkeypatch.setattr(rejoining, "_known_epoch", nobody)
+    assert not await is_old_copy(voter, config)
+
+
+def test_data_that_was_set_aside_is_lost_and_still_there(voter: Voter, tmp_path: Path) -> None:
+    (tmp_path / "etcd" / "member" / "wal").write_text("votes")
+    voter.set_aside()
+    assert not voter.has_data
+    assert (tmp_path / "etcd" / "member.old" / "wal").read_text() == "votes"
+    (tmp_path / "etcd" / "member").mkdir()
+    voter.set_aside()
+    assert not voter.has_data
