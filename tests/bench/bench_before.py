@@ -13,7 +13,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import count as numbers
 from pathlib import Path
@@ -124,26 +124,38 @@ def works(divisor: int) -> dict[str, Work]:
     }
 
 
+def compare(
+    base: str,
+    *,
+    quick: bool,
+    ratio_min: float = RATIO_MIN,
+    only: Sequence[str] = (),
+    rounds: int = ROUNDS,
+    directory: str | None = None,
+) -> list[Bar]:
+    """The ratio of each work, or of those that are named, told on the way."""
+    chosen = works(50 if quick else 1)
+    with ExitStack() as stack:
+        ours = stack.enter_context(broker_of(_ROOT / "src", directory))
+        before = stack.enter_context(broker_of(stack.enter_context(sources(base)), directory))
+
+        def bench(name: str) -> list[Bar]:
+            work = chosen[name]
+            our_seconds, their_seconds = alternate(1 if quick else rounds, lambda: work(ours), lambda: work(before))
+            return [at_least(f"{name}, speed against {base}", speed_ratio(our_seconds, their_seconds), ratio_min)]
+
+        print(f"load of the machine: {os.getloadavg()[0]:.1f}", file=sys.stderr)
+        return run(only or chosen, bench)
+
+
 def main() -> int:
     """Run the works chosen, print the ratios."""
     parser = command(__doc__, only=tuple(works(1)), directory=True)
     parser.add_argument("--base", required=True, help="the commit to compare with")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="pairs of each work")
     given = parser.parse_args()
-    chosen = works(50 if given.quick else 1)
-    with ExitStack() as stack:
-        ours = stack.enter_context(broker_of(_ROOT / "src", given.directory))
-        before = stack.enter_context(broker_of(stack.enter_context(sources(given.base)), given.directory))
-
-        def bench(name: str) -> list[Bar]:
-            work = chosen[name]
-            our_seconds, their_seconds = alternate(
-                1 if given.quick else given.rounds, lambda: work(ours), lambda: work(before)
-            )
-            return [at_least(f"{name}, speed against {given.base}", speed_ratio(our_seconds, their_seconds), RATIO_MIN)]
-
-        print(f"load of the machine: {os.getloadavg()[0]:.1f}", file=sys.stderr)
-        return finish(run(given.only, bench), quick=given.quick)
+    bars = compare(given.base, quick=given.quick, only=given.only, rounds=given.rounds, directory=given.directory)
+    return finish(bars, quick=given.quick)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """`make bench-spark`: Spark reads and writes topics, as shares of what any Python source or sink can do.
 
-    python -m tests.bench.bench_spark [--quick] [--only NAME ...] [--directory DIR]
+    python -m tests.bench.bench_spark [--quick] [--only NAME ...] [--size SHARE] [--directory DIR]
 
 Every ratio compares two things of the same run that take turns. Prints a Markdown table;
 exit code 1 if a bar was not met.
@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from tests.bench.command import command, finish, run
+from tests.bench.command import command, finish, run, smaller
 from tests.bench.kafka_brokers import TOPIC, fresh_topic, real_broker
 from tests.bench.measure import Bar, alternate, at_least, at_most, seconds_of, speed_ratio, told
 from tests.bench.memory import get_memory
@@ -213,8 +213,8 @@ def connector() -> dict[str, str]:
 
 def main() -> int:
     """Run what was asked for and print the table."""
-    options = command(__doc__, only=BENCHES, directory=True).parse_args()
-    scale = QUICK if options.quick else FULL
+    options = command(__doc__, only=BENCHES, directory=True, size=True).parse_args()
+    scale = QUICK if options.quick else smaller(FULL, options.size)
     # Workers import the sources from this tree.
     os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
     spark = goqueue.pipeline.session("bench", master=f"local[{TASKS}]", config=connector())

@@ -1,6 +1,6 @@
 """`make bench-spark`, second part: bulk jobs as multiples and shares of what they must be compared with.
 
-    python -m tests.bench.bench_spark_jobs [--quick] [--only NAME ...] [--directory DIR]
+    python -m tests.bench.bench_spark_jobs [--quick] [--only NAME ...] [--size SHARE] [--directory DIR]
 
 Every ratio compares two things of the same run that take turns. Spark's start is told apart. The bare
 copy and the bare read use as many threads as the job has tasks, and the copy is synced as the job's is.
@@ -23,7 +23,7 @@ from statistics import median
 from typing import Any
 
 from tests.bench import kafka_load
-from tests.bench.command import command, finish, run
+from tests.bench.command import command, finish, run, smaller
 from tests.bench.kafka_brokers import TOPIC, fresh_topic, real_broker
 from tests.bench.measure import MIB, Bar, alternate, at_least, at_most, seconds_of, speed_ratio, told
 from tests.e2e.spark.command import GOQUEUE
@@ -219,8 +219,8 @@ BENCHES: dict[str, Callable[[Any, Scale, str | None], list[Bar]]] = {
 
 def main() -> int:
     """Run what was asked for and print the table."""
-    options = command(__doc__, only=BENCHES, directory=True).parse_args()
-    scale = QUICK if options.quick else FULL
+    options = command(__doc__, only=BENCHES, directory=True, size=True).parse_args()
+    scale = QUICK if options.quick else smaller(FULL, options.size)
     opened: list[Any] = []
     started = seconds_of(lambda: opened.append(goqueue.pipeline.session("bench", master=f"local[{TASKS}]")))
     (spark,) = opened

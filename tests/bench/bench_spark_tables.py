@@ -1,6 +1,6 @@
 """`make bench-spark`, third part: tables, triggers and the audit, as shares of what they must be compared with.
 
-    python -m tests.bench.bench_spark_tables [--quick] [--only NAME ...] [--directory DIR]
+    python -m tests.bench.bench_spark_tables [--quick] [--only NAME ...] [--size SHARE] [--directory DIR]
 
 Every ratio compares two things of the same run that take turns. `memory-delta` and `memory-iceberg` write ten times the
 rows and compare the largest memory of the driver, Python and JVM: figures that hold on a busy machine too.
@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from tests.bench.command import command, finish, run
+from tests.bench.command import command, finish, run, smaller
 from tests.bench.driver_memory import DriverMemory
 from tests.bench.kafka_brokers import TOPIC, fresh_topic, real_broker
 from tests.bench.measure import MIB, Bar, alternate, at_least, at_most, seconds_of, speed_ratio, told
@@ -237,8 +237,8 @@ BENCHES: dict[str, Callable[[Any, Scale, str | None], list[Bar]]] = {
 
 def main() -> int:
     """Run what was asked for and print the table."""
-    options = command(__doc__, only=BENCHES, directory=True).parse_args()
-    scale = QUICK if options.quick else FULL
+    options = command(__doc__, only=BENCHES, directory=True, size=True).parse_args()
+    scale = QUICK if options.quick else smaller(FULL, options.size)
     spark = goqueue.pipeline.session("bench", master=f"local[{TASKS}]")
     bars = run(options.only, lambda name: BENCHES[name](spark, scale, options.directory))
     spark.stop()

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import TypeVar
 
 from tests.bench.measure import Bar, table
 
+# A frozen dataclass that says how much is done.
+Scale = TypeVar("Scale")
 
-def command(description: str | None, *, only: Collection[str] = (), directory: bool = False) -> argparse.ArgumentParser:
-    """The options: `--quick`, `--only` where there are benches to choose from, `--directory` where data goes."""
+
+def command(
+    description: str | None, *, only: Collection[str] = (), directory: bool = False, size: bool = False
+) -> argparse.ArgumentParser:
+    """The options: `--quick`, `--only` where there are benches to choose from, `--directory` of the data, `--size`."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
@@ -19,7 +26,20 @@ def command(description: str | None, *, only: Collection[str] = (), directory: b
         parser.add_argument("--only", nargs="+", choices=only, default=list(only), help="these alone")
     if directory:
         parser.add_argument("--directory", help="where the data goes; without it, a temporary directory")
+    if size:
+        parser.add_argument("--size", type=float, default=1.0, help="a share of the rows, as in 0.1, in as many rounds")
     return parser
+
+
+def smaller(scale: Scale, share: float) -> Scale:
+    """The same with a share of its rows: of all fields whose name ends so."""
+    fewer = {}
+    for field in fields(scale):
+        value = getattr(scale, field.name)
+        if field.name.endswith("rows"):
+            is_table = isinstance(value, Mapping)
+            fewer[field.name] = {k: int(v * share) for k, v in value.items()} if is_table else int(value * share)
+    return replace(scale, **fewer)
 
 
 def run(names: Iterable[str], bench: Callable[[str], Sequence[Bar]]) -> list[Bar]:

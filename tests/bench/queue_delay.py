@@ -25,7 +25,7 @@ from goqueue.broker.topics import NewTopic
 from goqueue.config import BrokerConfig, Config, ListenersConfig
 from goqueue.delay.values import Held
 from goqueue.node.assemble import assemble
-from goqueue.node.lifecycle import keep_for_good
+from goqueue.node.process.lifecycle import keep_for_good
 from goqueue.records import NewRecord, TopicPartition
 from goqueue.servers.services import Services
 

@@ -16,6 +16,20 @@ NOT_LEADER = 6
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, API_VERSIONS, CREATE_TOPICS, INIT_PRODUCER_ID = 0, 1, 2, 3, 18, 19, 22
 
 
+def leader_of(address: str, topic: str, partition: int = 0) -> str:
+    """The address of the node that leads a partition, as the node at `address` says."""
+    deadline = time.monotonic() + LEADER_SECONDS_MAX
+    while True:
+        with RawClient(address) as client:
+            told = client.call(METADATA, 4, topics=[{"name": topic}], allow_auto_topic_creation=False)
+        leaders = {one["partition_index"]: one["leader_id"] for one in told["topics"][0]["partitions"]}
+        found = next((one for one in told["brokers"] if one["node_id"] == leaders.get(partition)), None)
+        if found is not None:
+            return f"{found['host']}:{found['port']}"
+        assert time.monotonic() < deadline, f"nobody leads {topic}-{partition}: {told}"
+        time.sleep(0.1)
+
+
 class RawClient:
     """One connection. `call` asks and waits; `send` and `receive` do half of it each."""
 

@@ -28,6 +28,9 @@ ONE_NODE: Mapping[str, str] = MappingProxyType(
         "test_unreadable.py": _FILES,
         "test_cli.py::test_a_topic_lives_and_dies_on_the_command_line": _SHOWN,
         "test_cli.py::test_the_cluster_is_shown": _SHOWN,
+        "test_cli_manners.py::test_priorities_are_readable_in_80_columns": (
+            "expects a queue in every partition: a receive makes them on the leaders that it asks"
+        ),
         "test_delay_kafka.py::test_what_was_stored_before_a_kill_and_is_sent_again": _FILES,
         "test_kafka_durability.py::test_the_high_watermark_never_shows_more_than_can_be_read": (
             "expects what only the leader has acknowledged to be readable at once"
@@ -42,6 +45,9 @@ ONE_NODE: Mapping[str, str] = MappingProxyType(
         ),
         "test_kafka_kcat.py::test_the_cluster_and_offsets_are_listed": _SHOWN,
         "test_lane_reads.py::test_an_unreadable_batch_is_passed_over_and_named_once": _FILES,
+        "test_groups_admin.py::test_a_groups_own_session_is_obeyed_and_survives_a_kill": _CONNECTION,
+        "test_kafka_bench.py::test_the_quick_run_measures_everything": "measures a node on its own",
+        "test_schemas_validation.py::test_bad_records_are_quarantined_and_sent_on_when_the_schema_takes_them": _COUNTS,
         "test_schemas_http.py::test_kill_9_takes_a_worker_along": _PROCESS,
         "test_http_node.py::test_the_time_of_kafka_requests_is_in_the_metrics": _COUNTS,
         "test_http_node.py::test_every_series_that_is_declared_is_fed": _COUNTS,

@@ -16,7 +16,7 @@ import jwt
 from cryptography.hazmat.primitives.asymmetric import rsa
 from tests.e2e.process import BrokerProcess
 
-from goqueue.node.offline_security import make_administrator
+from goqueue.node.security.administrators import make_administrator
 from goqueue.security import certificates
 
 ISSUER, AUDIENCE = "https://issuer.test", "goqueue"

@@ -30,13 +30,31 @@ ROOT = Path(__file__).parents[2]
     ],
 )
 def test_it_measures_all_that_it_names(command: list[str], rows: list[str]) -> None:
+    measure(command, rows, seconds_max=120)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize(
+    ("part", "row"),
+    [
+        ("partitions", "partitions: kill -9 of a broker, all of 60 take acks=all again after, GoQueue"),
+        ("restarts", "restarts: GoQueue, 3 clean restarts, errors in the application"),
+        ("steady", "steady: 0.1 minutes of full load, sessions lost"),
+    ],
+)
+def test_every_part_of_the_cluster_runs_alone(part: str, row: str) -> None:
+    measure(["bench_cluster", "--only", part], [row], seconds_max=380)
+
+
+def measure(command: list[str], rows: list[str], *, seconds_max: float) -> None:
     name, *options = command
     done = subprocess.run(
         [sys.executable, "-m", f"tests.bench.{name}", "--quick", *options],
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=seconds_max,
         check=False,
     )
     assert done.returncode == 0, done.stderr

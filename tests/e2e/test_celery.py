@@ -131,6 +131,7 @@ def test_tasks_run_are_retried_and_send_others_and_the_worker_stops_in_order(pro
         assert [one.name for one in client.topics() if "pidbox" in one.name] == [], "they go with their worker"
 
 
+@pytest.mark.slow
 def test_an_eta_far_beyond_the_visibility_timeout_runs_once_and_no_worker_holds_it(project):
     first, second = project.worker("-c1", "-n", "w1@%h"), project.worker("-c1", "-n", "w2@%h")
     began_s = time.time()

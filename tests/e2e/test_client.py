@@ -70,6 +70,16 @@ async def test_every_send_is_answered_exactly_once_and_in_order_per_partition(cl
         assert offsets == list(range(len(offsets)))
 
 
+async def test_a_producer_is_told_how_far_its_record_got(broker, client, topic):
+    copies = 3 if broker.is_cluster else 1
+    async with client.producer(acks="all") as producer:
+        found = await producer.send_and_wait(topic, "safe")
+        assert (found.acks, found.durability, found.replicas) == ("all", "synced", copies)
+    async with client.producer(acks="leader") as producer:
+        found = await producer.send_and_wait(topic, "written by its leader")
+        assert (found.acks, found.durability, found.replicas) == ("leader", None, None)
+
+
 async def test_records_without_a_key_are_spread_evenly(client, topic):
     async with client.producer() as producer:
         for n in range(30):
@@ -162,17 +172,21 @@ async def test_a_broker_that_restarts_in_the_middle_stores_everything_once(start
 
 async def test_a_batch_whose_answer_never_came_is_called_unknown(start_broker):
     broker = start_broker()
-    async with connect(f"http://{broker.http}", timeout="300ms", retry=RetryPolicy(attempts_max=1)) as client:
-        await client.create_topic("doubt", partitions=1)
-        async with client.producer(delivery_timeout=0) as producer:
-            await producer.send_and_wait("doubt", "a")
-            broker.signal(signal.SIGSTOP)
-            future = await producer.send("doubt", "b")
-            with pytest.raises(SendFailed, match="1 record was not stored"):
-                await producer.flush()
-            broker.signal(signal.SIGCONT)
-            with pytest.raises(DeliveryUnknown):
-                future.result()
+    async with connect(f"http://{broker.http}") as patient:
+        await patient.create_topic("doubt", partitions=1)
+    once = RetryPolicy(attempts_max=1)
+    async with (
+        connect(f"http://{broker.http}", timeout="300ms", retry=once) as client,
+        client.producer(delivery_timeout=0) as producer,
+    ):
+        await producer.send_and_wait("doubt", "a")
+        broker.signal(signal.SIGSTOP)
+        future = await producer.send("doubt", "b")
+        with pytest.raises(SendFailed, match="1 record was not stored"):
+            await producer.flush()
+        broker.signal(signal.SIGCONT)
+        with pytest.raises(DeliveryUnknown):
+            future.result()
 
 
 async def test_no_broker_is_one_clear_error():

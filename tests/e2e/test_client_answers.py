@@ -29,9 +29,10 @@ def missing(answer):
     return own + inside
 
 
-def test_every_typed_attribute_is_there(client):
+def test_every_typed_attribute_is_there(client, broker):
     created = client.create_topic("answers-typed", partitions=1)
-    assert (created.partition_offsets["0"].latest, created.overrides, created.internal) == (0, {}, False)
+    own = {"min.insync.replicas": "2"} if broker.is_cluster else {}
+    assert (created.partition_offsets["0"].latest, created.overrides, created.internal) == (0, own, False)
     with client.producer() as producer:
         sent = producer.send_and_wait("answers-typed", "one")
     with client.queue("answers-typed", group="answers-typed") as queue:

@@ -117,6 +117,7 @@ def test_a_header_that_cannot_be_is_refused(broker: BrokerProcess, topic: str) -
     assert failed[0].name() == "INVALID_RECORD"
 
 
+@pytest.mark.slow
 def test_what_was_stored_before_a_kill_and_is_sent_again_while_its_shard_is_loading_comes_once(
     start_broker: StartBroker,
 ) -> None:

@@ -11,7 +11,7 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from tests.e2e.http import Http
-from tests.e2e.kafka_raw import PRODUCE, RawClient
+from tests.e2e.kafka_raw import PRODUCE, RawClient, leader_of
 
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.formats.envelope import prefix_of
@@ -120,7 +120,7 @@ def test_every_bad_record_is_named(http, broker):
     records = [NewRecord(None, value.encode()) for value in (GOOD, BAD, GOOD, "[]")]
     batch = encode_batch(records, now_ms=int(time.time() * 1000))
     data = [{"name": topic, "partition_data": [{"index": 0, "records": batch}]}]
-    with RawClient(broker.kafka) as client:
+    with RawClient(leader_of(broker.kafka, topic)) as client:
         reply = client.call(PRODUCE, 9, transactional_id=None, acks=-1, timeout=10_000, topic_data=data)
     row = reply["responses"][0]["partition_responses"][0]
     assert row["error_code"] == 87

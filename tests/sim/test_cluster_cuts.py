@@ -73,7 +73,7 @@ def test_a_log_that_is_being_cut_takes_neither_reads_nor_frames_and_its_new_role
         node = cluster.slots[2].node
         assert node is not None
         assert partition.log.end_offset == 2, "one record that nobody else has"
-        held = node.partitions._offload = HeldThreads(node.partitions._offload)
+        held = node.partitions._openings._offload = HeldThreads(node.partitions._openings._offload)
         heal(cluster)
         await until(lambda: bool(partition.log.busy_with))
         with pytest.raises(StorageError, match="cannot be used now: it is cut to what node 1 has"):
@@ -107,7 +107,7 @@ def test_a_topic_that_is_deleted_while_a_log_of_it_is_cut_stays_deleted() -> Non
         partition = partition_of(cluster, 2)
         node = cluster.slots[2].node
         assert node is not None
-        held = node.partitions._offload = HeldThreads(node.partitions._offload)
+        held = node.partitions._openings._offload = HeldThreads(node.partitions._openings._offload)
         heal(cluster)
         await until(lambda: bool(partition.log.busy_with))
         topic = cluster.metadata.image.topic(TOPIC)

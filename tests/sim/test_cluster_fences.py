@@ -21,11 +21,12 @@ from goqueue.cluster.replication import leader_stream
 from goqueue.cluster.replication.family_feed import FamilyFeed, Part
 from goqueue.cluster.replication.follower_stream import FollowerStream
 from goqueue.cluster.replication.leader_stream import LeaderStream
-from goqueue.cluster.replication.messages import Answer, Subscribe
+from goqueue.cluster.replication.messages import Answer, LogRound, Subscribe
 from goqueue.cluster.replication.replica_log import ReplicaLog
 from goqueue.cluster.replication.terms import LedPartition
 from goqueue.codec.batch import parse_batch_header
 from goqueue.codec.batch_encode import encode_batch
+from goqueue.errors import StorageError
 from goqueue.log.partition_log import PartitionLog
 from goqueue.records import LogKind, NewRecord, TopicPartition
 from goqueue.testing.cluster.checks import settle
@@ -44,8 +45,8 @@ def cuts_of(place: TopicPartition, patch: pytest.MonkeyPatch) -> list[tuple[int,
     cuts: list[tuple[int, int]] = []
     agree = ReplicaLog.agree
 
-    def noted(self: ReplicaLog, answer: Answer) -> None:
-        agree(self, answer)
+    def noted(self: ReplicaLog, answer: Answer, on_cut: Callable[[str, int], None]) -> None:
+        agree(self, answer, on_cut)
         life = LIFE.get()
         if self.partition.key == place and life is not None:
             cuts.append((life.node_id, self.log.end_offset))
@@ -85,7 +86,7 @@ def replaced_leader(cluster: SimCluster, patch: pytest.MonkeyPatch) -> None:
 def fencing_off(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ReplicaLog, "is_current", property(lambda _self: True))
     patch.setattr(FollowerStream, "unfollow", lambda _self, _place: None)
-    patch.setattr(LeaderStream, "counts", lambda _self, _feed: True)
+    patch.setattr(LeaderStream, "counts", lambda _self, _feed, _kind: True)
 
     async def whatever_the_role(
         _self: Partitions, _partition: Partition, _kind: LogKind, _what: str, work: Callable[[], None]
@@ -279,3 +280,39 @@ def test_if_data_were_sent_before_slots_it_would(monkeypatch: pytest.MonkeyPatch
     data_before_slot(monkeypatch)
     with pytest.raises(AssertionError, match="the slot is lost"):
         leader_dies_between_two_rounds(SimCluster(1), monkeypatch)
+
+
+def test_a_follower_takes_no_data_while_another_log_of_the_family_is_not_matched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The delay log of node 2 could not be written, and is tried again later than its data log."""
+    cluster = SimCluster(1)
+    take = ReplicaLog.take
+    is_failing = False
+
+    def failing(self: ReplicaLog, part: LogRound, frames: bytes, on_sync: Callable[[ReplicaLog], None]) -> None:
+        nonlocal is_failing
+        life = LIFE.get()
+        if is_failing and self.kind is LogKind.DELAY and life is not None and life.node_id == 2:
+            is_failing = False
+            self.wait_s = 3.0
+            raise StorageError("the disk is full")
+        take(self, part, frames, on_sync)
+
+    monkeypatch.setattr(ReplicaLog, "take", failing)
+
+    async def story() -> None:
+        nonlocal is_failing
+        await produce(cluster, 1, 0, slot=True)
+        await until(lambda: end_of(cluster, 2, LogKind.DELAY) == 1)
+        is_failing = True
+        for sequence in (1, 2, 3):
+            sent = cluster.request(1, lambda node, number=sequence: node.produce(PLACE, batch(number), slot(number)))
+            asyncio.get_running_loop().create_task(sent).add_done_callback(ignored)
+            for _ in range(50):
+                data, delay = end_of(cluster, 2), end_of(cluster, 2, LogKind.DELAY)
+                assert data <= delay, f"node 2 has {data} records and {delay} slots"
+                await asyncio.sleep(0.01)
+        await until(lambda: end_of(cluster, 2) == 4)
+
+    cluster.run(story())

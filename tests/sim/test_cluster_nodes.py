@@ -18,6 +18,7 @@ from goqueue.config import Config
 from goqueue.delivery.values import Action, Receive, Settlement
 from goqueue.errors import GoQueueError, wire_of
 from goqueue.node.assemble import assemble
+from goqueue.node.assembly.cluster import STORE_S_MAX
 from goqueue.node.node import Node, Running
 from goqueue.records import Acks, NewRecord, TopicPartition
 from goqueue.servers.services import Services
@@ -174,6 +175,17 @@ def test_what_was_acknowledged_survives_the_power_cut_of_its_leader_and_the_node
         )
 
     Nodes(seed=1).play(story)
+
+
+def test_sessions_last_long_after_the_time_that_a_start_may_take() -> None:
+    async def story(nodes: Nodes) -> None:
+        before = dict(nodes.running[1].services.cluster._image().sessions)
+        await asyncio.sleep(5 * STORE_S_MAX)
+        for node in NODES:
+            assert dict(nodes.running[node].services.cluster._image().sessions) == before
+            assert [check.name for check in nodes.running[node].services.checks() if check.problem] == []
+
+    Nodes(seed=5).play(story)
 
 
 def test_an_acknowledged_message_stays_so_when_its_leader_loses_all_that_it_had_not_synced() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 import pytest
 from tests.sim.test_cluster_fences import PLACE, batch, produce, until
@@ -40,11 +41,11 @@ def trusted_when_emptied(patch: pytest.MonkeyPatch) -> list[bool]:
     emptied: list[bool] = []
     agree = ReplicaLog.agree
 
-    def noted(self: ReplicaLog, answer: Answer) -> None:
+    def noted(self: ReplicaLog, answer: Answer, on_cut: Callable[[str, int], None]) -> None:
         life = LIFE.get()
         if answer.status is Status.RESET and self.partition.key == PLACE and life is not None:
             emptied.append(life.node_id in (*assignment_in(cluster).isr, *assignment_in(cluster).eligible))
-        agree(self, answer)
+        agree(self, answer, on_cut)
 
     patch.setattr(ReplicaLog, "agree", noted)
 

@@ -153,10 +153,16 @@ class Load(threading.Thread):
             ledger.note(name, fate_of(result, answer.status))
 
     def ask(self, path: str, body: object) -> Answer:
-        """POST; a connection that is cut raises, and a status of 500 and above is counted for the report."""
-        answer = self.http.ask("POST", path, body)
+        """POST; a connection that is cut raises, and refusals are counted for the report.
+
+        Every topic is there, so nobody may be told that it is not.
+        """
+        address = self.broker.http
+        answer = Http(address).ask("POST", path, body)
         if answer.status >= 400:
             self.campaign.counts[f"status {answer.status} of {path.rpartition('/')[2]}"] += 1
+        if answer.status == 404 and answer.body["error"]["code"] == "topic_not_found":
+            self.campaign.problems.append(f"POST {path} at {address}: 404 {answer.body}")
         return answer
 
 

@@ -192,7 +192,10 @@ class Run:
                 problems += checker.check_stored(ledgers[kind], rows, once=False, may_be_lost=broker.is_cluster)
             else:
                 problems += checker.check_stored(ledgers[kind], rows)
-            problems += checker.check_order(ledgers[kind], rows)
+            # Clients count requests under way per node. When the leader changes, one without idempotence sends to the
+            # new leader before it knows what became of its request to the old one, and then repeats that.
+            if kind != "leader" or not broker.is_cluster:
+                problems += checker.check_order(ledgers[kind], rows)
         for kind in ("delayed", "delayed-kafka"):
             problems += checker.check_stored(ledgers[kind], self.topics[DELAYED])
             problems += checker.check_due(ledgers[kind], self.topics[DELAYED], self.due_ms)

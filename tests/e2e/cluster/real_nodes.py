@@ -22,6 +22,7 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import psutil
 from tests.e2e.cluster.disks import Disk, build_slow_sync, can_mount
 from tests.e2e.cluster.network import NUMBERS, Network
 
@@ -97,13 +98,20 @@ class RealNode:
 
     def freeze(self) -> None:
         """SIGSTOP: it answers nobody, and believes for a while that it still leads."""
-        if self._process is not None:
-            os.killpg(self._process.pid, signal.SIGSTOP)
+        self._signal_all(signal.SIGSTOP)
 
     def thaw(self) -> None:
         """SIGCONT."""
-        if self._process is not None:
-            os.killpg(self._process.pid, signal.SIGCONT)
+        self._signal_all(signal.SIGCONT)
+
+    def _signal_all(self, number: int) -> None:
+        """To the supervisor, then to broker and etcd, which have process groups of their own, and to their children."""
+        if self._process is None:
+            return
+        os.killpg(self._process.pid, number)
+        for one in psutil.Process(self._process.pid).children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                one.send_signal(number)
 
     def stop(self) -> None:
         """A clean stop: it hands over what it leads."""

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.e2e.cluster.loads.numbered import PARTITIONS
 from tests.e2e.cluster.real_nodes import RealCluster, RealNode, real_cluster
-from tests.e2e.cluster.workload import PARTITIONS, QueueLoad, StreamLoad
+from tests.e2e.cluster.workload import QueueLoad, StreamLoad
 
 
 @pytest.fixture(scope="module")
@@ -21,9 +22,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
         yield found
 
 
-def create(cluster: RealCluster, topic: str) -> None:
+def create(cluster: RealCluster, topic: str, partitions: int = PARTITIONS) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-    admin.create_topics([NewTopic(topic, PARTITIONS, 3)])[topic].result(30)
+    admin.create_topics([NewTopic(topic, partitions, 3)])[topic].result(30)
 
 
 def ask(node: RealNode, path: str, body: object = None) -> Any:
@@ -52,6 +53,23 @@ def test_who_does_not_say_how_safe_a_message_must_be_gets_it_onto_every_replica(
     assert (reply["acks"], reply["durability"], reply["replicas"]) == ("all", "synced", 3)
     found = ask(cluster.nodes[0], "/topics/unsaid/messages?from=earliest")["messages"]
     assert sorted(int(one["value"]) for one in found) == list(range(20)), "it can be read at once, on any node"
+
+
+def test_what_is_published_through_any_node_to_any_partition_is_stored_once_and_read_on_all(
+    cluster: RealCluster,
+) -> None:
+    """A topic made on one node is known to the others at once, and nobody writes what somebody else leads."""
+    ask(cluster.nodes[0], "/topics", {"name": "anywhere", "num_partitions": PARTITIONS})
+    for node in cluster.nodes:
+        for partition in range(PARTITIONS):
+            body = {"value": f"{node.number}-{partition}", "partition": partition}
+            (stored,) = ask(node, "/topics/anywhere/messages", body)["results"]
+            assert stored["partition"] == partition
+    sent = sorted(f"{node.number}-{partition}" for node in cluster.nodes for partition in range(PARTITIONS))
+    for node in cluster.nodes:
+        found = ask(node, "/topics/anywhere/messages?from=earliest&limit=100")["messages"]
+        assert sorted(one["value"] for one in found) == sent
+        assert sorted(one["offset"] for one in found if one["partition"] == 0) == [0, 1, 2]
 
 
 def test_a_repeat_is_recognised_on_whichever_node_it_is_sent(cluster: RealCluster) -> None:
@@ -88,6 +106,28 @@ def test_a_killed_broker_costs_no_acknowledged_message(cluster: RealCluster) -> 
     jobs.check()
     assert sum(map(len, stream.acknowledged.values())) > 1000
     assert len(jobs.published) > 50
+
+
+@pytest.mark.slow
+def test_a_frozen_node_answers_nobody_and_loses_nothing_when_it_goes_on(cluster: RealCluster) -> None:
+    create(cluster, "frozen")
+    stream = StreamLoad(",".join(node.kafka for node in cluster.nodes), "frozen")
+    stream.start()
+    time.sleep(1)
+    frozen = cluster.nodes[1]
+    frozen.freeze()
+    try:
+        assert not frozen.is_ready()
+        deadline = time.monotonic() + 30
+        while 2 in {one["leader"] for one in ask(cluster.nodes[0], "/cluster/partitions?topic=frozen")["partitions"]}:
+            assert time.monotonic() < deadline, "others lead when its session has ended"
+            time.sleep(0.2)
+    finally:
+        frozen.thaw()
+    cluster.wait_ready()
+    cluster.wait_whole()
+    stream.stop()
+    stream.check()
 
 
 def test_every_node_shows_the_same_cluster(cluster: RealCluster) -> None:

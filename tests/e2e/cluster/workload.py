@@ -1,36 +1,35 @@
-"""What runs while nodes fail, and what must be true of it afterwards.
-
-A producer's messages carry the number of their partition and a count within it. What was acknowledged must be there,
-what is there must have been sent, and counts must not go back within a partition.
-"""
+"""What runs while nodes fail, and what must be true of it afterwards: a stream of messages, and a queue."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import KafkaError, Producer
+from tests.e2e.cluster.loads.numbered import PARTITIONS, NumberedMessages
 
 from goqueue.client import connect
 from goqueue.client.errors import SettleFailed
 
-PARTITIONS = 6
 # The status of a receipt whose lease has ended.
 EXPIRED = 410
 # From here on a status says nothing about what was done.
 UNKNOWN_MIN = 500
+# A load that has fallen behind sends so many messages to a partition at once.
+_BURST_MAX = 500
 
 
-class StreamLoad:
+class StreamLoad(NumberedMessages):
     """An idempotent producer with acks=all, in a thread of its own."""
 
-    def __init__(self, servers: str, topic: str, *, pause_seconds: float = 0.002) -> None:
-        self._topic = topic
+    def __init__(self, servers: str, topic: str, *, pause_seconds: float = 0.002, per_second: float = 0) -> None:
+        """With `per_second`, as many messages are sent as are due by then; else one to each partition at a time."""
+        super().__init__(servers, topic)
         self._pause = pause_seconds
-        self._servers = servers
+        self._per_second = per_second
         self._producer = Producer(
             {
                 "bootstrap.servers": servers,
@@ -40,11 +39,8 @@ class StreamLoad:
                 "linger.ms": 5,
             }
         )
-        self.sent: Counter[int] = Counter()
-        self.acknowledged: dict[int, set[int]] = defaultdict(set)
-        self.failed: list[str] = []
         self.longest_gap_seconds = 0.0
-        self._last = time.monotonic()
+        self._last = self._began = time.monotonic()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -60,33 +56,37 @@ class StreamLoad:
         left = self._producer.flush(120)
         assert left == 0, f"{left} messages were neither acknowledged nor refused"
 
-    def check(self) -> None:
-        """Read everything back and compare."""
-        assert not self.failed, self.failed[:5]
-        found = self._read()
-        for partition, counts in found.items():
-            assert counts == sorted(counts), f"partition {partition} is out of order"
-            assert len(counts) == len(set(counts)), f"partition {partition} has a message twice"
-            assert set(counts) <= set(range(self.sent[partition])), f"partition {partition} has what nobody sent"
-            lost = self.acknowledged[partition] - set(counts)
-            assert not lost, f"partition {partition} lost {len(lost)} acknowledged messages: {sorted(lost)[:5]}"
+    def figures(self) -> str:
+        """For the report."""
+        return f"confluent-kafka: {self.acknowledged_count} acknowledged, longest gap {self.longest_gap_seconds:.1f} s"
 
     def _run(self) -> None:
+        self._began = time.monotonic()
         while not self._stop.is_set():
             for partition in range(PARTITIONS):
-                count = self.sent[partition]
-                try:
-                    self._producer.produce(
-                        self._topic,
-                        str(count).encode(),
-                        partition=partition,
-                        on_delivery=lambda error, _, at=(partition, count): self._delivered(error, at),
-                    )
-                except BufferError:
+                if not self._send(partition):
                     break
-                self.sent[partition] += 1
             self._producer.poll(self._pause)
             time.sleep(self._pause)
+
+    def _send(self, partition: int) -> bool:
+        """Whether the client took all of them."""
+        first, behind = self.sent[partition], self.sent[partition] + 1
+        if self._per_second:
+            due = int((time.monotonic() - self._began) * self._per_second / PARTITIONS)
+            behind = min(due, first + _BURST_MAX)
+        for count in range(first, behind):
+            try:
+                self._producer.produce(
+                    self._topic,
+                    str(count).encode(),
+                    partition=partition,
+                    on_delivery=lambda error, _, at=(partition, count): self._delivered(error, at),
+                )
+            except BufferError:
+                return False
+            self.sent[partition] += 1
+        return True
 
     def _delivered(self, error: KafkaError | None, at: tuple[int, int]) -> None:
         if error is not None:
@@ -96,23 +96,6 @@ class StreamLoad:
         self.longest_gap_seconds = max(self.longest_gap_seconds, now - self._last)
         self._last = now
         self.acknowledged[at[0]].add(at[1])
-
-    def _read(self) -> dict[int, list[int]]:
-        settings = {"bootstrap.servers": self._servers, "group.id": "checker", "enable.auto.commit": False}
-        consumer = Consumer({**settings, "isolation.level": "read_committed"})
-        found: dict[int, list[int]] = {partition: [] for partition in range(PARTITIONS)}
-        ends = {
-            partition: consumer.get_watermark_offsets(TopicPartition(self._topic, partition), timeout=30)[1]
-            for partition in range(PARTITIONS)
-        }
-        consumer.assign([TopicPartition(self._topic, partition, OFFSET_BEGINNING) for partition in range(PARTITIONS)])
-        deadline = time.monotonic() + 120
-        while any(len(found[partition]) < end for partition, end in ends.items()) and time.monotonic() < deadline:
-            for message in consumer.consume(1000, 1.0):
-                if message.error() is None:
-                    found[message.partition()].append(int(message.value()))
-        consumer.close()
-        return found
 
 
 class QueueLoad:
@@ -142,6 +125,10 @@ class QueueLoad:
         assert not self.failed, self.failed[:5]
         lost = self.published - self.received.keys()
         assert not lost, f"{len(lost)} messages of the queue are lost: {sorted(lost)[:5]}"
+
+    def figures(self) -> str:
+        """For the report."""
+        return f"Python client: {len(self.published)} jobs"
 
     async def _run(self) -> None:
         async with connect(self._urls) as publishing, connect(self._urls) as receiving:
