@@ -79,7 +79,7 @@ test: $(READY) lint ## lint, types and all tests but the slow suites and those o
 SEEDS ?= 500
 sim: $(READY) ## the deep simulations: crashes at every persisted step (SEEDS=500 lives each), then the cluster
 	GOQUEUE_SIM_SEEDS=$(SEEDS) $(BIN)/python -m pytest -n $(WORKERS) -m slow tests/sim
-	SEEDS=$$(($(SEEDS) * 2)) $(BIN)/python -m pytest -q -n $(WORKERS) tests/sim/test_cluster_replication.py
+	SEEDS=$$(($(SEEDS) * 2)) $(BIN)/python -m pytest -q -n $(WORKERS) tests/sim/test_cluster_replication.py tests/sim/test_cluster_whole.py
 
 test-spark: $(READY) ## source, sink, pipelines and bulk jobs on a real Spark, in one session
 	$(BIN)/python -m pytest -m 'spark and not slow' tests/e2e/spark
@@ -140,8 +140,8 @@ test-spark-older: $(READY) ## PySpark 4.0 and 4.1, each in an environment of its
 soak-spark: $(READY) ## a streaming pipeline for MINUTES: lag, memory and state do not grow, and every row is written once
 	MINUTES=$(MINUTES) $(BIN)/python -m pytest -s -m slow tests/e2e/spark/test_pipeline_soak.py
 
-test-spark-cluster: $(READY) ## a standalone Spark cluster reads a topic and writes one exactly once
-	$(BIN)/python -m pytest -m slow tests/e2e/spark/test_spark_cluster.py
+test-spark-cluster: $(READY) ## one pipeline file on local[*], a standalone cluster and Spark Connect; spark-submit; state in a store
+	$(BIN)/python -m pytest -m slow tests/e2e/spark/test_spark_cluster.py tests/e2e/spark/test_same_file.py tests/e2e/spark/test_store_state.py
 
 lint: $(READY) ## ruff, mypy --strict, import contract, spelling
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
@@ -237,6 +237,9 @@ bench-clients: $(READY) ## what settings of confluent-kafka are worth
 bench-partitions: $(READY) ## 10,000 partitions with 1 GB and 1,024 file handles: start, idle cost, all read and written
 	$(BIN)/python -m tests.bench.bench_partitions
 
+bench-families: $(READY) ## 1,000 partitions with queues and delays: start; 10,000,000 delayed messages: memory and restart
+	$(BIN)/python -m tests.bench.bench_families
+
 bench-before: $(READY) ## this tree against an earlier commit, in turns, on an idle machine; BASE=<commit>
 	$(BIN)/python -m tests.bench.bench_before --base $(BASE)
 
@@ -258,8 +261,8 @@ bench-grpc: $(READY) ## the gRPC API beside HTTP: publish stream, work stream, u
 bench-share: $(READY) ## consumers of one share group against GoQueue and Apache Kafka, in turns
 	$(BIN)/python -m tests.bench.bench_share_consumers
 
-bench-cluster: $(READY) ## three nodes with acks=all beside Apache Kafka's three, and the next write after kill -9
-	$(BIN)/python -m tests.bench.bench_cluster
+bench-cluster: $(READY) ## three nodes beside Apache Kafka's three: rates, faults, restarts, steady load; CLUSTER_ARGS="--only restarts"
+	$(BIN)/python -m tests.bench.bench_cluster $(CLUSTER_ARGS)
 
 bench-tracing: $(READY) ## what stories of messages cost, on the way and on the disk, and how fast one is found
 	$(BIN)/python -m tests.bench.bench_tracing
