@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-from aiokafka.errors import KafkaError as AioError
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from tests.e2e.kafka_python import KafkaConsumer, KafkaProducer
 from tests.e2e.secured import PASSWORD, SecuredBroker, basic
@@ -222,29 +223,33 @@ except KafkaError as error:
     print("refused:", type(error).__name__)
 """
 
+_AIOKAFKA_REFUSED = """
+import asyncio, ssl, sys
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError
+async def run():
+    producer = AIOKafkaProducer(
+        bootstrap_servers=sys.argv[1], ssl_context=ssl.create_default_context(cafile=sys.argv[2]),
+        security_protocol="SASL_SSL", sasl_mechanism="SCRAM-SHA-256", sasl_plain_username="alice",
+        sasl_plain_password="wrong password",
+    )
+    try:
+        await producer.start()
+    finally:
+        await producer.stop()
+try:
+    asyncio.run(run())
+except KafkaError as error:
+    print("refused:", type(error).__name__)
+"""
 
-def test_kafka_python_and_aiokafka_are_refused_too(secured: SecuredBroker, alice: str) -> None:
+
+@pytest.mark.parametrize("program", [_PYTHON_REFUSED, _AIOKAFKA_REFUSED], ids=["kafka-python", "aiokafka"])
+def test_other_clients_with_a_wrong_password_are_refused_too(secured: SecuredBroker, alice: str, program: str) -> None:
     # In a process of its own: a producer that could not be made leaves sockets open, which a later test would pay for.
-    command = [sys.executable, "-W", "ignore", "-c", _PYTHON_REFUSED, secured.kafka, str(secured.ca)]
+    command = [sys.executable, "-W", "ignore", "-c", program, secured.kafka, str(secured.ca)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
     assert done.stdout.startswith("refused:"), done.stdout + done.stderr
-    settings = {
-        "bootstrap_servers": secured.kafka,
-        "security_protocol": "SASL_SSL",
-        "sasl_mechanism": "SCRAM-SHA-256",
-        "sasl_plain_username": "alice",
-        "sasl_plain_password": "wrong password",
-    }
-
-    async def run() -> None:
-        producer = AIOKafkaProducer(**settings, ssl_context=secured.tls())
-        try:
-            await producer.start()
-        finally:
-            await producer.stop()
-
-    with pytest.raises(AioError):
-        asyncio.run(run())
 
 
 @pytest.mark.parametrize(
@@ -296,6 +301,19 @@ def test_http_takes_keys_passwords_tokens_and_certificates_of_one_principal(secu
             return await client.get("/admin/security/whoami")
 
     assert asyncio.run(by_certificate())["principal"] == "User:alice"
+
+
+def test_the_python_client_leaves_no_socket_open_when_it_is_closed(secured: SecuredBroker, alice: str) -> None:
+    async def run() -> None:
+        async with connect(secured.http, ca=str(secured.ca), user="admin", password=secured.password) as client:
+            await client.queue("a.first", group="a.closing").receive(limit=1, wait=0.01)
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", ResourceWarning)
+        for _ in range(20):
+            asyncio.run(run())
+        gc.collect()
+    assert not [str(one.message) for one in told if "unclosed" in str(one.message)]
 
 
 def test_the_python_client_authenticates_by_key_or_password(secured: SecuredBroker, alice: str) -> None:

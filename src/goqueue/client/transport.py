@@ -22,6 +22,7 @@ from goqueue.client.durations import Duration, seconds_of
 from goqueue.client.errors import BrokerUnreachable, ClientClosed, InvalidArgument, RequestRefused, refused
 from goqueue.client.identity import client_version, default_client_id
 from goqueue.client.retry import MAY_PASS, RetryPolicy
+from goqueue.client.sockets import Sockets
 
 T = TypeVar("T")
 _encode = msgspec.json.Encoder().encode
@@ -61,6 +62,7 @@ class Transport:
         names = {"User-Agent": f"goqueue-python/{client_version()}", "X-Client-Id": default_client_id()}
         self._headers = {**names, **self._credentials.headers()}
         self._connections_max = connections_max
+        self._sockets = Sockets()
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
 
@@ -148,6 +150,7 @@ class Transport:
         session, self._session = self._session, None
         if session is not None:
             await session.close()
+            await self._sockets.all_closed()
 
     async def _once(
         self, method: str, path: str, data: bytes | None, params: Mapping[str, str] | None, wait_ms: int
@@ -175,7 +178,9 @@ class Transport:
         self.check_open()
         # Made on first use, because a session belongs to the loop that runs then.
         if self._session is None:
-            connector = aiohttp.TCPConnector(limit=self._connections_max, ssl=self._credentials.tls())
+            connector = aiohttp.TCPConnector(
+                limit=self._connections_max, ssl=self._credentials.tls(), socket_factory=self._sockets.make
+            )
             self._session = aiohttp.ClientSession(connector=connector, headers=self._headers)
         return self._session
 
