@@ -72,8 +72,8 @@ build: $(TOOLS) ## sdist and wheel in ./dist
 build-goqueue build-cli build-admin: build ## the wheel, and the version that this program of it shows
 	@$(BIN)/python tools/show_program.py dist $(patsubst build-goqueue,goqueue,$(patsubst build-cli,goqueue-cli,$(patsubst build-admin,goqueue-admin,$@)))
 
-test: $(READY) lint ## lint, types and all tests but the slow suites and those on Spark
-	$(BIN)/python -X dev -m pytest -n $(WORKERS) --dist loadfile -m 'not slow and not spark' $(TESTS)
+test: $(READY) lint ## lint, types and all tests but the slow suites, those on Spark and the benchmarks in small
+	$(BIN)/python -X dev -m pytest -n $(WORKERS) --dist loadfile -m 'not slow and not spark and not bench' $(TESTS)
 
 # The cluster gets twice the seeds: its runs are short.
 SEEDS ?= 500
@@ -95,7 +95,7 @@ test-race: $(READY) ## concurrency run: threads switch every microsecond, asynci
 	PYTHONASYNCIODEBUG=1 $(BIN)/python -X dev -W error -m pytest -p tests.race -m 'not slow and not spark' $(RACE_ARGS) $(RACE_TESTS)
 
 test-bench: $(READY) ## every benchmark once, in small: does it run, and is what it measures right?
-	$(BIN)/python -m pytest -m 'not slow' tests/e2e/test_kafka_bench.py tests/e2e/test_bench_peers.py tests/e2e/test_bench_readers.py tests/unit/test_bench_command.py
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m 'bench and not slow' tests/e2e
 
 test-deploy: $(TOOLS) $(BIN)/helm ## unit file, compose files and chart, by their own tools
 	$(BIN)/python -m pytest -rsfE -m 'not slow' tests/deploy

@@ -11,6 +11,8 @@ import pytest
 from tests.bench.peers import common
 from tests.bench.peers.findings import Finding
 
+pytestmark = pytest.mark.bench
+
 ROOT = Path(__file__).parents[2]
 
 
