@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from goqueue.client.sockets import Sockets
 
@@ -15,34 +17,46 @@ async def connected(sockets: Sockets, port: int) -> socket.socket:
     return made
 
 
-async def silent_server() -> tuple[asyncio.Server, int]:
+@asynccontextmanager
+async def silent_server() -> AsyncIterator[int]:
+    """The port of a server that never answers. Its own ends of connections are closed when the block ends."""
+    served: list[asyncio.Future[None]] = []
+
     async def never_say_anything(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        ended = asyncio.get_running_loop().create_future()
+        served.append(ended)
         await reader.read()
         writer.close()
+        await writer.wait_closed()
+        ended.set_result(None)
 
     server = await asyncio.start_server(never_say_anything, "127.0.0.1", 0)
-    return server, server.sockets[0].getsockname()[1]
+    async with server:
+        yield server.sockets[0].getsockname()[1]
+        # A connection that was taken is served a pass of the loop later.
+        async with asyncio.timeout(10):
+            while not served:
+                await asyncio.sleep(0)
+            await asyncio.gather(*served)
 
 
 async def test_a_connection_whose_other_side_says_no_farewell_is_ended() -> None:
-    server, port = await silent_server()
-    sockets = Sockets()
-    made = await connected(sockets, port)
-    await asyncio.get_running_loop().create_connection(asyncio.Protocol, sock=made)
-    await sockets.all_closed()
-    assert made.fileno() == -1
-    server.close()
+    async with silent_server() as port:
+        sockets = Sockets()
+        made = await connected(sockets, port)
+        await asyncio.get_running_loop().create_connection(asyncio.Protocol, sock=made)
+        await sockets.all_closed()
+        assert made.fileno() == -1
 
 
 async def test_a_connection_that_is_closing_is_waited_for() -> None:
-    server, port = await silent_server()
-    sockets = Sockets()
-    made = await connected(sockets, port)
-    transport, _ = await asyncio.get_running_loop().create_connection(asyncio.Protocol, sock=made)
-    asyncio.get_running_loop().call_later(0.02, transport.close)
-    await sockets.all_closed()
-    assert made.fileno() == -1
-    server.close()
+    async with silent_server() as port:
+        sockets = Sockets()
+        made = await connected(sockets, port)
+        transport, _ = await asyncio.get_running_loop().create_connection(asyncio.Protocol, sock=made)
+        asyncio.get_running_loop().call_later(0.02, transport.close)
+        await sockets.all_closed()
+        assert made.fileno() == -1
 
 
 async def test_without_a_socket_nothing_is_waited_for() -> None:
