@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -65,6 +66,11 @@ class EtcdServer:
             self._process.kill()
             self._process.wait()
             self._process = None
+
+    def freeze(self) -> None:
+        """SIGSTOP: its connections stay open, and it answers nothing."""
+        assert self._process is not None, "it does not run"
+        self._process.send_signal(signal.SIGSTOP)
 
     def compact(self, revision: int) -> None:
         """Forget the changes up to that revision."""

@@ -19,25 +19,19 @@ async def connected(sockets: Sockets, port: int) -> socket.socket:
 
 @asynccontextmanager
 async def silent_server() -> AsyncIterator[int]:
-    """The port of a server that never answers. Its own ends of connections are closed when the block ends."""
-    served: list[asyncio.Future[None]] = []
+    """The port of a server that never answers. Its own end of the one connection is closed when the block ends."""
+    closed = asyncio.Event()
 
     async def never_say_anything(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        ended = asyncio.get_running_loop().create_future()
-        served.append(ended)
         await reader.read()
         writer.close()
         await writer.wait_closed()
-        ended.set_result(None)
+        closed.set()
 
     server = await asyncio.start_server(never_say_anything, "127.0.0.1", 0)
     async with server:
         yield server.sockets[0].getsockname()[1]
-        # A connection that was taken is served a pass of the loop later.
-        async with asyncio.timeout(10):
-            while not served:
-                await asyncio.sleep(0)
-            await asyncio.gather(*served)
+        await asyncio.wait_for(closed.wait(), 10)
 
 
 async def test_a_connection_whose_other_side_says_no_farewell_is_ended() -> None:

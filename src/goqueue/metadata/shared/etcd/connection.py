@@ -1,14 +1,18 @@
 """Channels to the servers of etcd, one call at a time to one of them, and what a failed call means.
 
 A call goes to the server that answered last. After a failure the next call goes to the next server, with the
-certificates and the password that are current then: they may have been exchanged meanwhile. Whether a failed write was
-made is known only if it was never sent, or if etcd says that it refused it; all else is `KvAmbiguous`.
+certificates and the password that are current then: they may have been exchanged meanwhile. Streams move along: a
+server that is frozen or cut off says nothing, and a watch of it would wait while others have news.
+
+Whether a failed write was made is known only if it was never sent, or if etcd says that it refused it; all else is
+`KvAmbiguous`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import grpc
@@ -27,6 +31,8 @@ _OPTIONS = (
     # etcd refuses clients that ask more often than every 5 s.
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 3_000),
+    # Else grpc asks only once a minute while nothing else is sent, as on a watch without news.
+    ("grpc.http2.max_pings_without_data", 0),
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1_000),
@@ -65,6 +71,8 @@ class Connection:
         self._retired: list[Any] = []
         self._current = 0
         self._token: str | None = None
+        # Open streams, and the server that each goes to.
+        self._streams: dict[Any, str] = {}
 
     @property
     def endpoint(self) -> str:
@@ -72,8 +80,11 @@ class Connection:
         return self._endpoints[self._current]
 
     def next_server(self) -> None:
-        """Ask the next one from now on."""
+        """Ask the next one from now on. Streams that go to another one end."""
         self._current = (self._current + 1) % len(self._endpoints)
+        for stream, endpoint in list(self._streams.items()):
+            if endpoint != self.endpoint:
+                stream.cancel()
 
     async def call(
         self, method: str, request: Any, answer: str, *, endpoint: str | None = None, timeout_s: float = CALL_S_MAX
@@ -93,7 +104,10 @@ class Connection:
             raise self._failed(error, asked) from error
 
     async def stream(self, method: str, answer: str, first: Any) -> Any:
-        """A stream in both directions, with its first message sent; raises a `KvError`."""
+        """A stream in both directions, with its first message sent; raises a `KvError`.
+
+        It is read within `ends_when_it_moves`.
+        """
         await self._renew_credentials()
         metadata = await self._metadata()
         opened = self._channel(self.endpoint).stream_stream(
@@ -101,8 +115,11 @@ class Connection:
             request_serializer=_serialized,
             response_deserializer=MESSAGES[answer].FromString,
         )(metadata=metadata)
+        self._streams[opened] = self.endpoint
+        opened.add_done_callback(lambda ended: self._streams.pop(ended, None))
         try:
-            await opened.write(first)
+            with ends_when_it_moves():
+                await opened.write(first)
         except grpc.aio.AioRpcError as error:
             raise self.failed(error) from error
         except asyncio.InvalidStateError as error:
@@ -180,6 +197,21 @@ class Connection:
                 channel = grpc.aio.insecure_channel(address, options=_OPTIONS)
             self._channels[endpoint] = channel
         return channel
+
+
+@contextmanager
+def ends_when_it_moves() -> Iterator[None]:
+    """A stream that was cancelled because its server is not asked any more is one that failed.
+
+    grpc raises what a cancelled task raises, too, and a task that was not cancelled would end by it.
+    """
+    try:
+        yield
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        raise KvUnavailable("another server is asked from now on") from None
 
 
 def meaning(code: Any, details: str) -> KvError:

@@ -8,7 +8,7 @@ from typing import Any
 
 import grpc
 
-from goqueue.metadata.shared.etcd.connection import CALL_S_MAX, Connection
+from goqueue.metadata.shared.etcd.connection import CALL_S_MAX, Connection, ends_when_it_moves
 from goqueue.metadata.shared.etcd.messages import message
 from goqueue.metadata.shared.kv import (
     Compare,
@@ -126,7 +126,8 @@ class EtcdKv:
 
     async def _next(self, stream: Any) -> Any:
         try:
-            answer = await stream.read()
+            with ends_when_it_moves():
+                answer = await stream.read()
         except grpc.aio.AioRpcError as error:
             raise self._connection.failed(error) from error
         if answer is grpc.aio.EOF:

@@ -1,0 +1,71 @@
+"""A real etcd server that is frozen: what goes on with the others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from tests.etcd_server import EtcdServer, require_etcd
+
+from goqueue.metadata.shared.etcd.connection import Connection
+from goqueue.metadata.shared.etcd.etcd_kv import EtcdKv
+from goqueue.metadata.shared.kv import KvDelta, KvError, KvUnavailable, Put
+
+DEADLINE_S = 30
+
+
+@pytest.fixture
+def servers(tmp_path: Path) -> Iterator[tuple[EtcdServer, EtcdServer]]:
+    """Two that know nothing of each other: which of them is asked can be told by what it has."""
+    require_etcd()
+    first, second = (EtcdServer(tmp_path / name).start() for name in ("first", "second"))
+    yield first, second
+    first.stop()
+    second.stop()
+
+
+@pytest.fixture
+async def kv(servers: tuple[EtcdServer, EtcdServer]) -> AsyncIterator[EtcdKv]:
+    kv = EtcdKv(Connection([server.url for server in servers]))
+    yield kv
+    await kv.close()
+
+
+async def watch(kv: EtcdKv, seen: asyncio.Queue[KvDelta]) -> None:
+    async for delta in kv.watch("/", 1):
+        seen.put_nowait(delta)
+
+
+async def test_a_watch_moves_with_the_calls_from_a_server_that_is_frozen(
+    kv: EtcdKv, servers: tuple[EtcdServer, EtcdServer]
+) -> None:
+    """It waited for the frozen one for up to a minute, and with it every partition that the lost node had led."""
+    seen: asyncio.Queue[KvDelta] = asyncio.Queue()
+    lease = await kv.grant(60_000)
+    watching = asyncio.create_task(watch(kv, seen))
+    await kv.txn([], [Put("/one", b"1")])
+    assert [pair.key for pair in (await seen.get()).written] == ["/one"]
+
+    servers[0].freeze()
+    with pytest.raises(KvError):
+        await kv.keep_alive(lease)
+
+    async with asyncio.timeout(DEADLINE_S):
+        with pytest.raises(KvUnavailable, match="another server is asked"):
+            await watching
+        watching = asyncio.create_task(watch(kv, seen))
+        await kv.txn([], [Put("/two", b"2")])
+        assert [pair.key for pair in (await seen.get()).written] == ["/two"]
+    watching.cancel()
+
+
+async def test_a_watch_whose_task_is_cancelled_is_cancelled(kv: EtcdKv) -> None:
+    seen: asyncio.Queue[KvDelta] = asyncio.Queue()
+    watching = asyncio.create_task(watch(kv, seen))
+    await kv.txn([], [Put("/one", b"1")])
+    await seen.get()
+    watching.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await watching
