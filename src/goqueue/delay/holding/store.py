@@ -173,9 +173,7 @@ class Store:
         row = None
         if value is not None and value.state == SlotState.STAGED and value.origin is not None:
             origin = value.origin
-            self.staged.put(
-                StagedSlot(slot, offset, value.due_ms, origin.producer_id, origin.producer_epoch, origin.last_sequence)
-            )
+            self.staged.put(StagedSlot.of(slot, offset, value.due_ms, origin))
         elif self.staged:
             self.staged.drop(slot)
         if value is not None and value.state != SlotState.STAGED:

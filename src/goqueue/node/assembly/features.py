@@ -103,7 +103,7 @@ async def open_features(
         observer=stories.delays,
     )
     tools.stack.push_async_callback(delay.close)
-    staging = Staging(delay)
+    staging = Staging(delay, paths.open_transactions.check)
     delay.check_values = schemas.refusals
     publish = paths.way_in.through(
         schemas.step,
