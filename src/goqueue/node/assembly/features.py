@@ -226,7 +226,7 @@ async def _transactions(
         open_transactions=paths.open_transactions,
         topics=storage.topics,
         partitions=storage.partitions,
-        end_at=ending if asking is None else EndAnywhere(ending, asking),
+        end_at=ending if asking is None else EndAnywhere(ending, asking, paths.open_transactions),
         producer_ids=storage.producer_ids,
         group_place=groups.place_of,
         files=tools.world.files,
