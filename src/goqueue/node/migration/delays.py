@@ -38,6 +38,7 @@ from goqueue.delay.recurring.schedule_homes import ScheduleHomes
 from goqueue.delay.recurring.schedules import home_partition
 from goqueue.metadata.events import ScheduleHome, Topic
 from goqueue.metadata.store import MetadataStore
+from goqueue.node.migration.layout import DELAYED
 from goqueue.partitioner import partition_for_key
 from goqueue.ports import Files, Offload
 from goqueue.records import Acks, LogKind, TopicPartition
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("goqueue.migration")
 
-DELAYED = "__delayed"
 _INDEX_DIRECTORY = "delay"
 _FORMER_INDEX = ".due"
 _READ_BYTES = 1024 * 1024

@@ -17,6 +17,7 @@ from goqueue.delivery.machine import DeliveryMachine, snapshot_record
 from goqueue.delivery.queue import Queue
 from goqueue.delivery.records import QueueId
 from goqueue.metadata.store import MetadataStore
+from goqueue.node.migration.layout import DELIVERY_STATE
 from goqueue.node.migration.replay import records_of
 from goqueue.ports import Files, Offload
 from goqueue.records import Acks, LogKind, TopicPartition
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from goqueue.node.migration.progress import Progress
 
 _log = logging.getLogger("goqueue.migration")
-
-DELIVERY_STATE = "__delivery_state"
 
 
 class QueuesStep:
