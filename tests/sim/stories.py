@@ -1,7 +1,8 @@
 """Stories of many lives: a world works, its node dies at some step of the disk, and what it promised is looked at.
 
 One seed decides everything: `GOQUEUE_SIM_SEED=7 pytest tests/sim/test_node_crashes.py` plays seed 7 alone.
-`GOQUEUE_SIM_SEEDS=500` plays the deep tests with so many seeds, `GOQUEUE_SIM_SEEDS=100-200` with a part of them.
+`GOQUEUE_SIM_SEEDS=500` plays the deep tests with so many seeds, `GOQUEUE_SIM_SEEDS=100-200` with a part of them: those
+that ask for many (`seeds`), and those that have a seed as their parameter (`each_seed`), which are slow ones then.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
+
+import pytest
 
 from goqueue.servers.services import Services
 from goqueue.testing.clock import seeded_rng
@@ -44,6 +47,18 @@ def seeds(count: int) -> range | list[int]:
         return [int(chosen)]
     if not wanted or count < _DEEP:
         return range(count)
+    return _part(wanted)
+
+
+def each_seed(count: int) -> list[Any]:
+    """Seeds of a test that has one as its parameter: so many in `make test`, and as many as it says in `make sim`."""
+    chosen, wanted = os.environ.get("GOQUEUE_SIM_SEED"), os.environ.get("GOQUEUE_SIM_SEEDS")
+    if chosen:
+        return [int(chosen)]
+    return [pytest.param(seed, marks=pytest.mark.slow) for seed in _part(wanted)] if wanted else list(range(count))
+
+
+def _part(wanted: str) -> range:
     first, _, behind = wanted.rpartition("-")
     return range(int(first or 0), int(behind))
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
-from tests.sim.stories import named, seeds
+from tests.sim.stories import each_seed, named
 
 from goqueue.broker.topics import NewTopic
 from goqueue.codec.batch_encode import encode_batch
@@ -53,7 +53,7 @@ async def die(services: Services) -> None:
         await services.delivery.settle([Settlement(one.receipt, Action.REJECT) for one in found], durable=True)
 
 
-@pytest.mark.parametrize("seed", seeds(6))
+@pytest.mark.parametrize("seed", each_seed(6))
 def test_each_dead_letter_arrives_once_over_lost_requests_replies_and_power_cuts(seed: int) -> None:
     with named(seed):
         node, rng = flaky(seed), seeded_rng(seed, "cuts")
@@ -75,7 +75,7 @@ def test_each_dead_letter_arrives_once_over_lost_requests_replies_and_power_cuts
         assert node.live(look)
 
 
-@pytest.mark.parametrize("seed", seeds(4))
+@pytest.mark.parametrize("seed", each_seed(4))
 def test_each_letter_is_sent_back_once_over_lost_requests_and_replies(seed: int) -> None:
     with named(seed):
         node = flaky(seed)
@@ -94,7 +94,7 @@ def test_each_letter_is_sent_back_once_over_lost_requests_and_replies(seed: int)
         assert node.live(story)
 
 
-@pytest.mark.parametrize("seed", seeds(4))
+@pytest.mark.parametrize("seed", each_seed(4))
 def test_markers_reach_every_partition_over_lost_requests_and_replies(seed: int) -> None:
     with named(seed):
         node = flaky(seed)

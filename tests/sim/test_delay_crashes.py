@@ -6,11 +6,11 @@ One seed decides everything: `GOQUEUE_SIM_SEED=7 pytest tests/sim/test_delay_cra
 from __future__ import annotations
 
 import asyncio
-import os
 from contextlib import suppress
 from random import Random
 
 import pytest
+from tests.sim.stories import each_seed
 
 from goqueue.broker.replicas.safety import NEEDED, Operation, Safety
 from goqueue.broker.topics import NewTopic
@@ -146,12 +146,7 @@ async def all_records(services: Services) -> list[Record]:
     return [record for one in found.values() for record in one.records]
 
 
-def seeds(count: int) -> list[int]:
-    given = os.environ.get("GOQUEUE_SIM_SEED")
-    return [int(given)] if given else list(range(count))
-
-
-@pytest.mark.parametrize("seed", seeds(60))
+@pytest.mark.parametrize("seed", each_seed(60))
 def test_each_message_comes_once_through_power_cuts_at_random_steps(seed: int) -> None:
     world = World(seed)
     rng = seeded_rng(seed, "cuts")
@@ -171,7 +166,7 @@ def test_a_fire_that_is_not_awaited_before_its_batch_is_found_out(monkeypatch: p
         test_each_message_comes_once_through_power_cuts_at_random_steps(11)
 
 
-@pytest.mark.parametrize("seed", [6, 54, *range(100, 110)] if "GOQUEUE_SIM_SEED" not in os.environ else seeds(1))
+@pytest.mark.parametrize("seed", [6, 54, *each_seed(10)])
 def test_each_message_comes_once_when_the_power_comes_back_after_a_month(seed: int) -> None:
     """Seeds 6 and 54: batches that were sent again were settled one by one, and loaded as due in between."""
     world = World(seed)
@@ -247,7 +242,7 @@ async def _schedule_story(services: Services) -> None:
     await asyncio.sleep(3)
 
 
-@pytest.mark.parametrize("seed", seeds(30))
+@pytest.mark.parametrize("seed", each_seed(30))
 def test_a_recurring_message_runs_once_per_occurrence_through_power_cuts(seed: int) -> None:
     node = SimNode(seed, CONFIG)
     rng = seeded_rng(seed, "cuts")

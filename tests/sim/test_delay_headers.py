@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.sim.stories import each_seed
 
 from goqueue.broker.arrivals.arrival import Arrival
 from goqueue.broker.topics import NewTopic
@@ -145,7 +146,7 @@ def test_a_batch_that_is_sent_again_is_taken_apart_by_the_time_at_which_it_was_f
     assert SimNode(9, CONFIG).live(story)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", each_seed(30))
 def test_every_message_comes_once_though_its_batch_was_sent_again_after_a_power_cut(seed: int):
     node = SimNode(seed, CONFIG)
     rng = seeded_rng(seed, "cuts")

@@ -12,8 +12,9 @@ from goqueue.broker.arrivals.publish import Pending
 from goqueue.broker.topics import NewTopic
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.config import Config, DelayConfig, DurabilityConfig
+from goqueue.coordinator.shard import Transaction
 from goqueue.delay.values import SlotId
-from goqueue.errors import DelayedMessageNotFound
+from goqueue.errors import CoordinatorFenced, DelayedMessageNotFound
 from goqueue.records import Acks, NewRecord, TopicPartition
 from goqueue.servers.services import Services
 from goqueue.testing.sim_node import SimNode
@@ -111,6 +112,47 @@ def test_what_is_staged_survives_restarts_and_ends_with_its_transaction(commit: 
     assert node.live(stage, is_killed=True)
     assert node.live(finish)
     assert node.live(lambda services: services.staging.load(TopicPartition("t", 0)))
+
+
+def test_a_coordinator_that_was_replaced_ends_nothing_that_was_staged_after_it() -> None:
+    """Its late end of one transaction comes while the next one of the same producer is open, also after a restart."""
+    node = SimNode(12, CONFIG)
+    producers: list[Producer] = []
+    epochs: list[int] = []
+
+    async def first(services: Services) -> None:
+        producers.append(await begin(services))
+        await send(services, producers[0], 0, [b"of the first"], delay_ms=100)
+        epochs.append(coordinator_epoch(services, producers[0]))
+        await end(services, producers[0], commit=True)
+
+    async def refuse_late_end(services: Services) -> None:
+        of_first = Transaction(producers[0].producer_id, producers[0].epoch)
+        with pytest.raises(CoordinatorFenced):
+            await services.staging.end_staged(PLACE, of_first, commit=False, coordinator_epoch=epochs[0])
+
+    async def second(services: Services) -> None:
+        await join(services, producers[0])
+        assert coordinator_epoch(services, producers[0]) > epochs[0]
+        await send(services, producers[0], 1, [b"of the second"], delay_ms=100)
+        await refuse_late_end(services)
+
+    async def finish(services: Services) -> None:
+        await refuse_late_end(services)
+        await end(services, producers[0], commit=True)
+        await asyncio.sleep(1)
+        assert await values(services) == [b"of the first", b"of the second"]
+
+    # After a kill every log has a new leader epoch, and so has the coordinator.
+    assert node.live(first, is_killed=True)
+    assert node.live(second, is_killed=True)
+    assert node.live(finish)
+
+
+def coordinator_epoch(services: Services, producer: Producer) -> int:
+    known = services.transactions._open.get(producer.producer_id)
+    assert known is not None
+    return known.coordinator_epoch
 
 
 def test_a_batch_that_is_sent_again_is_staged_once_even_when_its_time_has_come() -> None:

@@ -6,10 +6,10 @@ One seed decides everything: `GOQUEUE_SIM_SEED=7 pytest tests/sim/test_delay_pip
 from __future__ import annotations
 
 import asyncio
-import os
 from random import Random
 
 import pytest
+from tests.sim.stories import each_seed
 
 from goqueue.broker.topics import NewTopic
 from goqueue.codec.batch_encode import encode_batch
@@ -83,13 +83,8 @@ class Client:
         return NewRecord(None, name, (header,))
 
 
-def seeds(count: int) -> list[int]:
-    given = os.environ.get("GOQUEUE_SIM_SEED")
-    return [int(given)] if given else list(range(count))
-
-
 @pytest.mark.parametrize("survival", [Survival.EVERYTHING, None], ids=["kills", "power cuts"])
-@pytest.mark.parametrize("seed", seeds(40))
+@pytest.mark.parametrize("seed", each_seed(40))
 def test_batches_that_are_sent_again_in_order_are_never_refused_and_their_messages_come_once(
     seed: int, survival: Survival | None
 ) -> None:

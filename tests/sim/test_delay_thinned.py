@@ -9,6 +9,7 @@ import asyncio
 from collections import Counter
 
 import pytest
+from tests.sim.stories import each_seed
 from tests.sim.test_delay_headers import CONFIG, send_batch
 
 from goqueue.broker.topics import NewTopic
@@ -16,6 +17,7 @@ from goqueue.codec.batch_encode import encode_batch
 from goqueue.codec.compression import Codec
 from goqueue.records import NewRecord, TopicPartition
 from goqueue.servers.services import Services
+from goqueue.testing.clock import seeded_rng
 from goqueue.testing.disk import Survival
 from goqueue.testing.sim_node import SimNode
 
@@ -82,3 +84,14 @@ def test_every_message_of_a_batch_sent_again_comes_once_wherever_the_power_goes(
             world.node.live(world.work, crash_at_step=step // 2 + 5, survival=survival)
         assert world.node.live(world.finish), f"after a cut at step {step}"
     assert step > 30
+
+
+@pytest.mark.parametrize("seed", each_seed(20))
+def test_every_message_comes_once_though_time_passes_between_cuts(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was for later may be due when its batch is sent again, or delivered already."""
+    monkeypatch.setattr("goqueue.delay.service.BATCH_RECORDS_MAX", 2)
+    world, rng = World(seed), seeded_rng(seed, "cuts")
+    for _ in range(5):
+        world.node.live(world.work, crash_at_step=rng.randrange(1, 80))
+        world.node.clock.advance(ms=rng.choice([0, 50, 400, 5_000]))
+    assert world.node.live(world.finish)

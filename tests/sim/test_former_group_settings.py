@@ -70,7 +70,7 @@ def crash_at(step: int) -> bool:
     """Settings of before, a life that ends at this step of moving them, and one that looks. False: no such step."""
     node = SimNode(step, CONFIG)
     assert node.live(as_before, is_killed=step % 2 == 0)
-    ended = node.live(change, crash_at_step=node.files.faults.steps + step)
+    ended = node.live(change, crash_at_step=step)
     seen: list[dict[str, GroupSettings]] = []
 
     async def check(services: Services) -> None:

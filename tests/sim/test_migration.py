@@ -142,7 +142,7 @@ def steps_of_a_migration() -> int:
 def cut_at(step: int) -> None:
     """Cut the power at this step of the first start; everything must be there after the second."""
     world = World(seed=step)
-    world.node.live(world.nothing, crash_at_step=world.node.files.faults.steps + step)
+    world.node.live(world.nothing, crash_at_step=step)
     # A life that is cut short may leave tasks that wait for hours of virtual time, and leases would run out.
     world.node.clock = ManualClock()
     assert world.node.live(world.check_all), f"after a cut at step {step}"

@@ -156,6 +156,6 @@ def steps_of_a_migration() -> int:
 def cut_at(step: int) -> None:
     """Cut the power at this step of the first start; everything must be there after the second."""
     world = World(seed=step)
-    world.node.live(world.nothing, crash_at_step=world.node.files.faults.steps + step)
+    world.node.live(world.nothing, crash_at_step=step)
     world.node.clock = world.later()
     assert world.node.live(world.check_all), f"after a cut at step {step}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from tests.sim.stories import each_seed
 from tests.unit.groups.fake_delivery import FakeDelivery
 
 from goqueue.broker.topics import NewTopic
@@ -117,7 +118,7 @@ def test_what_a_group_is_survives_a_power_cut_at_every_step(seed: int) -> None:
     assert step > 50
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", each_seed(20))
 def test_life_after_life_ends_in_a_power_cut(seed: int) -> None:
     world = World(seed)
     rng = seeded_rng(seed, "crashes")

@@ -10,6 +10,7 @@ import asyncio
 from random import Random
 
 import pytest
+from tests.sim.stories import each_seed
 from tests.unit.servers.kafka.share_client import ACCEPT, REJECT, RELEASE, ShareClient, ack_errors, acquired
 from tests.unit.servers.kafka.test_share import caller
 
@@ -138,7 +139,7 @@ async def dead(services: Services) -> set[int]:
     return set(origins)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", each_seed(12))
 def test_a_broker_that_is_killed_keeps_every_promise(seed: int) -> None:
     world = World(seed)
     for _ in range(4):
@@ -146,7 +147,7 @@ def test_a_broker_that_is_killed_keeps_every_promise(seed: int) -> None:
     assert world.node.live(world.drain)
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", each_seed(25))
 def test_a_power_cut_at_any_step_loses_no_message(seed: int) -> None:
     world = World(seed)
     world.is_strict = False

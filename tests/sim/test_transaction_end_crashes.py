@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from tests.sim.stories import each_seed
 from tests.sim.test_transaction_crashes import CONFIG as TRANSACTIONS_CONFIG
 from tests.sim.test_transaction_crashes import committed_values
 
@@ -26,6 +27,7 @@ from goqueue.delivery.values import Action, Receive, Settlement
 from goqueue.errors import NotLeader
 from goqueue.records import Acks, NewRecord, TopicPartition
 from goqueue.servers.services import Services
+from goqueue.testing.clock import seeded_rng
 from goqueue.testing.disk import Survival
 from goqueue.testing.sim_node import SimNode
 from goqueue.transactions.commands import Producer
@@ -128,15 +130,15 @@ class World:
         assert (await services.delivery.stats()).dying == 0
 
 
-def crash_at(step: int, survival: Survival, *, commit: bool) -> bool:
+def crash_at(step: int, survival: Survival, *, commit: bool, seed: int | None = None) -> bool:
     """A coordinator that dies at this step of ending the transaction. False: it has no such step."""
-    world = World(step, commit=commit)
+    world = World(step if seed is None else seed, commit=commit)
     node = world.node
     assert node.live(world.prepare, is_killed=True)
-    crashed = not node.live(world.end, crash_at_step=node.files.faults.steps + step, survival=survival)
+    crashed = not node.live(world.end, crash_at_step=step, survival=survival)
     if crashed and step % 2:
         # Its successor dies while it goes on.
-        node.live(world.end, crash_at_step=node.files.faults.steps + step // 2 + 5, survival=survival)
+        node.live(world.end, crash_at_step=step // 2 + 5, survival=survival)
     assert node.live(world.check), f"after a cut at step {step}"
     return crashed
 
@@ -147,6 +149,12 @@ def test_a_coordinator_that_dies_while_it_ends_a_transaction_ends_all_of_it_once
         assert crash_at(step, survivals[step % len(survivals)], commit=True)
     assert crash_at(52, survivals[0], commit=False)
     assert not crash_at(10_000, survivals[0], commit=True)
+
+
+@pytest.mark.parametrize("seed", each_seed(5))
+def test_a_coordinator_may_die_whatever_the_order_of_events(seed: int) -> None:
+    rng = seeded_rng(seed, "cut")
+    crash_at(rng.randrange(1, 90), rng.choice(list(Survival)), commit=rng.random() < 0.7, seed=seed)
 
 
 @pytest.mark.slow

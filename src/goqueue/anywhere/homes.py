@@ -12,6 +12,7 @@ from goqueue.errors import CoordinatorUnavailable, PartitionNotFound, TopicNotFo
 from goqueue.records import TopicPartition
 
 if TYPE_CHECKING:
+    from goqueue.metadata.events import Topic
     from goqueue.metadata.image import Image
 
 
@@ -51,10 +52,13 @@ class Homes:
     def coordinator_of(self, topic: str, key: str) -> int:
         """The node that coordinates a key of an internal topic; this one as long as nobody has made the topic."""
         found = self._image().topic(topic)
-        if found is None:
-            return self.node_id
-        shard = int(mmh3.hash(key.encode(), signed=False)) % found.partition_count
-        return self.coordinator_at(topic, shard)
+        return self.node_id if found is None else self.coordinator_at(topic, _shard_of(key, found))
+
+    def coordinator_epoch(self, topic: str, key: str) -> int:
+        """The epoch of the term in which a key of an internal topic is coordinated; -1 if nobody has made the topic."""
+        image = self._image()
+        found = image.topic(topic)
+        return -1 if found is None else image.assignments(found.topic_id)[_shard_of(key, found)].leader_epoch
 
     def coordinator_at(self, topic: str, shard: int) -> int:
         """The node that leads one partition of an internal topic."""
@@ -85,3 +89,7 @@ class Homes:
             leader = image.assignments(topic.topic_id)[place.partition].leader if topic is not None and known else -1
             found.setdefault(leader, []).append(place)
         return found
+
+
+def _shard_of(key: str, topic: Topic) -> int:
+    return int(mmh3.hash(key.encode(), signed=False)) % topic.partition_count

@@ -18,6 +18,7 @@ from goqueue.delivery.parts import DeliveryParts
 from goqueue.delivery.policy import DeliveryPolicy, Policies
 from goqueue.delivery.records import QueueId
 from goqueue.delivery.settlement.settler import check_visibility
+from goqueue.delivery.shards import UNUSABLE
 from goqueue.delivery.values import (
     RECEIVE_BYTES_MAX,
     AcquiredRange,
@@ -29,9 +30,12 @@ from goqueue.delivery.values import (
     Settlement,
     Start,
 )
-from goqueue.errors import InternalTopic, InvalidRequest
+from goqueue.errors import CoordinatorUnavailable, InternalTopic, InvalidRequest, StorageError
 from goqueue.ids import parse_group_id
 from goqueue.records import TopicPartition
+
+# How long to wait for messages while a partition cannot be read: it may be usable again.
+_TROUBLE_SECONDS = 1.0
 
 
 class Receiver:
@@ -70,12 +74,17 @@ class Receiver:
         while True:
             # Each time: the group may be deleted while somebody waits, and made again.
             settings = await self._group_settings(request.group)
-            wanted = [await self._wanted(request, place, settings) for place in request.places]
+            wanted, trouble = await self._usable(request, settings)
             found = await self._take_from(request, wanted)
             seconds_left = deadline - asyncio.get_running_loop().time()
-            if found or seconds_left <= 0:
+            if found:
                 return found
-            await self._wait(wanted, seconds_left)
+            if seconds_left <= 0:
+                if trouble is not None:
+                    # There may be messages: to say that there are none would hide it.
+                    raise trouble
+                return found
+            await self._wait(wanted, seconds_left if trouble is None else min(seconds_left, _TROUBLE_SECONDS))
 
     async def acquire(
         self,
@@ -123,15 +132,16 @@ class Receiver:
             return None
         request = Receive(group, consumer, places, limit)
         settings = await self._group_settings(group)
-        wanted = [await self._wanted(request, place, settings) for place in places]
+        wanted, _ = await self._usable(request, settings)
         lanes = await self._lane_plan(group, wanted, limit)
-        return None if lanes is None else dict(zip(places, lanes.quotas, strict=True))
+        return None if lanes is None else {one.partition.key: q for one, q in zip(wanted, lanes.quotas, strict=True)}
 
     async def wait(self, group: str, places: Sequence[TopicPartition], wait_ms: int) -> None:
         """Sleep until one of the places may have something for the group, or the time is up."""
         request = Receive(group, "", places, 1)
         settings = await self._group_settings(group)
-        await self._wait([await self._wanted(request, place, settings) for place in places], wait_ms / 1000)
+        wanted, trouble = await self._usable(request, settings)
+        await self._wait(wanted, wait_ms / 1000 if trouble is None else min(wait_ms / 1000, _TROUBLE_SECONDS))
 
     def policy(self, topic: str, settings: GroupSettings) -> DeliveryPolicy:
         """What a group with these settings gets on the topic."""
@@ -145,6 +155,21 @@ class Receiver:
             )
         if request.visibility_ms is not None:
             check_visibility(request.visibility_ms)
+
+    async def _usable(
+        self, request: Receive, settings: GroupSettings
+    ) -> tuple[list[Wanted], CoordinatorUnavailable | StorageError | None]:
+        """What can be received from, and why not everything can: a damaged log does not stop the other partitions."""
+        wanted: list[Wanted] = []
+        trouble: CoordinatorUnavailable | StorageError | None = None
+        for place in request.places:
+            try:
+                wanted.append(await self._wanted(request, place, settings))
+            except UNUSABLE as error:
+                trouble = trouble or error
+        if trouble is not None and not wanted:
+            raise trouble
+        return wanted, trouble
 
     async def _wanted(self, request: Receive, place: TopicPartition, settings: GroupSettings) -> Wanted:
         partition = await self._partitions.open_leader(*place)

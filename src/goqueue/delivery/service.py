@@ -296,7 +296,7 @@ class DeliveryService:
     async def _named(self, topic: str | None) -> list[tuple[str | None, Queue]]:
         """All queues, or those of a topic that exists, each with its topic's name."""
         topic_id = None if topic is None else self._topics.get(topic).topic_id
-        await self._shards.load_all()
+        await self._shards.load_readable()
         return [
             (self._shards.topic_of(queue), queue) for queue in self._queues if topic_id in {None, queue.id.topic_id}
         ]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from goqueue.broker.replicas.family import FamilyLog
@@ -18,12 +19,14 @@ from goqueue.delivery.commands import Settle
 from goqueue.delivery.queue import Queue
 from goqueue.delivery.records import QueueId, QueuePlace
 from goqueue.delivery.table import NodeQueues
-from goqueue.errors import GoQueueError, TopicIdNotFound, TopicNotFound
+from goqueue.errors import CoordinatorUnavailable, GoQueueError, StorageError, TopicIdNotFound, TopicNotFound
 from goqueue.ports import Offload
 from goqueue.records import LogKind, TopicPartition
 
 # What the shards are called, in messages and as the folder of their snapshots.
 DELIVERY_LOGS = "delivery"
+# What is the matter with one partition of which the others know nothing: a log of it is damaged, or is being loaded.
+UNUSABLE = (CoordinatorUnavailable, StorageError)
 # Logs that are loaded side by side when nobody waits for them.
 _LOADING_MAX = 4
 
@@ -142,6 +145,13 @@ class QueueShards:
         for place in self._logs.led():
             if not self._shards.is_loaded(place):
                 await self._load(place)
+
+    async def load_readable(self) -> None:
+        """The same but for logs that cannot be read: they do not hide what the others have."""
+        for place in self._logs.led():
+            if not self._shards.is_loaded(place):
+                with suppress(*UNUSABLE):
+                    await self._load(place)
 
     def topic_deleted(self, topic_id: object) -> None:
         """The topic is gone, and the logs of its queues with it."""

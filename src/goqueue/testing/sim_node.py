@@ -67,11 +67,14 @@ class SimNode:
     ) -> bool:
         """Play one life; True if the story was played to its end.
 
-        After a crash `survival` says what is left (drawn from the seed unless given). With
-        `is_killed` the node is not stopped in order when the story ends: the process is gone.
+        `crash_at_step` counts the steps of this life, from 1. After a crash `survival` says what is left (drawn from
+        the seed unless given). With `is_killed` the node is not stopped in order when the story ends: the process is
+        gone.
         """
         self.lives += 1
-        self.files.faults.crash_at_step = crash_at_step
+        faults = self.files.faults
+        # Counted from here: the disk counts on from the life before, unless that ended in a power cut.
+        faults.crash_at_step = None if crash_at_step is None else faults.steps + crash_at_step
         files, clock = self.files, self.clock
         loop = SimLoop(clock, order=self._chance("order"), halts=lambda: files.is_down)
         try:

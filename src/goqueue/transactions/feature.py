@@ -16,6 +16,7 @@ from goqueue.coordinator.shard import Machine
 from goqueue.coordinator.topic import CoordinatorTopic
 from goqueue.errors import NotLeader
 from goqueue.ports import Files, Offload
+from goqueue.records import TopicPartition
 from goqueue.transactions.ending import EndAt
 from goqueue.transactions.machine import TransactionMachine
 from goqueue.transactions.markers import CatchUp, Markers, OnRetry
@@ -89,6 +90,14 @@ async def feature(
         on_retry=on_retry,
         catch_up=catch_up,
     )
+
+    def new_term(place: TopicPartition, _role: object) -> None:
+        # Also while the shard is not in memory, because its log had failed: then nothing of it is dropped.
+        if place.topic == TRANSACTION_STATE:
+            open_transactions.forget(place.partition)
+            markers.leave(place.partition)
+
+    partitions.on_role(new_term)
     topic.follow_roles(coordinator)
     service = TransactionService(
         coordinator,

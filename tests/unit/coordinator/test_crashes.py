@@ -106,7 +106,8 @@ class Machine:
 
     def live(self, crash_at_step: int | None = None) -> bool:
         """Work until the end, or until the power goes."""
-        self.files.faults.crash_at_step = crash_at_step
+        faults = self.files.faults
+        faults.crash_at_step = None if crash_at_step is None else faults.steps + crash_at_step
         try:
             run(self.work(), clock=self.clock)
         except (Crash, Stuck):

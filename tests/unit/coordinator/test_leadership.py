@@ -12,7 +12,7 @@ from goqueue.broker.topics import NewTopic
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.config import Config
 from goqueue.delay.values import Held, SlotId
-from goqueue.errors import NotCoordinator, NotLeader, TopicNotFound, wire_of
+from goqueue.errors import NotCoordinator, NotLeader, StorageError, TopicNotFound, wire_of
 from goqueue.groups.service import CONSUMER_OFFSETS, NewOffset
 from goqueue.metadata.events import Assignment, AssignmentsChanged
 from goqueue.node.assemble import assemble
@@ -22,6 +22,7 @@ from goqueue.servers.services import Services
 from goqueue.testing.clock import ManualClock, seeded_rng
 from goqueue.testing.memory_files import MemoryFiles
 from goqueue.testing.sim_loop import InlineOffload
+from goqueue.transactions.commands import Producer
 from goqueue.transactions.service import TRANSACTION_STATE
 
 HERE, THERE = 1, 2
@@ -126,6 +127,51 @@ async def test_a_node_that_no_longer_coordinates_a_transaction_knows_nothing_abo
             await asyncio.sleep(0)
     await assign(services, TRANSACTION_STATE, HERE, 2)
     await transactions.end("tx", producer, commit=True)
+
+
+@pytest.mark.parametrize("leader", [HERE, THERE])
+async def test_a_coordinator_whose_log_failed_before_its_term_ended_forgets_its_transactions(
+    services: Services, leader: int
+) -> None:
+    """A full disk drops the shard; then the leader hands over. Nothing of the shard was in memory to be dropped."""
+    transactions: Any = services.transactions
+    producer = await transactions.init_producer("tx")
+    await transactions.add_partitions("tx", producer, [ORDERS])
+    # The end cannot be written: its partition is led elsewhere.
+    await services.queries.opened([ORDERS])
+    services.publish.append("orders", 0, transactional_batch(services, producer), acks=Acks.LEADER)
+    await assign(services, "orders", THERE, 1)
+    await transactions.end("tx", producer, commit=True)
+    coordinator, markers = transactions._coordinator, transactions._markers
+    async with asyncio.timeout(5):
+        while not markers.ending_count:  # noqa: ASYNC110 - there is nothing to wait for
+            await asyncio.sleep(0)
+    _, former = markers._ending["tx"]
+    shard = coordinator.partition_for("tx")
+    coordinator.drop(shard, StorageError("no space left on the disk of the test"))
+    assert transactions._open.get(producer.producer_id) is not None, "until it is known who coordinates it next"
+    await assign(services, TRANSACTION_STATE, leader, 1)
+    await asyncio.wait([former], timeout=5)
+    assert former.cancelled(), "it is ended in the next term, and in the name of that"
+    if leader == THERE:
+        assert transactions._open.get(producer.producer_id) is None
+    await assign(services, "orders", HERE, 2)
+    if leader == THERE:
+        await assign(services, TRANSACTION_STATE, HERE, 2)
+    async with asyncio.timeout(5):
+        while services.queries.offsets("orders", 0).last_stable_offset < 2:  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0.01)
+
+
+def transactional_batch(services: Services, producer: Producer) -> bytes:
+    return encode_batch(
+        [NewRecord(None, b"a")],
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        base_sequence=0,
+        transactional=True,
+        now_ms=services.clock.now_ms(),
+    )
 
 
 async def test_a_transaction_that_was_decided_before_is_ended_in_the_next_term(services: Services) -> None:

@@ -16,7 +16,7 @@ def staged(slot: int, producer_id: int = 7, sequence: int = 0, epoch: int = 3) -
 
 
 def stored(slot: int, state: SlotState, *, offset: int | None = None) -> Change:
-    origin = Origin(0, 7, 3, slot) if state is SlotState.STAGED else None
+    origin = Origin(0, 7, 3, slot, 5) if state is SlotState.STAGED else None
     whole = Slot(100, "t", TOPIC_ID.bytes, 0, None, b"v", (), 1, state.value, origin=origin)
     return Change(slot if offset is None else offset, SlotKey(slot), whole)
 
@@ -47,6 +47,13 @@ def test_the_end_of_one_epoch_leaves_the_slots_of_the_next_alone() -> None:
     assert [one.slot for one in slots.of_producer(7, 4, 10)] == [1, 2]
 
 
+def test_the_newest_coordinator_of_what_a_producer_has_staged_is_known() -> None:
+    slots = StagedSlots([staged(1)._replace(coordinator_epoch=4), staged(2)._replace(coordinator_epoch=6)])
+    assert (slots.coordinator_epoch_of(7), slots.coordinator_epoch_of(8)) == (6, -1)
+    slots.drop(2)
+    assert slots.coordinator_epoch_of(7) == 4
+
+
 def test_a_slot_that_is_dropped_is_gone_and_others_stay() -> None:
     slots = StagedSlots([staged(1, sequence=0), staged(2, sequence=1)])
     slots.drop(1)
@@ -61,7 +68,7 @@ def test_the_index_keeps_staged_slots_apart_from_those_that_are_due() -> None:
     index = Index()
     index.apply(stored(0, SlotState.STAGED), stored(1, SlotState.PENDING), stored(2, SlotState.STAGED))
     facts = index.due.facts(index.number)
-    assert facts.staged == [StagedSlot(0, 0, 100, 7, 3, 0), StagedSlot(2, 2, 100, 7, 3, 2)]
+    assert facts.staged == [StagedSlot(0, 0, 100, 7, 3, 0, 5), StagedSlot(2, 2, 100, 7, 3, 2, 5)]
     assert [row.slot for row in index.due.due((-1, -1), 1000, 10)] == [1]
     assert [row.slot for row in index.due.of_partition(index.number, due_before_ms=1000, limit=10)] == [1]
     assert (facts.pending, facts.expired, facts.origins, facts.first_due_ms) == (1, 0, {}, 100)

@@ -17,7 +17,13 @@ import msgspec
 from goqueue.anywhere.asking import ANSWER_MS, Asking, PeerMethod
 from goqueue.caller import INTERNAL, Caller
 from goqueue.coordinator.shard import Transaction
-from goqueue.errors import CoordinatorUnavailable, GoQueueError, InvalidProducerIdMapping, InvalidTransactionState
+from goqueue.errors import (
+    CoordinatorFenced,
+    CoordinatorUnavailable,
+    GoQueueError,
+    InvalidProducerIdMapping,
+    InvalidTransactionState,
+)
 from goqueue.ids import is_internal
 from goqueue.records import TopicPartition
 from goqueue.transactions.commands import Producer
@@ -35,6 +41,8 @@ class _End(msgspec.Struct, frozen=True, array_like=True):
     transaction: Transaction
     commit: bool
     coordinator_epoch: int
+    # What the transaction's coordinator follows from; empty if an earlier version asks, or nobody coordinates it.
+    key: str = ""
 
 
 class _Verify(msgspec.Struct, frozen=True, array_like=True):
@@ -70,18 +78,26 @@ _NAMES_MAX = 100_000
 
 
 class EndAnywhere:
-    """An `EndAt` for partitions that any node leads."""
+    """An `EndAt` for partitions that any node leads.
 
-    def __init__(self, local: EndAt, asking: Asking) -> None:
+    The leader of the partition looks up in its metadata who coordinates the transaction. A leader whose term is older
+    than the coordinator's was told by that coordinator what is open (`OpenTransactions.check_end`); one whose term is
+    newer knows the term of the coordinator by its metadata. Between the two no late end of an earlier one gets through.
+    """
+
+    def __init__(self, local: EndAt, asking: Asking, known: OpenTransactions) -> None:
         self._local = local
         self._asking = asking
+        self._known = known
         asking.answer(_END, self._here)
 
     async def __call__(
         self, place: TopicPartition, transaction: Transaction, /, *, commit: bool, coordinator_epoch: int
     ) -> None:
         """See `EndAt`."""
-        homes, asked = self._asking.homes, _End(place, transaction, commit, coordinator_epoch)
+        homes, known = self._asking.homes, self._known.get(transaction.producer_id)
+        key = "" if known is None else shard_key(known.name)
+        asked = _End(place, transaction, commit, coordinator_epoch, key)
 
         async def ask(node: int) -> None:
             if node == homes.node_id:
@@ -92,6 +108,12 @@ class EndAnywhere:
         await self._asking.at_home(lambda: homes.leader_of(place), ask, is_repeatable=True)
 
     async def _here(self, asked: _End, _caller: Caller) -> None:
+        epoch = self._asking.homes.coordinator_epoch(TRANSACTION_STATE, asked.key) if asked.key else -1
+        if 0 <= asked.coordinator_epoch < epoch:
+            raise CoordinatorFenced(
+                f"the end of a transaction of producer {asked.transaction.producer_id} comes from coordinator epoch "
+                f"{asked.coordinator_epoch}, but epoch {epoch} has begun since"
+            )
         await self._local(
             asked.place, asked.transaction, commit=asked.commit, coordinator_epoch=asked.coordinator_epoch
         )

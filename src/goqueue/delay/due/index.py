@@ -182,7 +182,8 @@ class DueIndex:
         for producer_id, *mark in marks:
             origins.setdefault(producer_id, []).append(OriginMark(*mark))
         staged = ask(
-            "SELECT key, offset, due, producer_id, epoch, sequence FROM staged WHERE key BETWEEN ? AND ? ORDER BY key",
+            "SELECT key, offset, due, producer_id, epoch, sequence, coordinator_epoch FROM staged "
+            "WHERE key BETWEEN ? AND ? ORDER BY key",
             keys,
         ).fetchall()
         first = ask(
@@ -319,8 +320,8 @@ class DueIndex:
     def _stage(self, key: int, offset: int, slot: Slot) -> None:
         origin = slot.origin
         if origin is not None:
-            row = (key, offset, slot.due_ms, origin.producer_id, origin.producer_epoch, origin.last_sequence)
-            self._writer.execute(f"INSERT OR REPLACE {insert('staged', 6)}", row)
+            row = StagedSlot.of(key, offset, slot.due_ms, origin)
+            self._writer.execute(f"INSERT OR REPLACE {insert('staged', len(row))}", row)
 
     def _mark_origin(self, number: int, slot: int, origin: Origin, seen_ms: int) -> None:
         row = (number, origin.producer_id, seen_ms, origin.producer_epoch, origin.last_sequence, slot)

@@ -10,7 +10,7 @@ import zlib
 
 from goqueue.delay.holding.records import VALUES, SlotState, Stored
 
-_VERSION = 4
+_VERSION = 5
 _CRC_BYTES = 4
 # Kilobytes of pages that one connection keeps in memory, whatever the size of the file.
 _CACHE_KIB = 2048
@@ -52,7 +52,8 @@ CREATE TABLE origins (number INTEGER, producer_id INTEGER, seen_ms INTEGER, epoc
                       slot INTEGER, {_checked("number", "producer_id", "seen_ms", "epoch", "sequence", "slot")},
                       PRIMARY KEY (number, producer_id, seen_ms)) WITHOUT ROWID;
 CREATE TABLE staged (key INTEGER PRIMARY KEY, offset INTEGER, due INTEGER, producer_id INTEGER, epoch INTEGER,
-                     sequence INTEGER, {_checked("key", "offset", "due", "producer_id", "epoch", "sequence")});
+                     sequence INTEGER, coordinator_epoch INTEGER,
+                     {_checked("key", "offset", "due", "producer_id", "epoch", "sequence", "coordinator_epoch")});
 """
 # What an index of the slots has is compared with what the table has: one sum is as good as looking up every row.
 _SUMS = "SELECT count(*), sum(due % 1000003), sum(key % 1000003), sum(number % 1000003) FROM slots"

@@ -22,9 +22,11 @@ from goqueue.delay.due.index import Row
 from goqueue.delay.due.indexing import RETRY_MS, Indexing, OnTrouble
 from goqueue.delay.due.wheel import TICK_MS
 from goqueue.delay.firing.deliveries import Deliveries
+from goqueue.delay.firing.set_aside import DAMAGED_RETRY_MS, SetAside
 from goqueue.delay.firing.targets import FiredBatch, Target, check_takes, fire_pairs, parked, slices
 from goqueue.delay.holding.records import Fire, Slot, SlotKey
-from goqueue.delay.holding.store import Pair, Store, read_some
+from goqueue.delay.holding.slot_reads import read_some
+from goqueue.delay.holding.store import Pair, Store
 from goqueue.delay.observer import DelayObserver
 from goqueue.delay.recurring.runs import following_pairs, is_skipped
 from goqueue.errors import GoQueueError, LogPoisoned, NotLeader, ShuttingDown
@@ -82,6 +84,7 @@ class Driver:
         self._left_over: list[Store] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_started = False
+        self._set_aside = SetAside(self._spawn, self.wake, on_trouble)
         # Beside the rounds: one that waits for the disk must not make others late.
         self.deliveries = Deliveries(
             publish=publish,
@@ -209,7 +212,16 @@ class Driver:
             store = self._left_over[0]
             fires = sorted(store.left_over, key=lambda one: (one.producer_id, one.sequence))
             rows = [row for fire in fires for slot in fire.slots if (row := store.near.firing.get(store.key(slot)))]
-            whole = await store.read(rows)
+            try:
+                whole = await store.read(rows)
+            except ShuttingDown:
+                raise
+            except (GoQueueError, OSError) as error:
+                self._on_trouble(f"delayed messages of {store.place} that were on their way cannot be read", error)
+                if store in self._left_over:
+                    self._left_over.remove(store)
+                    self._spawn(self._resume_later(store))
+                continue
             if not self._left_over or self._left_over[0] is not store:
                 # Dropped while its slots were read.
                 continue
@@ -225,6 +237,12 @@ class Driver:
                     self.deliveries.settled(store, fire)
             self.deliveries.add(store, batches)
             self.deliveries.deliver()
+
+    async def _resume_later(self, store: Store) -> None:
+        await asyncio.sleep(DAMAGED_RETRY_MS / 1000)
+        if not store.is_over:
+            self._left_over.append(store)
+            self.wake()
 
     async def _fire_ready(self, file: Indexing) -> None:
         """Fire the first of those that are due, in their order."""
@@ -244,16 +262,18 @@ class Driver:
             raise
         near.put_back(in_order[count:])
         fired: list[_Fired] = []
-        for store, slots in whole.items():
+        for store, read in whole.items():
             rows = by_store[store][: max(0, count)]
             count -= len(rows)
-            fired += await self._fire_some(store, rows, slots)
+            if read.damaged:
+                rows = self._set_aside.without(store, rows, read.damaged)
+            fired += await self._fire_some(store, rows, read.slots)
         self._spawn(self._announce(fired))
 
     async def _fire_some(self, store: Store, rows: Sequence[Row], slots: dict[int, Slot]) -> list[_Fired]:
         """Fire slots of one partition. One that cannot take fires for the moment makes nobody else late."""
         fired: list[_Fired] = []
-        if store.is_over:
+        if store.is_over or not rows:
             return fired
         try:
             target = self.deliveries.target(store)

@@ -63,6 +63,8 @@ class Origin(Stored, frozen=True):
     producer_id: int
     producer_epoch: int
     last_sequence: int
+    # Of a staged slot: the epoch of the coordinator that said that the transaction is open.
+    coordinator_epoch: int = -1
 
 
 class Slot(Stored, frozen=True):

@@ -9,7 +9,10 @@ again is staged once, and the end of one transaction does not touch the slots of
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from goqueue.delay.holding.records import Origin
 
 
 class StagedSlot(NamedTuple):
@@ -21,6 +24,21 @@ class StagedSlot(NamedTuple):
     producer_id: int
     producer_epoch: int
     sequence: int
+    # Of the coordinator that said that the transaction is open; -1 if an earlier version staged it.
+    coordinator_epoch: int = -1
+
+    @classmethod
+    def of(cls, slot: int, offset: int, due_ms: int, origin: Origin) -> StagedSlot:
+        """A slot as its record says."""
+        return cls(
+            slot,
+            offset,
+            due_ms,
+            origin.producer_id,
+            origin.producer_epoch,
+            origin.last_sequence,
+            origin.coordinator_epoch,
+        )
 
 
 class StagedSlots:
@@ -60,6 +78,10 @@ class StagedSlots:
             if one.producer_epoch <= epoch_max and len(found) < limit:
                 found.append(one)
         return found
+
+    def coordinator_epoch_of(self, producer_id: int) -> int:
+        """The newest coordinator that has said of a transaction of the producer with slots here that it is open."""
+        return max((one.coordinator_epoch for one in self._by_producer.get(producer_id, {}).values()), default=-1)
 
     def find(self, producer_id: int, producer_epoch: int, sequence: int) -> StagedSlot | None:
         """The slot of a record that was staged before."""

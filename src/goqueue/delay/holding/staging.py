@@ -7,7 +7,7 @@ message leaves a hole with its sequence, as every delayed record does.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -23,8 +23,12 @@ from goqueue.delay.holding.staged import StagedSlot
 from goqueue.delay.holding.store import BATCH_BYTES_MAX, Pair, Store
 from goqueue.delay.service import DelayService
 from goqueue.delay.values import Held, SlotId
-from goqueue.errors import InvalidTransactionState
+from goqueue.errors import CoordinatorFenced
 from goqueue.records import NewRecord, TopicPartition
+
+# (transaction, partition): refuses if the partition is in no open transaction of the producer; returns the epoch of the
+# coordinator that says so.
+CheckTransaction = Callable[[Transaction, TopicPartition], int]
 
 # Slots that are in memory at once when a transaction ends: each may be as large as a message.
 _END_SLOTS_MAX = 100
@@ -40,8 +44,9 @@ class Staged(NamedTuple):
 class Staging:
     """Delayed messages of open transactions, in all partitions."""
 
-    def __init__(self, service: DelayService) -> None:
+    def __init__(self, service: DelayService, check: CheckTransaction) -> None:
         self._service = service
+        self._check = check
 
     async def load(self, place: TopicPartition) -> None:
         """Have the store of a partition at work, which `stage` cannot wait for."""
@@ -62,12 +67,13 @@ class Staging:
         later = [at for at, due_ms in enumerate(dues) if at not in slots and due_ms is not None and due_ms > now_ms]
         if not slots and not later:
             return None
+        coordinator_epoch = self._check(Transaction(producer_id, epoch), place.key)
         held = [
             Held(
                 NewRecord(records[at].key, records[at].value, records[at].headers),
                 dues[at] or 0,
                 place.id,
-                Origin(place.id, producer_id, epoch, sequence_of(header, records[at])),
+                Origin(place.id, producer_id, epoch, sequence_of(header, records[at]), coordinator_epoch),
                 is_staged=True,
             )
             for at in later
@@ -112,11 +118,11 @@ class Staging:
 
 
 def _check_coordinator(store: Store, producer_id: int, coordinator_epoch: int) -> None:
-    known = store.data.log.coordinator_epoch_of(producer_id)
+    known = max(store.data.log.coordinator_epoch_of(producer_id), store.staged.coordinator_epoch_of(producer_id))
     if 0 <= coordinator_epoch < known:
-        raise InvalidTransactionState(
+        raise CoordinatorFenced(
             f"the end of a transaction of producer {producer_id} comes from coordinator epoch {coordinator_epoch}, "
-            f"but epoch {known} has ended one since"
+            f"but epoch {known} has begun since"
         )
 
 

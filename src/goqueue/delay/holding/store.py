@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Sequence
 from typing import TypeVar
 
 from goqueue.broker.replicas.family import FamilyLog
 from goqueue.broker.replicas.partitions import Partition
 from goqueue.broker.replicas.safety import NEEDED, Operation, Safety
 from goqueue.clock import Clock
-from goqueue.codec.batch_decode import decode_records
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.delay.due.index import MARKS_MAX, OriginMark, Row, key_of
 from goqueue.delay.due.indexing import Indexing
@@ -24,9 +22,9 @@ from goqueue.delay.holding.records import (
     SlotKey,
     SlotState,
     Stored,
-    decode,
     encode,
 )
+from goqueue.delay.holding.slot_reads import read_some
 from goqueue.delay.holding.staged import StagedSlot, StagedSlots
 from goqueue.errors import NotLeader, ShuttingDown
 from goqueue.ports import Offload
@@ -38,8 +36,6 @@ Pair = tuple[Stored, Stored | None]
 # What one batch of the log may hold, so that reading one slot back stays cheap.
 BATCH_RECORDS_MAX = 500
 BATCH_BYTES_MAX = 1024 * 1024
-# Whole slots that are read for one round hold this much at most, unless a single one is larger.
-_WHOLE_BYTES_MAX = 16 * 1024 * 1024
 
 
 class Store:
@@ -173,9 +169,7 @@ class Store:
         row = None
         if value is not None and value.state == SlotState.STAGED and value.origin is not None:
             origin = value.origin
-            self.staged.put(
-                StagedSlot(slot, offset, value.due_ms, origin.producer_id, origin.producer_epoch, origin.last_sequence)
-            )
+            self.staged.put(StagedSlot.of(slot, offset, value.due_ms, origin))
         elif self.staged:
             self.staged.drop(slot)
         if value is not None and value.state != SlotState.STAGED:
@@ -212,70 +206,12 @@ class Store:
         return [row for row in known if row is not None and row.slot not in self.delivered][:limit]
 
     async def read(self, rows: Sequence[Row]) -> dict[int, Slot]:
-        """The slots of rows, whole, by slot. One that is not in the log any more is left out."""
+        """The slots of rows, whole, by slot. One that is not in the log any more is left out; one in damage raises."""
         found: dict[int, Slot] = {}
         while rows:
-            count, some = await read_some({self: rows}, self._offload)
-            found |= some.get(self, {})
+            count, read = await read_some({self: rows}, self._offload)
+            for damage in read[self].damaged.values():
+                raise damage
+            found |= read[self].slots
             rows = rows[count:]
         return found
-
-    def read_now(self, rows: Iterable[Row]) -> tuple[dict[int, Slot], int]:
-        """The same at once, and the bytes that they have. Blocks."""
-        wanted = {row.offset: row.slot for row in rows}
-        found: dict[int, Slot] = {}
-        size = 0
-        log, seen_to = self.log, -1
-        end = log.end_offset
-        for place in sorted(wanted):
-            if place < seen_to or place < log.start_offset:
-                continue
-            read = log.read_batches(place, max_bytes=1, upper=end)
-            for batch in read.batches:
-                for record in decode_records(batch, only=wanted):
-                    slot = wanted[record.offset]
-                    change = decode(record.offset, record.key, record.value)
-                    if change.key == SlotKey(slot) and isinstance(change.value, Slot):
-                        found[slot] = change.value
-                        size += len(record.value or b"")
-                if size > _WHOLE_BYTES_MAX and len(wanted) > 1:
-                    return {}, size
-            seen_to = read.next_offset
-        return found, size
-
-
-async def read_some(rows: Mapping[Store, Sequence[Row]], offload: Offload) -> tuple[int, dict[Store, dict[int, Slot]]]:
-    """The slots of as many of the first rows as may be in memory together, and how many rows these are."""
-    in_order = [(store, row) for store, of_store in rows.items() for row in of_store]
-    count = len(in_order)
-    while True:
-        # Those of one time lie wherever they were written, so a share of them is no share of the batches.
-        some: dict[Store, list[Row]] = {}
-        for store, row in in_order[:count]:
-            some.setdefault(store, []).append(row)
-        found = await _to_its_end(offload(lambda some=some: _read_all(some)))  # type: ignore[misc]
-        if found is not None:
-            return count, found
-        count = -(-count // 4)
-
-
-async def _to_its_end(reading: Awaitable[T]) -> T:
-    """Wait for a thread. Whoever gives up waiting does not stop it, and the log must not be closed meanwhile."""
-    asked = asyncio.ensure_future(reading)
-    try:
-        return await asyncio.shield(asked)
-    except asyncio.CancelledError:
-        await asyncio.wait([asked])
-        raise
-
-
-def _read_all(rows: Mapping[Store, Sequence[Row]]) -> dict[Store, dict[int, Slot]] | None:
-    """The slots of rows; None if they are too large together."""
-    found: dict[Store, dict[int, Slot]] = {}
-    total, count = 0, sum(map(len, rows.values()))
-    for store, of_store in rows.items():
-        found[store], size = store.read_now(of_store)
-        total += size
-        if total > _WHOLE_BYTES_MAX and count > 1:
-            return None
-    return found

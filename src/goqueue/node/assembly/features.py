@@ -103,7 +103,7 @@ async def open_features(
         observer=stories.delays,
     )
     tools.stack.push_async_callback(delay.close)
-    staging = Staging(delay)
+    staging = Staging(delay, paths.open_transactions.check)
     delay.check_values = schemas.refusals
     publish = paths.way_in.through(
         schemas.step,
@@ -226,7 +226,7 @@ async def _transactions(
         open_transactions=paths.open_transactions,
         topics=storage.topics,
         partitions=storage.partitions,
-        end_at=ending if asking is None else EndAnywhere(ending, asking),
+        end_at=ending if asking is None else EndAnywhere(ending, asking, paths.open_transactions),
         producer_ids=storage.producer_ids,
         group_place=groups.place_of,
         files=tools.world.files,

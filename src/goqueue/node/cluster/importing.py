@@ -25,6 +25,7 @@ from goqueue.metadata.shared.kv_backup import MetadataBackup, decode_backup, res
 from goqueue.metadata.shared.kv_export import exported
 from goqueue.node.cluster.belonging import belonging_of, keep_belonging
 from goqueue.node.listeners.claims import claim_directory
+from goqueue.node.migration.layout import former_topics
 from goqueue.node.system_clock import SystemClock
 from goqueue.ports import Files
 
@@ -46,6 +47,11 @@ def export_from(data_dir: Path, node_id: int, file: Path) -> str:
         if belonging_of(files) is not None:
             raise ConfigError([f"--from {data_dir}: it belongs to a cluster already"])
         image = asyncio.run(_image_in(files))
+        if former := " and ".join(former_topics(image)):
+            problem = f"an earlier version wrote it, and {former} is not taken over yet"
+            raise ConfigError(
+                [f"--from {data_dir}: {problem}: start it once on its own with this version, and stop it"]
+            )
         others = image.leaders() - {node_id}
         if others:
             raise ConfigError(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -38,6 +38,7 @@ from goqueue.delay.recurring.schedule_homes import ScheduleHomes
 from goqueue.delay.recurring.schedules import home_partition
 from goqueue.metadata.events import ScheduleHome, Topic
 from goqueue.metadata.store import MetadataStore
+from goqueue.node.migration.layout import DELAYED
 from goqueue.partitioner import partition_for_key
 from goqueue.ports import Files, Offload
 from goqueue.records import Acks, LogKind, TopicPartition
@@ -46,11 +47,11 @@ if TYPE_CHECKING:
     from goqueue.broker.replicas.family import FamilyLog
     from goqueue.clock import Clock
     from goqueue.log.partition_log import PartitionLog
-    from goqueue.node.migration.driver import Progress, Waiting
+    from goqueue.node.migration.driver import Waiting
+    from goqueue.node.migration.progress import Progress
 
 _log = logging.getLogger("goqueue.migration")
 
-DELAYED = "__delayed"
 _INDEX_DIRECTORY = "delay"
 _FORMER_INDEX = ".due"
 _READ_BYTES = 1024 * 1024
@@ -132,12 +133,20 @@ class DelaysStep:
             for shard in self._partitions.led_with_data(DELAYED)
         ]
         self._first_offset = max((log.end_offset for log in shards), default=0)
-        for number, log in enumerate(shards):
+        # Each is read twice.
+        total = 2 * sum(log.end_offset - log.start_offset for log in shards)
+        done = 0
+
+        def at(offset: int) -> None:
+            progress.at(done + offset - log.start_offset, total)
+
+        for log in shards:
             former = _Former()
-            async for change in self._changes(log):
+            async for change in self._changes(log, at):
                 former.take(change)
-                progress.at(2 * number, 2 * len(shards))
-            await self._write_shard(log, former, progress, 2 * number + 1, 2 * len(shards))
+            done += log.end_offset - log.start_offset
+            await self._write_shard(log, former, at)
+            done += log.end_offset - log.start_offset
         for member in self._written.values():
             durable = member.writer.reached(member.log.end_offset, Acks.ALL)
             if durable is not None:
@@ -155,22 +164,22 @@ class DelaysStep:
             if _FORMER_INDEX in name:
                 self._files.remove(f"{_INDEX_DIRECTORY}/{name}")
 
-    async def _changes(self, log: PartitionLog) -> AsyncIterator[Change]:
+    async def _changes(self, log: PartitionLog, at: Callable[[int], None]) -> AsyncIterator[Change]:
         offset, end = log.start_offset, log.end_offset
         while offset < end:
             changes, offset = await self._offload(partial(_read, log, offset, end))
             for one in changes:
                 yield one
+            at(offset)
 
-    async def _write_shard(self, log: PartitionLog, former: _Former, progress: Progress, done: int, total: int) -> None:
+    async def _write_shard(self, log: PartitionLog, former: _Former, at: Callable[[int], None]) -> None:
         fired = {slot: fire for fire in former.fires.values() for slot in fire.slots}
         # Under which number, and where, slots lie that others name.
         named = {*fired, *(one.next_slot for one in former.schedules.values())}
         numbers: dict[int, tuple[TopicPartition, int]] = {}
         batches: dict[TopicPartition, list[tuple[int, Slot]]] = defaultdict(list)
         sizes: dict[TopicPartition, int] = defaultdict(int)
-        async for change in self._changes(log):
-            progress.at(done, total)
+        async for change in self._changes(log, at):
             slot = change.value
             if not former.counts(change) or not isinstance(slot, Slot) or not isinstance(change.key, SlotKey):
                 continue

@@ -22,33 +22,14 @@ from goqueue.metadata.events import TopicDeleted
 from goqueue.metadata.store import MetadataStore
 from goqueue.node.migration.layout import mark_taken_over, read_layout
 from goqueue.node.migration.participants import rewrite_participants
+from goqueue.node.migration.progress import Progress
 from goqueue.ports import Files, Offload
 from goqueue.records import TopicPartition
 
 _log = logging.getLogger("goqueue.migration")
-# A migration that takes longer says how far it is, so often.
-_PROGRESS_MS = 1000
 
 # By producer, the partitions in which something waits for the end of its transaction.
 Waiting = Mapping[int, frozenset[TopicPartition]]
-
-
-class Progress:
-    """Says how far a step is, if it takes long."""
-
-    def __init__(self, clock: Clock, what: str) -> None:
-        self._clock = clock
-        self._what = what
-        self._said_ms = clock.monotonic_ms()
-
-    def at(self, done: int, total: int) -> None:
-        """So many of so many are done."""
-        now_ms = self._clock.monotonic_ms()
-        if now_ms - self._said_ms >= _PROGRESS_MS:
-            self._said_ms = now_ms
-            _log.warning(
-                "taking over %s: %d of %d done; nothing is served until this has ended", self._what, done, total
-            )
 
 
 class Step(Protocol):
@@ -107,11 +88,19 @@ class Migration:
             self._at_step(f"{step.topic}: removed")
 
     async def _take_over(self, step: Step) -> None:
-        begun_ms = self._clock.monotonic_ms()
         _log.info("taking over %s into the logs of partitions", step.topic)
+        progress = Progress(self._clock, step.topic)
+        progress.begin()
+        try:
+            await self._take_over_in_steps(step, progress)
+        finally:
+            progress.end()
+        _log.info("%s was taken over in %d ms", step.topic, progress.took_ms)
+
+    async def _take_over_in_steps(self, step: Step, progress: Progress) -> None:
         await step.begin_anew()
         self._at_step(f"{step.topic}: begun anew")
-        waiting = await step.write(Progress(self._clock, step.topic))
+        waiting = await step.write(progress)
         self._at_step(f"{step.topic}: written")
         await rewrite_participants(
             self._partitions, former=step.topic, waiting=waiting, offload=self._offload, now_ms=self._clock.now_ms()
@@ -119,4 +108,3 @@ class Migration:
         self._at_step(f"{step.topic}: participants rewritten")
         await self._offload(lambda: mark_taken_over(self._files, step.topic))
         self._at_step(f"{step.topic}: marked")
-        _log.info("%s was taken over in %d ms", step.topic, self._clock.monotonic_ms() - begun_ms)

@@ -5,9 +5,14 @@ from __future__ import annotations
 import msgspec
 
 from goqueue.errors import StorageError
+from goqueue.metadata.image import Image
 from goqueue.ports import Files
 
 LAYOUT = "layout.json"
+# The internal topics of earlier layouts, in the order in which they are taken over.
+DELIVERY_STATE = "__delivery_state"
+DELAYED = "__delayed"
+FORMER_TOPICS = (DELIVERY_STATE, DELAYED)
 
 
 class Layout(msgspec.Struct, frozen=True):
@@ -15,6 +20,11 @@ class Layout(msgspec.Struct, frozen=True):
 
     # Former internal topics whose content lies in the logs of partitions now; what is left of them may be removed.
     taken_over: tuple[str, ...] = ()
+
+
+def former_topics(image: Image) -> list[str]:
+    """Which topics of earlier layouts are there still."""
+    return [name for name in FORMER_TOPICS if image.topic(name) is not None]
 
 
 def read_layout(files: Files) -> Layout:

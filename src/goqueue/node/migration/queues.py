@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from goqueue.broker.replicas.partitions import Partitions
@@ -16,17 +17,18 @@ from goqueue.delivery.machine import DeliveryMachine, snapshot_record
 from goqueue.delivery.queue import Queue
 from goqueue.delivery.records import QueueId
 from goqueue.metadata.store import MetadataStore
+from goqueue.node.migration.layout import DELIVERY_STATE
 from goqueue.node.migration.replay import records_of
 from goqueue.ports import Files, Offload
 from goqueue.records import Acks, LogKind, TopicPartition
 
 if TYPE_CHECKING:
     from goqueue.clock import Clock
-    from goqueue.node.migration.driver import Progress, Waiting
+    from goqueue.log.partition_log import PartitionLog
+    from goqueue.node.migration.driver import Waiting
+    from goqueue.node.migration.progress import Progress
 
 _log = logging.getLogger("goqueue.migration")
-
-DELIVERY_STATE = "__delivery_state"
 
 
 class QueuesStep:
@@ -49,13 +51,17 @@ class QueuesStep:
 
     async def write(self, progress: Progress) -> Waiting:
         """Replay one shard after the other and write its queues; done when all delivery logs are synced."""
-        shards = self._partitions.led_with_data(DELIVERY_STATE)
+        shards = [
+            (await self._partitions.open_leader(DELIVERY_STATE, shard)).log
+            for shard in self._partitions.led_with_data(DELIVERY_STATE)
+        ]
+        done, total = 0, sum(log.end_offset - log.start_offset for log in shards)
         written: dict[TopicPartition, int] = {}
         waiting: dict[int, frozenset[TopicPartition]] = {}
-        for done, shard in enumerate(shards):
-            progress.at(done, len(shards))
+        for log in shards:
+            before = done - log.start_offset
             by_place: dict[TopicPartition, list[Queue]] = defaultdict(list)
-            for queue in await self._replayed(shard):
+            for queue in await self._replayed(log, lambda offset, before=before: progress.at(before + offset, total)):  # type: ignore[misc]
                 place = self._place_of(queue)
                 if place is not None:
                     by_place[place].append(queue)
@@ -64,6 +70,7 @@ class QueuesStep:
                 for queue in queues:
                     for producer_id in _producers(queue):
                         waiting[producer_id] = waiting.get(producer_id, frozenset()) | {place}
+            done += log.end_offset - log.start_offset
         for place, end_offset in written.items():
             member = await self._partitions.open_member(place, LogKind.DELIVERY)
             durable = member.writer.reached(end_offset, Acks.ALL)
@@ -75,11 +82,10 @@ class QueuesStep:
         """Remove the snapshots of the former shards."""
         await self._offload(lambda: self._files.remove_tree(f"snapshots/{DELIVERY_STATE}"))
 
-    async def _replayed(self, shard: int) -> list[Queue]:
+    async def _replayed(self, log: PartitionLog, at: Callable[[int], None]) -> list[Queue]:
         queues = _Queues()
         machine = DeliveryMachine(queues)
-        partition = await self._partitions.open_leader(DELIVERY_STATE, shard)
-        async for key, value in records_of(partition.log, self._offload):
+        async for key, value in records_of(log, self._offload, at):
             machine.apply(key, value)
         return list(queues.found.values())
 

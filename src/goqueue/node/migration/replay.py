@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 
 from goqueue.coordinator.journal import ReadableLog, read_entries
@@ -10,14 +10,17 @@ from goqueue.coordinator.shard import Record
 from goqueue.ports import Offload
 
 
-async def records_of(log: ReadableLog, offload: Offload) -> AsyncIterator[Record]:
-    """Every record, in order. The log must be one without transactions."""
+async def records_of(
+    log: ReadableLog, offload: Offload, at: Callable[[int], None] = lambda _offset: None
+) -> AsyncIterator[Record]:
+    """Every record, in order; `at` is told how far it is. The log must be one without transactions."""
     offset, end_offset = log.start_offset, log.end_offset
     while offset < end_offset:
         entries, offset = await offload(partial(read_entries, log, offset, end_offset))
         for entry in entries:
             for record in entry.records:
                 yield record
+        at(offset)
 
 
 async def last_values(log: ReadableLog, offload: Offload) -> dict[bytes, bytes]:
