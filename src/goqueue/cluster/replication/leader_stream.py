@@ -186,7 +186,7 @@ class LeaderStream:
         self._say(Answer(asked.subscription, verdict.status, verdict.epoch, verdict.end, tombstones_gone_to=gone_to))
         if verdict.status is Status.DIVERGED and asked.kind is LogKind.DATA and asked.end > verdict.end:
             surplus = asked.end - verdict.end
-            self._counts.has_surplus(Surplus(led.term.place, self._follower, verdict.end, surplus))
+            self._counts.has_surplus(Surplus(led.term.place, self._follower, verdict.end, surplus, asked.last_epoch))
         if verdict.status is not Status.OK:
             return
         now_ms, number = self._clock.monotonic_ms(), asked.subscription
