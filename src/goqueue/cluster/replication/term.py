@@ -7,7 +7,7 @@ committed, and only who is in both counts for `min.insync.replicas`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from uuid import UUID
 
 from goqueue.records import LogKind, TopicPartition
@@ -53,6 +53,7 @@ class LogTerm:
         "_high_watermark",
         "acknowledged_end",
         "acks_written",
+        "began_ms",
         "end",
         "kind",
         "own_synced_end",
@@ -84,6 +85,8 @@ class LogTerm:
         self.sync_wanted = 0
         # Up to here all that was asked for was acknowledged in this term, or could have been.
         self.acknowledged_end = UNKNOWN
+        # When it was opened. Of one that is made in the middle of a term, followers are not behind since its beginning.
+        self.began_ms = 0
 
     def written_by(self, followers: tuple[int, ...]) -> int:
         """Up to where the leader and all these have written; UNKNOWN if one of them has not said."""
@@ -180,7 +183,7 @@ class PartitionTerm:
         log = self.logs[kind]
         position = log.positions.get(follower)
         if position is None:
-            position = log.positions[follower] = Position(self.began_ms)
+            position = log.positions[follower] = Position(max(self.began_ms, log.began_ms))
         position.subscription = subscription
         position.report(end, UNKNOWN, log, now_ms)
 
@@ -203,6 +206,14 @@ class PartitionTerm:
             kinds.add(kind)
             if wants_reset:
                 self.resetting.add(follower)
+
+    def note_caught_up(self, followers: Collection[int], now_ms: int) -> None:
+        """These count as caught up at this moment."""
+        for log in self.logs.values():
+            for follower in followers:
+                position = log.positions.get(follower)
+                if position is not None:
+                    position.caught_up_ms = now_ms
 
     def counts_on(self, follower: int) -> bool:
         """Whether a follower is in sync, or will be if a change is made that is on its way."""
@@ -248,7 +259,7 @@ class PartitionTerm:
                 continue
             position = log.positions.get(follower)
             if position is None:
-                lag_ms = max(lag_ms, now_ms - self.began_ms)
+                lag_ms = max(lag_ms, now_ms - max(self.began_ms, log.began_ms))
             elif not position.is_at_end(log):
                 lag_ms = max(lag_ms, now_ms - position.caught_up_ms)
         return lag_ms
