@@ -271,16 +271,21 @@ class Mischief:
             return
         self._is_rotten = True
         is_down = self._rng.random() < 0.5
+        # That the last segment is gone, and how long it was, nobody can know: the others must keep what was in it.
+        removes = is_down and self._busy == {node} and self._rng.random() < 0.5
+        if removes:
+            self._busy.update(self._cluster.slots)
         if is_down:
             self._cluster.kill(node)
             await self._end_session(node, 0.05, 0.5)
-        self._spoil(node, may_remove=is_down)
+        self._spoil(node, removes=removes)
         if is_down:
-            await self._restart(node, 1)
+            await self._wait(0, 1)
+            await self._cluster.start(node)
         # What is damaged on one must be repaired before another is: at last everything is compared.
         await self._wait(8, 12)
         await self._until_sound(node)
-        self._busy.discard(node)
+        self._busy -= set(self._cluster.slots) if removes else {node}
         self._is_rotten = False
 
     async def full_disk(self) -> None:
@@ -326,7 +331,7 @@ class Mischief:
 
     # --- parts of them --------------------------------------------------------------------
 
-    def _spoil(self, node: int, *, may_remove: bool) -> None:
+    def _spoil(self, node: int, *, removes: bool) -> None:
         files = self._cluster.slots[node].files
         found = [
             f"logs/{TOPIC}/{place}/{name}"
@@ -337,7 +342,7 @@ class Mischief:
         if not found:
             return
         path = self._rng.choice(found)
-        if may_remove and self._rng.random() < 0.3:
+        if removes:
             files.remove(path)
         else:
             files.flip_bit(path, self._rng.randrange(files.size(path)), self._rng.randrange(8))
