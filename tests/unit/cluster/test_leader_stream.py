@@ -8,15 +8,18 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from msgspec import structs
 from tests.unit.cluster.test_replicated_writer import PLACE, Led
+from tests.unit.cluster.test_terms import TOPIC_ID, leading
 
 from goqueue.cluster.replication import leader_stream, messages
 from goqueue.cluster.replication.counts import CopyCounts
 from goqueue.cluster.replication.family_feed import FamilyFeed, LogFeed
 from goqueue.cluster.replication.leader_stream import LeaderStream
-from goqueue.cluster.replication.messages import Answer, Round, Status
+from goqueue.cluster.replication.messages import Answer, Round, Status, Subscribe
 from goqueue.cluster.replication.terms import LedPartition
 from goqueue.errors import NotLeader, OffsetOutOfRange, PeerUnreachable
+from goqueue.metadata.events import Assignment, Topic, TopicCreated
 from goqueue.records import LogKind
 from goqueue.testing.clock import ManualClock
 
@@ -144,3 +147,35 @@ async def test_a_topic_that_is_deleted_while_a_thread_reads_it_breaks_off_nothin
     feed.logs[LogKind.DATA].next_offset = -1
     stream._mark(feed)
     await stream._read_cold()
+
+
+async def test_a_subscription_that_comes_late_is_refused_also_if_the_last_one_was_told_to_begin_anew() -> None:
+    """The follower empties its log. With `acks_all = written` it would join the in-sync replicas by its former end."""
+    clock = ManualClock()
+    terms, one, led = leading(clock)
+    one.term.take_isr((1, 3), 1)
+    topic = Topic("orders", TOPIC_ID, 1, 3, {})
+    assigned = Assignment(leader=1, leader_epoch=4, replicas=(1, 2, 3), isr=(1, 3))
+    terms._metadata.image.apply(TopicCreated(topic, (assigned,)), 1)
+    one.write()
+    follower = Follower()
+    stream = LeaderStream(
+        cast("Any", follower),
+        terms=terms,
+        partitions=cast("Any", None),
+        metadata=terms._metadata,
+        offload=at_once,
+        clock=clock,
+        counts=CopyCounts(),
+    )
+    said = Subscribe(5, TOPIC_ID, 0, LogKind.DATA, 4, 2, one.log.end_offset, 4)
+    stream._match(led, structs.replace(said, subscription=6, is_sound=False, wants_reset=True))
+    assert one.writer.term.positions.get(2) is None, "what it said before is void"
+    stream._match(led, said)
+    await stream._send_answers()
+    reset, late = follower.got
+    assert isinstance(reset, Answer)
+    assert isinstance(late, Answer)
+    assert (reset.subscription, reset.status) == (6, Status.RESET)
+    assert (late.subscription, late.status) == (5, Status.REFUSED)
+    assert one.writer.term.positions.get(2) is None

@@ -168,7 +168,7 @@ class LeaderStream:
 
     def _match(self, led: LedPartition, asked: Subscribe) -> None:
         """Compare the follower's end with our log: only what agrees is continued, and counts."""
-        if led.term.is_overtaken(self._follower, asked.kind, asked.broker_epoch, asked.subscription):
+        if not led.term.hears(self._follower, asked.kind, asked.broker_epoch, asked.subscription):
             self._refuse(asked, "it comes late: a later subscription is there, on another connection")
             return
         writer = led.writers[asked.kind]
@@ -188,6 +188,7 @@ class LeaderStream:
             surplus = asked.end - verdict.end
             self._counts.has_surplus(Surplus(led.term.place, self._follower, verdict.end, surplus, asked.last_epoch))
         if verdict.status is not Status.OK:
+            led.term.void(self._follower, asked.kind)
             return
         now_ms, number = self._clock.monotonic_ms(), asked.subscription
         led.term.subscribe(self._follower, asked.kind, asked.broker_epoch, asked.end, now_ms, subscription=number)

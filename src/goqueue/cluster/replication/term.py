@@ -145,6 +145,8 @@ class PartitionTerm:
         # Logs of followers that are damaged, and followers that must be out of sync before they copy one anew.
         self.unsound: dict[int, set[LogKind]] = {}
         self.resetting: set[int] = set()
+        # The session and the number of the last subscription of each follower's logs, well answered or not.
+        self._heard: dict[tuple[int, LogKind], tuple[int, int]] = {}
         # The session under which each follower subscribed.
         self.broker_epochs: dict[int, int] = {}
         self.began_ms = now_ms
@@ -187,12 +189,20 @@ class PartitionTerm:
         position.subscription = subscription
         position.report(end, UNKNOWN, log, now_ms)
 
-    def is_overtaken(self, follower: int, kind: LogKind, broker_epoch: int, subscription: int) -> bool:
-        """Whether a follower has subscribed again since, in the same session: then its log may have been cut since."""
-        log = self.logs.get(kind)
-        position = None if log is None else log.positions.get(follower)
-        is_same = self.broker_epochs.get(follower) == broker_epoch
-        return position is not None and is_same and position.subscription > subscription
+    def hears(self, follower: int, kind: LogKind, broker_epoch: int, subscription: int) -> bool:
+        """Whether this is the last subscription of a follower's log, as far as is known; False if it comes late.
+
+        One that comes late, on a connection that was given up, is of a log that may have been cut or emptied since.
+        """
+        session, last = self._heard.get((follower, kind), (broker_epoch, subscription))
+        if session == broker_epoch and last > subscription:
+            return False
+        self._heard[follower, kind] = broker_epoch, subscription
+        return True
+
+    def void(self, follower: int, kind: LogKind) -> None:
+        """A follower's log is about to be cut or emptied: what was said of it before does not count any more."""
+        self.logs[kind].positions.pop(follower, None)
 
     def note_soundness(self, follower: int, kind: LogKind, *, is_sound: bool, wants_reset: bool) -> None:
         """A follower said whether its log can be read."""
