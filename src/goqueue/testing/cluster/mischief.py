@@ -39,6 +39,8 @@ class Profile:
     is_bursty: bool = False
     # Whether a batch that is stored already is believed to have its slot: so it is if nothing written is ever lost.
     trusts_repeats: bool = False
+    # How many of the batches have a slot.
+    slots: float = 0.2
 
 
 _ALL = {
@@ -82,9 +84,18 @@ TIMED = Profile(
 JOINERS = Profile(
     {"slow_joiner": 8, "lost_disk": 4, "kill": 2, "moved_leader": 2}, 0.8, _SLOW, is_timed=True, is_bursty=True
 )
+# Replicas are late from the moment at which they join, while that takes long and clients go on writing.
+LATE_JOINERS = Profile({"late_joiner": 6, "kill": 3, "power_cut": 1, "moved_leader": 1}, 0.8, _SLOW)
 # Leaders are killed while records and their slots are on their way to followers. For mutants: logs of a family are not
 # cut in one step, so a replica that is elected in the middle of it has a record without its slot now and then.
-SLOTS = Profile({"kill": 8, "moved_leader": 2, "broken_connection": 1}, 0.3, _LOSSY, is_timed=True, trusts_repeats=True)
+SLOTS = Profile(
+    {"kill": 6, "slow_link": 6, "moved_leader": 2, "broken_connection": 1},
+    0.3,
+    _LOSSY,
+    is_timed=True,
+    trusts_repeats=True,
+    slots=0.8,
+)
 PROFILES = (WIDE, ELECTIONS, UNSURE, ZOMBIES, TIMED, JOINERS)
 # The power of all machines goes at once.
 BLACKOUTS = Profile({"blackout": 6, "moved_leader": 3, "kill": 2, "broken_connection": 2}, 0.8, _LOSSY)
@@ -209,6 +220,18 @@ class Mischief:
             await self._cluster.start(node)
             await self._wait(1, 4)
             self._busy.discard(node)
+
+    async def late_joiner(self) -> None:
+        """What a leader sends to a follower is late, from the moment at which it begins to let it in."""
+        for _ in range(_MOMENTS_MAX):
+            found = sorted(self._let_in())
+            if found:
+                one, other = self._rng.choice(found)
+                self._cluster.network.slow(one, other, 300)
+                await self._wait(0.3, 1.5)
+                self._cluster.network.slow(one, other, 1)
+                return
+            await asyncio.sleep(0.001)
 
     async def slow_disk(self) -> None:
         """Every sync and every opening takes long."""
@@ -401,6 +424,17 @@ class Mischief:
             for led in slot.node.terms.all()
             if led.term.proposed is not None
             for node in led.term.proposed ^ led.term.isr
+        }
+
+    def _let_in(self) -> set[tuple[int, int]]:
+        """Leaders whose in-sync replicas are being changed, each with a follower that is fit to be one of them."""
+        return {
+            (number, follower)
+            for number, slot in self._cluster.slots.items()
+            if slot.node is not None
+            for led in slot.node.isr.under_way
+            for follower in self._cluster.slots.keys() - led.term.isr
+            if led.term.is_caught_up(follower)
         }
 
     def _elected(self) -> set[int]:
