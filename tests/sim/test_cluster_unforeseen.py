@@ -9,16 +9,19 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.sim.cluster_stories import end_of, produce, until
+from tests.sim.cluster_stories import PLACE, end_of, produce, until
 from tests.sim.control_plane import ControlPlane
 
+from goqueue.broker.replicas.partitions import Partitions
 from goqueue.cluster.control import controller
 from goqueue.cluster.replication.follower_stream import FollowerStream
-from goqueue.errors import MetadataUnavailable
+from goqueue.errors import MetadataUnavailable, StorageError
 from goqueue.metadata.shared.kv_store import KvMetadata
+from goqueue.records import TopicPartition
 from goqueue.testing.clock import ManualClock
 from goqueue.testing.cluster.cluster import SimCluster
 from goqueue.testing.cluster.loop import LIFE
+from goqueue.testing.cluster.replica_node import ReplicaNode
 from goqueue.testing.kv_model import KvFaults
 from goqueue.testing.sim_loop import run
 from goqueue.testing.sim_network import SimPeerNetwork
@@ -66,6 +69,36 @@ def test_a_follower_goes_on_copying(where: type, name: str, monkeypatch: pytest.
         await cluster.start(2)
         await produce(cluster, 1, 1)
         await until(lambda: end_of(cluster, 2) == 2)
+        await until(lambda: 2 in cluster.stored(0).isr)
+
+    cluster.run(story())
+
+
+def test_a_partition_that_cannot_be_opened_is_tried_ever_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each attempt is a line in the log, for each of perhaps a thousand partitions on a disk that is gone."""
+    cluster = SimCluster(1)
+    opening, attempts = Partitions.opening, list[int]()
+
+    def failing(self: Partitions, topic: str, partition: int, *, to_write: bool = False) -> Any:
+        life = LIFE.get()
+        if life is not None and life.node_id == 2 and TopicPartition(topic, partition) == PLACE and is_gone:
+            attempts.append(2)
+            raise StorageError("the disk is gone")
+        return opening(self, topic, partition, to_write=to_write)
+
+    is_gone = True
+
+    async def story() -> None:
+        nonlocal is_gone
+        await produce(cluster, 1, 0)
+        cluster.kill(2)
+        await cluster.controller.end_session(2)
+        monkeypatch.setattr(ReplicaNode, "_open_led", lambda _self: None)
+        monkeypatch.setattr(Partitions, "opening", failing)
+        await cluster.start(2)
+        await asyncio.sleep(60)
+        assert 5 < len(attempts) < 40
+        is_gone = False
         await until(lambda: 2 in cluster.stored(0).isr)
 
     cluster.run(story())

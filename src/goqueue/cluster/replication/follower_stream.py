@@ -23,7 +23,7 @@ from goqueue.cluster.network import PeerConnection, PeerNetwork
 from goqueue.cluster.replication import messages
 from goqueue.cluster.replication.counts import CopyCounts
 from goqueue.cluster.replication.messages import Answer, Member, Progress, Round, Status, Unsubscribe
-from goqueue.cluster.replication.replica_log import AGAIN_S_FIRST, ReplicaLog
+from goqueue.cluster.replication.replica_log import AGAIN_S_FIRST, AGAIN_S_MAX, ReplicaLog
 from goqueue.errors import FencedLeaderEpoch, GoQueueError, NotLeader, PeerUnreachable
 from goqueue.ports import Buffer, Offload
 from goqueue.records import LogKind, TopicPartition
@@ -198,6 +198,7 @@ class FollowerStream:
 
     async def _open(self, place: TopicPartition, leader_epoch: int) -> None:
         """Open the family and subscribe its logs."""
+        wait_s = AGAIN_S_FIRST
         while self._wanted.get(place) == leader_epoch:
             try:
                 async with self._openings:
@@ -209,7 +210,8 @@ class FollowerStream:
                         await self._partitions.follow_member(place, kind)
             except (GoQueueError, OSError) as error:
                 _log.warning("%s cannot be opened to follow node %d: %s", place, self._leader, error)
-                await asyncio.sleep(AGAIN_S_FIRST)
+                await asyncio.sleep(wait_s)
+                wait_s = min(wait_s * 2, AGAIN_S_MAX)
                 continue
             for kind in (*reversed(kinds), LogKind.DATA):
                 self._subscribe(place, leader_epoch, kind)
@@ -278,13 +280,14 @@ class FollowerStream:
             return
 
         async def work() -> None:
-            place, leader_epoch = data.partition.key, data.leader_epoch
+            place, leader_epoch, wait_s = data.partition.key, data.leader_epoch, AGAIN_S_FIRST
             while data.is_current:
                 try:
                     await self._partitions.follow_member(place, kind)
                 except (GoQueueError, OSError) as error:
                     _log.warning("a log of %s cannot be opened to follow node %d: %s", place, self._leader, error)
-                    await asyncio.sleep(AGAIN_S_FIRST)
+                    await asyncio.sleep(wait_s)
+                    wait_s = min(wait_s * 2, AGAIN_S_MAX)
                 else:
                     self._subscribe(place, leader_epoch, kind)
                     return
