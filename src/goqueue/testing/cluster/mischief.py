@@ -96,7 +96,7 @@ SLOTS = Profile(
     trusts_repeats=True,
     slots=0.8,
 )
-PROFILES = (WIDE, ELECTIONS, UNSURE, ZOMBIES, TIMED, JOINERS)
+PROFILES = (WIDE, ELECTIONS, UNSURE, ZOMBIES, TIMED, JOINERS, LATE_JOINERS)
 # The power of all machines goes at once.
 BLACKOUTS = Profile({"blackout": 6, "moved_leader": 3, "kill": 2, "broken_connection": 2}, 0.8, _LOSSY)
 # Files rot, on one machine at a time, and nodes and leaders come and go meanwhile.
