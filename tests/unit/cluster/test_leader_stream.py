@@ -19,6 +19,7 @@ from goqueue.cluster.replication.leader_stream import LeaderStream
 from goqueue.cluster.replication.messages import Answer, Round, Status, Subscribe
 from goqueue.cluster.replication.terms import LedPartition
 from goqueue.errors import NotLeader, OffsetOutOfRange, PeerUnreachable
+from goqueue.log.partition_log import PartitionLog
 from goqueue.metadata.events import Assignment, Topic, TopicCreated
 from goqueue.records import LogKind
 from goqueue.testing.clock import ManualClock
@@ -131,6 +132,30 @@ async def test_no_more_is_read_ahead_than_a_round_takes(monkeypatch: pytest.Monk
         assert ahead() <= 1
         sent += sum(part.log.size > 0 for part in stream._collect())
     assert sent >= len(feeds)
+
+
+async def test_what_a_thread_is_to_read_is_not_tried_on_the_loop_in_every_round(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(leader_stream, "_READ_SECONDS", -1)
+    stream = stream_to(Follower(), at_once)
+    feeds = [cold_feed(number, Led(records=3)) for number in range(1, 11)]
+    for feed in feeds:
+        stream._mark(feed)
+    on_loop: list[int] = []
+    read = PartitionLog.read_frames
+
+    def counted(self: PartitionLog, offset: int, **options: Any) -> Any:
+        if options.get("nowait"):
+            on_loop.append(offset)
+        return read(self, offset, **options)
+
+    monkeypatch.setattr(PartitionLog, "read_frames", counted)
+    for rounds in range(1, 11):
+        await stream._read_cold()
+        stream._collect()
+        assert [feed.logs[LogKind.DATA].next_offset for feed in feeds].count(3) == rounds, "one read takes all the time"
+    assert on_loop == []
 
 
 async def test_a_topic_that_is_deleted_while_a_thread_reads_it_breaks_off_nothing_else() -> None:

@@ -346,7 +346,8 @@ class LeaderStream:
 
     async def _read_cold(self) -> None:
         """Let threads read what is not in memory, as much as one round takes: more would wait here for its turn."""
-        bytes_left, ends_s = ROUND_BYTES_MAX, asyncio.get_running_loop().time() + _READ_SECONDS
+        loop = asyncio.get_running_loop()
+        bytes_left, has_read, ends_s = ROUND_BYTES_MAX, False, loop.time() + _READ_SECONDS
         for feed in list(self._marked):
             # A copy: the follower may subscribe another log of the family, or leave one, while a thread reads.
             for log in list(feed.logs.values()):
@@ -355,10 +356,10 @@ class LeaderStream:
                     continue
                 if log.cold_upper <= log.next_offset:
                     continue
-                if bytes_left <= 0 or asyncio.get_running_loop().time() > ends_s:
+                if bytes_left <= 0 or (has_read and loop.time() > ends_s):
                     # It has its turn once this round is on its way.
                     return
-                upper, log.cold_upper = log.cold_upper, -1
+                upper, log.cold_upper, has_read = log.cold_upper, -1, True
                 try:
                     log.read_ahead = await self._offload(partial(_read_on_thread, log, upper))
                 except OffsetOutOfRange:
