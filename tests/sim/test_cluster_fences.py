@@ -149,9 +149,10 @@ def progress_before_reconciliation(patch: pytest.MonkeyPatch) -> None:
     match = LeaderStream._match
 
     def trusting(self: LeaderStream, led: LedPartition, asked: Subscribe) -> None:
-        led.term.subscribe(self._follower, asked.kind, asked.broker_epoch, asked.end, self._clock.monotonic_ms())
-        self._terms.report(led, self._follower, asked.kind, asked.end, asked.end)
         match(self, led, asked)
+        now_ms, number = self._clock.monotonic_ms(), asked.subscription
+        led.term.subscribe(self._follower, asked.kind, asked.broker_epoch, asked.end, now_ms, subscription=number)
+        self._terms.report(led, self._follower, asked.kind, asked.end, asked.end)
 
     patch.setattr(LeaderStream, "_match", trusting)
 

@@ -93,7 +93,7 @@ def acknowledged_before_synced(patch: pytest.MonkeyPatch) -> None:
 
 
 def logs_not_matched(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(leader_stream, "judge", lambda log, _end, last: Verdict(Status.OK, last, log.end_offset))
+    patch.setattr(leader_stream, "judge", lambda log, _end, last, _gone: Verdict(Status.OK, last, log.end_offset))
 
 
 def in_sync_replicas_without_union(patch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from goqueue.cluster.control.elections import NO_LEADER, forced, preferred
+from goqueue.cluster.control.elections import forced, preferred
 from goqueue.cluster.control.plan import Change, batches, nodes_of
+from goqueue.cluster.control.replicas import without_strangers
 from goqueue.errors import (
     ElectionNotNeeded,
     GuardFailed,
@@ -78,7 +79,7 @@ class ReplicaAdministration:
                 adding=tuple(node for node in replicas if node not in kept),
                 removing=tuple(node for node in kept if node not in replicas),
             )
-            return _without_strangers(place, changed, image)
+            return without_strangers(place, changed, image)
 
         return await self._change(place, plan)
 
@@ -88,7 +89,7 @@ class ReplicaAdministration:
         def plan(one: Assignment, image: Image) -> Assignment:
             if not one.adding and not one.removing:
                 raise NoReassignment(f"the replicas of {place} are not being changed")
-            return _without_strangers(place, structs.replace(one, adding=(), removing=()), image)
+            return without_strangers(place, structs.replace(one, adding=(), removing=()), image)
 
         return await self._change(place, plan)
 
@@ -121,30 +122,3 @@ class ReplicaAdministration:
                 continue
             return changed
         raise TooBusy(f"the assignment of {place} changed {_ATTEMPTS_MAX} times meanwhile; nothing was changed")
-
-
-def _without_strangers(place: TopicPartition, one: Assignment, image: Image) -> Assignment:
-    """The assignment in which only nodes count that hold the partition: a node that was being added may do so no more.
-
-    Refused while none of those that stay has everything, or while none of them can lead: what was acknowledged would be
-    lost with the nodes that go.
-    """
-    holders = (*one.replicas, *one.adding)
-    isr = tuple(node for node in one.isr if node in holders)
-    electable = nodes_of(image).electable
-    leader = one.leader
-    if leader not in (*holders, NO_LEADER):
-        leader = next((node for node in holders if node in isr and node in electable), NO_LEADER)
-    if not isr or (leader == NO_LEADER and one.leader != NO_LEADER):
-        raise InvalidReplicaAssignment(
-            f"only nodes {list(one.isr)} have all records of {place}, and none of them that stays can lead: wait until "
-            "another replica is in sync",
-            field="replicas",
-        )
-    return structs.replace(
-        one,
-        leader=leader,
-        leader_epoch=one.leader_epoch + (leader != one.leader),
-        isr=isr,
-        eligible=tuple(node for node in one.eligible if node in holders),
-    )

@@ -71,8 +71,8 @@ class ClusterEvents:
         self.election_seconds = Histogram()
         self._ended_ms: dict[int, int] = {}
         self._leaderless_ms: dict[tuple[UUID, int], int] = {}
-        # Partitions that got an unclean leader.
-        self._unclean: set[tuple[str, int]] = set()
+        # The epochs of the last unclean leaders, by partition.
+        self._unclean: dict[tuple[str, int], int] = {}
         self._nodes = dict(image.nodes())
         self._seen = set(image.sessions)
         self._controller = -1 if image.controller is None else image.controller[0]
@@ -100,9 +100,12 @@ class ClusterEvents:
         self._add(ClusterEvent(self._clock.now_ms(), kind, node_id, topic, partition, detail))
 
     def note_surplus(self, found: Surplus) -> bool:
-        """Note what a replica has and its leader has not, if an unclean election is why: it is lost then."""
+        """Note what a replica has and its leader has not, if an unclean election is why: it is lost then.
+
+        What was written after that election is no more than what nobody was told is safe, as in every failover.
+        """
         place = found.place
-        if (place.topic, place.partition) not in self._unclean:
+        if found.last_epoch >= self._unclean.get((place.topic, place.partition), -1):
             return False
         last = found.offset + found.records - 1
         detail = f"{found.records} records, offsets {found.offset} to {last}, which an unclean election left behind"
@@ -134,7 +137,7 @@ class ClusterEvents:
             case PartitionsAdded(_, topic_id, _, added):
                 self._assignments[topic_id] = self._assignments.get(topic_id, ()) + added
             case TopicDeleted(name, topic_id):
-                self._unclean = {one for one in self._unclean if one[0] != name}
+                self._unclean = {one: epoch for one, epoch in self._unclean.items() if one[0] != name}
                 for number in range(len(self._assignments.pop(topic_id, ()))):
                     self._leaderless_ms.pop((topic_id, number), None)
             case AssignmentsChanged(name, topic_id, changed):
@@ -185,7 +188,7 @@ class ClusterEvents:
                 detail = f"leader epoch {after.leader_epoch}"
                 if after.leader >= 0 and after.leader not in (*before.isr, *before.eligible):
                     kind, detail = "UncleanLeaderElected", f"{detail}: acknowledged records may be lost"
-                    self._unclean.add((topic, number))
+                    self._unclean[topic, number] = after.leader_epoch
                 yield ClusterEvent(now_ms, kind, after.leader, topic, number, detail)
             gone, came = set(before.isr) - set(after.isr), set(after.isr) - set(before.isr)
             if gone:

@@ -67,7 +67,9 @@ class IsrChanges:
         self._broker_epoch = broker_epoch
         self._lag_ms_max = lag_ms_max
         self._timer: Timer | None = None
-        self._under_way: set[LedPartition] = set()
+        # Partitions of which a change is on its way.
+        # Partitions of which a change is on its way.
+        self.under_way: set[LedPartition] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         # Since the start, for the metrics page.
         self.shrinks = 0
@@ -91,7 +93,7 @@ class IsrChanges:
 
     def grow(self, led: LedPartition, follower: int) -> None:
         """A follower outside the ISR has come further: let it in if it has all that is committed."""
-        if led in self._under_way or led.is_over or not led.term.is_caught_up(follower):
+        if led in self.under_way or led.is_over or not led.term.is_caught_up(follower):
             return
         assignment = self._assignment(led)
         if assignment is None or follower not in (*assignment.replicas, *assignment.adding):
@@ -103,7 +105,7 @@ class IsrChanges:
 
     def expel(self, led: LedPartition, follower: int) -> None:
         """A follower is about to begin anew: it is neither in sync nor eligible from now on."""
-        if led not in self._under_way and not led.is_over:
+        if led not in self.under_way and not led.is_over:
             self._change(led, led.term.isr - {follower}, not_eligible=frozenset({follower}))
 
     def _tick_ms(self) -> int:
@@ -115,10 +117,10 @@ class IsrChanges:
         for place, led in list(self._terms.active.items()):
             if led.is_over:
                 self._terms.active.pop(place, None)
-            elif led not in self._under_way:
+            elif led not in self.under_way:
                 self._look_at(led, now_ms)
         for led in self._terms.all():
-            if led not in self._under_way and self._is_sick(led):
+            if led not in self.under_way and self._is_sick(led):
                 self._hand_over(led)
 
     def _look_at(self, led: LedPartition, now_ms: int) -> None:
@@ -288,9 +290,9 @@ class IsrChanges:
             except GoQueueError as error:
                 _log.warning("the in-sync replicas of %s were not changed: %s", led.term.place, error)
             finally:
-                self._under_way.discard(led)
+                self.under_way.discard(led)
 
-        self._under_way.add(led)
+        self.under_way.add(led)
         task = asyncio.create_task(run())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -19,11 +19,11 @@ import msgspec
 from msgspec import structs
 
 from goqueue.cluster.session import Session
-from goqueue.errors import Conflict, GoQueueError, GuardFailed, MetadataUnavailable
+from goqueue.errors import Conflict, GuardFailed, MetadataUnavailable
 from goqueue.metadata import keys
 from goqueue.metadata.events import Node, NodeChanged
 from goqueue.metadata.membership import epoch_of, generation_of
-from goqueue.metadata.shared.kv import Compare, Kv, KvError, Put
+from goqueue.metadata.shared.kv import Compare, Kv, Put
 from goqueue.metadata.shared.kv_members import decode_node, encode_node, generation_in
 from goqueue.metadata.shared.kv_store import KvMetadata
 from goqueue.metadata.store import Guard, SessionGuard
@@ -106,10 +106,9 @@ class Registration:
             try:
                 self._metadata.use_lease(await self._session.begin())
                 epoch = await self.register()
-            except (KvError, GoQueueError, OSError) as error:
-                # Also a full disk, on which the new epoch cannot be kept: without this loop the node would stay out of
-                # the cluster until it is started again.
-                _log.warning("this node could not register again, and will try once more: %s", error)
+            except Exception as error:  # noqa: BLE001 - without this loop the node would stay out until it is started again
+                # Among others a full disk, on which the new epoch cannot be kept.
+                _log.warning("this node could not register again, and will try once more: %r", error)
                 self._session.lost.set()
                 await asyncio.sleep(_RETRY_S)
             else:

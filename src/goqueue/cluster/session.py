@@ -76,6 +76,10 @@ class Session:
                     _log.warning("the metadata store does not answer: %s", error)
                 await asyncio.sleep(_RETRY_S)
                 continue
+            except Exception:  # noqa: BLE001 - without this loop the session would end, and nobody would begin another
+                _log.exception("the session of this node could not be renewed, and will be tried again")
+                await asyncio.sleep(_RETRY_S)
+                continue
             self._renewed_ms = sent_ms
             await asyncio.sleep(pause_s)
 

@@ -16,7 +16,7 @@ from goqueue.groups.commands import CheckTransaction
 from goqueue.groups.machine import GroupMachine, OnMoved, refuse_transactions
 from goqueue.groups.offsets.commits import Commits, DataSynced
 from goqueue.groups.queue.delivery_port import QueueDelivery, QueuePositions, Releases
-from goqueue.groups.service import CONSUMER_OFFSETS, GroupService, OnCommit, VerifyTransaction
+from goqueue.groups.service import CONSUMER_OFFSETS, GroupService, OnCommit, SessionProblem, VerifyTransaction
 from goqueue.groups.settings.former_settings import FormerSettings
 from goqueue.groups.settings.requests import SettingsRequests
 from goqueue.groups.settings.stored_settings import StoredSettings
@@ -54,11 +54,13 @@ def feature(
     on_commit: Sequence[OnCommit] = (),
     on_moved: OnMoved | None = None,
     synced_of: Callable[[DataSynced], DataSynced] | None = None,
+    session_problem: SessionProblem | None = None,
 ) -> GroupService:
     """The group service over `__consumer_offsets`.
 
     Queue groups stand where `positions` says; `delivery` is told of members that are gone. `synced_of` makes, of the
-    question whether records are safe here, one that can be asked of any partition's leader.
+    question whether records are safe here, one that can be asked of any partition's leader. `session_problem` says, in
+    a cluster, why this node may not speak for what it leads.
     """
     catalog = NodeTopics(topics)
     metadata.subscribe(catalog.on_delta)
@@ -123,4 +125,5 @@ def feature(
         rng=rng,
         on_commit=on_commit,
         verify_transaction=verify_transaction,
+        session_problem=session_problem,
     )

@@ -19,6 +19,7 @@ from goqueue.clock import Rng
 from goqueue.coordinator.runtime import Coordinator
 from goqueue.coordinator.shard import Transaction
 from goqueue.errors import (
+    CoordinatorUnavailable,
     GoQueueError,
     GroupBeingDeleted,
     GroupModeMismatch,
@@ -71,6 +72,9 @@ OnCommit = Callable[[Caller, str, Sequence[NewOffset], Outcomes], None]
 # (transaction, partition): asks the coordinator, if that is another node, so that the machine knows the answer.
 VerifyTransaction = Callable[[Transaction, TopicPartition], Awaitable[None]]
 
+# Why this node may not speak for what it leads: another may lead it by now. None if it may.
+SessionProblem = Callable[[], str | None]
+
 
 class GroupService:
     """Groups of both protocols, and their offsets."""
@@ -88,8 +92,10 @@ class GroupService:
         rng: Rng,
         on_commit: Sequence[OnCommit] = (),
         verify_transaction: VerifyTransaction | None = None,
+        session_problem: SessionProblem | None = None,
     ) -> None:
         self._verify = verify_transaction
+        self._session_problem = session_problem
         self._coordinator = coordinator
         self._on_commit = tuple(on_commit)
         self._topics = topics
@@ -216,6 +222,11 @@ class GroupService:
         reply = cast("CommittedOffsets | IsQueue", await self._submit(group, command))
         if isinstance(reply, IsQueue):
             return self._unsettled(await self._positions.committed(group, wanted))
+        problem = None if self._session_problem is None else self._session_problem()
+        if problem is not None:
+            # A node that was frozen knows nothing of its successor yet, nor of what was committed there. What is
+            # written needs no such look: nobody confirms it.
+            raise CoordinatorUnavailable(f"what is committed may be known elsewhere: {problem}")
         return reply
 
     async def unsettled(self, group: str, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:

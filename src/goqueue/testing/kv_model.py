@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 
@@ -174,7 +175,7 @@ class KvClient:
         if self._happens(faults.late):
             wait_s = self._rng.random() * 10 * faults.delay_s_max
             loop = asyncio.get_running_loop()
-            loop.call_later(wait_s, self._model.txn, compares, writes, context=contextvars.Context())
+            loop.call_later(wait_s, self._late_txn, compares, writes, context=contextvars.Context())
             raise KvAmbiguous("the call is late")
         result = self._model.txn(compares, writes)
         if self._happens(faults.repeated):
@@ -183,6 +184,11 @@ class KvClient:
         if self._happens(faults.lost_reply):
             raise KvAmbiguous("the reply was lost")
         return result
+
+    def _late_txn(self, compares: Sequence[Compare], writes: Sequence[Write]) -> None:
+        # Its lease may have ended meanwhile; nobody is told.
+        with suppress(LeaseNotFound):
+            self._model.txn(compares, writes)
 
     async def watch(self, prefix: str, from_revision: int) -> AsyncIterator[KvDelta]:
         """See `Kv.watch`."""

@@ -200,20 +200,34 @@ def test_what_an_unclean_leader_lacks_is_lost_and_what_a_clean_one_lacks_is_not(
     image = image_with(isr=(1,))
     events = ClusterEvents(2, image, ManualClock(1_000_000))
     place = TopicPartition("orders", 0)
-    assert not events.note_surplus(Surplus(place, 1, 10, 5)), "the end of a log that nobody was promised"
+    assert not events.note_surplus(Surplus(place, 1, 10, 5, 1)), "the end of a log that nobody was promised"
     before = image.assignments(UUID(int=1))[0]
     unclean = Assignment(leader=2, leader_epoch=2, replicas=before.replicas, isr=(2,))
     events.on_delta(Delta(2, (AssignmentsChanged("orders", UUID(int=1), {0: unclean}),)))
-    assert events.note_surplus(Surplus(place, 1, 10, 5))
+    assert events.note_surplus(Surplus(place, 1, 10, 5, 1))
     (lost,) = [one for one in events.newest() if one.kind == "RecordsLost"]
     assert (lost.node_id, lost.topic, lost.partition) == (1, "orders", 0)
     assert "5 records, offsets 10 to 14" in lost.detail
+    assert not events.note_surplus(Surplus(place, 1, 20, 5, 2)), "written since, and never promised to anybody"
 
 
 def test_records_that_several_replicas_had_are_counted_once() -> None:
     counts = CopyCounts()
     counts.on_lost = lambda _: True
     for follower, records in ((1, 5), (3, 7)):
-        counts.has_surplus(Surplus(TopicPartition("orders", 0), follower, 10, records))
-    counts.has_surplus(Surplus(TopicPartition("orders", 1), 1, 0, 2))
+        counts.has_surplus(Surplus(TopicPartition("orders", 0), follower, 10, records, 1))
+    counts.has_surplus(Surplus(TopicPartition("orders", 1), 1, 0, 2, 1))
     assert counts.lost_by_topic() == {"orders": 9}
+
+
+def test_nothing_is_counted_of_topics_that_are_deleted() -> None:
+    counts = CopyCounts()
+    counts.on_lost = lambda _: True
+    for topic in ("orders", "bills"):
+        counts.took(topic, 100)
+        counts.cut(topic, 3)
+        counts.has_surplus(Surplus(TopicPartition(topic, 0), 2, 0, 2, 1))
+    counts.forget("orders")
+    assert counts.bytes_by_topic == {"bills": 100}
+    assert counts.cut_by_topic() == {"bills": 3}
+    assert counts.lost_by_topic() == {"bills": 2}

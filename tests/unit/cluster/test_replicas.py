@@ -11,7 +11,7 @@ from msgspec import structs
 from goqueue.cluster.control.placement import ClusterPlacement
 from goqueue.cluster.control.plan import decide
 from goqueue.cluster.control.replicas import ReplicaChanges, progress
-from goqueue.errors import InvalidReplicationFactor
+from goqueue.errors import InvalidReplicaAssignment, InvalidReplicationFactor
 from goqueue.metadata.events import (
     Assignment,
     AssignmentsChanged,
@@ -91,4 +91,29 @@ async def test_copies_are_removed_and_those_in_sync_stay() -> None:
         ((1, 3), (3, 1), 3, 3),
     ]
     assert progress(store.image) == []
+    await store.close()
+
+
+async def test_copies_are_not_removed_while_only_a_node_that_is_being_added_has_everything() -> None:
+    store = await KvMetadata.open(KvModel().client(), prefix="/q", rng=Random(1))
+    for number in (1, 2, 3, 4):
+        began = await store.transact([], [Put(session_key(number), b"")])
+        node = Node(number, UUID(int=number), broker_epoch=began.revision, fenced=False)
+        await store.commit([NodeChanged(number, node)])
+    await store.commit([FeatureFinalised(METADATA_VERSION, 2)])
+    alone = Assignment(leader=4, leader_epoch=3, replicas=(1, 2, 3), isr=(4,), adding=(4,), removing=(3,))
+    await store.commit([TopicCreated(Topic("t", TOPIC, 1), (alone,))])
+    placement = ClusterPlacement(lambda: store.image, (1, 2, 3, 4), copies_default=0, min_insync=0)
+    changes = ReplicaChanges(store, placement)
+    (before,) = store.image.assignments(TOPIC)
+
+    with pytest.raises(InvalidReplicaAssignment, match=r"only nodes \[4\] have all records of t-0"):
+        await changes.lower_copies("t", 2)
+    assert store.image.assignments(TOPIC) == (before,)
+
+    caught_up = structs.replace(before, isr=(1, 4))
+    await store.commit([AssignmentsChanged("t", TOPIC, {0: caught_up})])
+    await changes.lower_copies("t", 2)
+    (after,) = store.image.assignments(TOPIC)
+    assert (after.leader, after.leader_epoch, after.isr, after.adding, after.removing) == (1, 4, (1,), (), (3,))
     await store.close()

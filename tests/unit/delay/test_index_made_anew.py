@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from goqueue.broker.topics import NewTopic
-from goqueue.config import Config
+from goqueue.config import Config, DelayConfig
 from goqueue.delay.due import indexing
 from goqueue.delay.due.index import DueIndex
 from goqueue.delay.values import Held
@@ -121,3 +121,26 @@ def test_an_index_of_which_only_a_part_was_made_anew_is_not_used(monkeypatch: An
         assert await counts(services) == [2 if one == first else 1 for one in range(PARTITIONS)]
 
     assert SimNode(3, Config()).live(story)
+
+
+def test_damage_that_only_a_question_finds_is_mended_by_it(monkeypatch: Any) -> None:
+    """Nothing is held any more, so nothing else would meet the damage, and nothing of the file would ever come."""
+    due, spoiled = DueIndex.due, list[DueIndex]()
+
+    def due_or_not(self: DueIndex, *arguments: Any) -> Any:
+        if not spoiled or self is spoiled[0]:
+            spoiled[:] = [self]
+            damage = sqlite3.DatabaseError("database disk image is malformed")
+            damage.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+            raise damage
+        return due(self, *arguments)
+
+    async def story(services: Services) -> None:
+        await services.topics.create(NewTopic("t", PARTITIONS))
+        await hold_in_all(services)
+        monkeypatch.setattr(DueIndex, "due", due_or_not)
+        await asyncio.sleep(2 * DELAY_MS / 1000)
+        assert spoiled
+        assert await counts(services) == [1] * PARTITIONS
+
+    assert SimNode(3, Config(delay=DelayConfig(near_ms=1_000))).live(story)

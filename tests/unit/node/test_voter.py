@@ -62,6 +62,22 @@ async def test_where_nobody_answers_or_nothing_was_noted_data_is_taken_for_what_
     assert not await is_old_copy(voter, config)
 
 
+async def test_what_the_others_send_after_an_old_copy_was_set_aside_is_not_old(
+    voter: Voter, config: Config, tmp_path: Path, monkeypatch: Any
+) -> None:
+    """The node may be started again before its broker has registered, and noted a new epoch."""
+
+    async def known_epoch(_voter: Voter, _config: Config) -> int:
+        return 43
+
+    monkeypatch.setattr(rejoining, "_known_epoch", known_epoch)
+    voter.keep_epoch(42)
+    assert await is_old_copy(voter, config)
+    voter.set_aside()
+    (tmp_path / "etcd" / "member").mkdir()
+    assert not await is_old_copy(voter, config)
+
+
 def test_data_that_was_set_aside_is_lost_and_still_there(voter: Voter, tmp_path: Path) -> None:
     (tmp_path / "etcd" / "member" / "wal").write_text("votes")
     voter.set_aside()

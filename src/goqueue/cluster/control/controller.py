@@ -13,7 +13,7 @@ from uuid import UUID
 from goqueue.clock import Clock, Timer
 from goqueue.cluster.control.plan import Batch, Change, Plan, decide
 from goqueue.cluster.session import Session
-from goqueue.errors import Conflict, GoQueueError, GuardFailed, MetadataUnavailable, NotFound
+from goqueue.errors import Conflict, GuardFailed, MetadataUnavailable, NotFound
 from goqueue.metadata.events import (
     AssignmentsChanged,
     ControllerChanged,
@@ -114,7 +114,7 @@ class Controller:
             except MetadataUnavailable as error:
                 _log.warning("the controller waits for the metadata store: %s", error)
                 wake_at_ms = self._clock.monotonic_ms() + int(_RETRY_S * 1000)
-            except GoQueueError:
+            except Exception:  # noqa: BLE001 - the office is held by the session: without this loop nobody would do its work
                 _log.exception("the controller could not carry out its plan, and will try again")
                 wake_at_ms = self._clock.monotonic_ms() + 1_000
             if self._timer is not None:

@@ -10,14 +10,22 @@ from collections.abc import Callable, Iterator
 
 from msgspec import structs
 
+from goqueue.cluster.control.elections import NO_LEADER
 from goqueue.cluster.control.placement import ClusterPlacement, Load
-from goqueue.cluster.control.plan import Change, batches
-from goqueue.errors import GuardFailed, InvalidReplicationFactor, TooBusy, TopicNotFound
+from goqueue.cluster.control.plan import Change, batches, nodes_of
+from goqueue.errors import (
+    GuardFailed,
+    InvalidReplicaAssignment,
+    InvalidReplicationFactor,
+    TooBusy,
+    TopicNotFound,
+)
 from goqueue.metadata.eligibility import MIN_INSYNC, eligible_of, min_insync_of
 from goqueue.metadata.events import Assignment, AssignmentsChanged, Topic, TopicConfigChanged
 from goqueue.metadata.image import Image
 from goqueue.metadata.keys import settings_key
 from goqueue.metadata.store import Guard, MetadataStore
+from goqueue.records import TopicPartition
 
 ATTEMPTS_MAX = 100
 
@@ -96,6 +104,8 @@ class ReplicaChanges:
             adding=tuple(node for node in target if node not in before.replicas),
             removing=tuple(node for node in before.replicas if node not in target),
         )
+        # A node that was being added, and is not wanted any more, may be in sync.
+        after = without_strangers(TopicPartition(topic.name, number), after, image)
         return Change(topic, number, before, after)
 
     async def _commit(self, name: str, plan: Plan) -> int:
@@ -114,6 +124,33 @@ class ReplicaChanges:
                 continue
             return done
         raise TooBusy(f"metadata changed {ATTEMPTS_MAX} times while replicas were being changed")
+
+
+def without_strangers(place: TopicPartition, one: Assignment, image: Image) -> Assignment:
+    """The assignment in which only nodes count that hold the partition: a node that was being added may do so no more.
+
+    Refused while none of those that stay has everything, or while none of them can lead: what was acknowledged would be
+    lost with the nodes that go.
+    """
+    holders = (*one.replicas, *one.adding)
+    isr = tuple(node for node in one.isr if node in holders)
+    electable = nodes_of(image).electable
+    leader = one.leader
+    if leader not in (*holders, NO_LEADER):
+        leader = next((node for node in holders if node in isr and node in electable), NO_LEADER)
+    if not isr or (leader == NO_LEADER and one.leader != NO_LEADER):
+        raise InvalidReplicaAssignment(
+            f"only nodes {list(one.isr)} have all records of {place}, and none of them that stays can lead: wait until "
+            "another replica is in sync",
+            field="replicas",
+        )
+    return structs.replace(
+        one,
+        leader=leader,
+        leader_epoch=one.leader_epoch + (leader != one.leader),
+        isr=isr,
+        eligible=tuple(node for node in one.eligible if node in holders),
+    )
 
 
 def progress(image: Image) -> list[tuple[str, int, Assignment]]:

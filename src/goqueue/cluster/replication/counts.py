@@ -21,6 +21,8 @@ class Surplus(NamedTuple):
     # From here on.
     offset: int
     records: int
+    # Of the leader that wrote the last of them.
+    last_epoch: int
 
 
 class CopyCounts:
@@ -53,6 +55,12 @@ class CopyCounts:
             topic, records = self._cuts.popleft()
             self._cut_by_topic[topic] += records
         return self._cut_by_topic
+
+    def forget(self, topic: str) -> None:
+        """The topic is deleted."""
+        self.bytes_by_topic.pop(topic, None)
+        self.cut_by_topic().pop(topic, None)
+        self._lost = {place: records for place, records in self._lost.items() if place.topic != topic}
 
     def has_surplus(self, found: Surplus) -> None:
         """A replica of what this node leads has more than this node."""

@@ -53,6 +53,9 @@ class LogFeed:
         ahead, self.read_ahead = self.read_ahead, None
         if ahead is not None:
             return ahead
+        if nowait and self.cold_upper > self.next_offset:
+            # A thread reads it when it is its turn. Of a thousand such logs none is asked again in every round.
+            return Read([], self.next_offset, 0)
         try:
             return self.writer.log.read_frames(self.next_offset, max_bytes=bytes_max, upper=upper, nowait=nowait)
         except ColdRead:

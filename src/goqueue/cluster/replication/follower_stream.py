@@ -11,7 +11,6 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import suppress
 from functools import partial
 
 import msgspec
@@ -24,7 +23,7 @@ from goqueue.cluster.network import PeerConnection, PeerNetwork
 from goqueue.cluster.replication import messages
 from goqueue.cluster.replication.counts import CopyCounts
 from goqueue.cluster.replication.messages import Answer, Member, Progress, Round, Status, Unsubscribe
-from goqueue.cluster.replication.replica_log import AGAIN_S_FIRST, ReplicaLog
+from goqueue.cluster.replication.replica_log import AGAIN_S_FIRST, AGAIN_S_MAX, ReplicaLog
 from goqueue.errors import FencedLeaderEpoch, GoQueueError, NotLeader, PeerUnreachable
 from goqueue.ports import Buffer, Offload
 from goqueue.records import LogKind, TopicPartition
@@ -124,16 +123,18 @@ class FollowerStream:
         wait_s = _RECONNECT_S_FIRST
         try:
             while self._wanted:
+                pause_s = _RECONNECT_S_FIRST
                 try:
                     connection = await self._network.connect(self._leader, self._purpose)
+                    wait_s = _RECONNECT_S_FIRST
+                    await self._serve(connection)
                 except PeerUnreachable as error:
                     _log.debug("%s", error)
-                    await asyncio.sleep(wait_s)
-                    wait_s = min(wait_s * 2, _RECONNECT_S_MAX)
-                    continue
-                wait_s = _RECONNECT_S_FIRST
-                await self._serve(connection)
-                await asyncio.sleep(wait_s)
+                    pause_s, wait_s = wait_s, min(wait_s * 2, _RECONNECT_S_MAX)
+                except Exception:  # noqa: BLE001 - without this loop nothing would ever be copied from that node again
+                    _log.exception("the stream from node %d failed, and begins anew", self._leader)
+                    pause_s = _RECONNECT_S_MAX
+                await asyncio.sleep(pause_s)
         finally:
             self._task = None
 
@@ -166,7 +167,7 @@ class FollowerStream:
             await asyncio.gather(*work, return_exceptions=True)
 
     async def _send(self, connection: PeerConnection) -> None:
-        with suppress(PeerUnreachable):
+        try:
             while True:
                 await self._wake.wait()
                 self._wake.clear()
@@ -174,7 +175,12 @@ class FollowerStream:
                     await connection.send(self._outbox.popleft())
                 if self._owes_round or self._unreported:
                     await connection.send(messages.encode(self._progress()))
-        connection.close()
+        except PeerUnreachable:
+            pass
+        except Exception:  # noqa: BLE001 - a leader that hears nothing more would wait, and somebody must learn why
+            _log.exception("nothing more can be said to node %d on this connection", self._leader)
+        finally:
+            connection.close()
 
     def _progress(self) -> Progress:
         self._owes_round = False
@@ -192,6 +198,7 @@ class FollowerStream:
 
     async def _open(self, place: TopicPartition, leader_epoch: int) -> None:
         """Open the family and subscribe its logs."""
+        wait_s = AGAIN_S_FIRST
         while self._wanted.get(place) == leader_epoch:
             try:
                 async with self._openings:
@@ -203,7 +210,8 @@ class FollowerStream:
                         await self._partitions.follow_member(place, kind)
             except (GoQueueError, OSError) as error:
                 _log.warning("%s cannot be opened to follow node %d: %s", place, self._leader, error)
-                await asyncio.sleep(AGAIN_S_FIRST)
+                await asyncio.sleep(wait_s)
+                wait_s = min(wait_s * 2, AGAIN_S_MAX)
                 continue
             for kind in (*reversed(kinds), LogKind.DATA):
                 self._subscribe(place, leader_epoch, kind)
@@ -272,13 +280,14 @@ class FollowerStream:
             return
 
         async def work() -> None:
-            place, leader_epoch = data.partition.key, data.leader_epoch
+            place, leader_epoch, wait_s = data.partition.key, data.leader_epoch, AGAIN_S_FIRST
             while data.is_current:
                 try:
                     await self._partitions.follow_member(place, kind)
                 except (GoQueueError, OSError) as error:
                     _log.warning("a log of %s cannot be opened to follow node %d: %s", place, self._leader, error)
-                    await asyncio.sleep(AGAIN_S_FIRST)
+                    await asyncio.sleep(wait_s)
+                    wait_s = min(wait_s * 2, AGAIN_S_MAX)
                 else:
                     self._subscribe(place, leader_epoch, kind)
                     return
@@ -378,4 +387,13 @@ class FollowerStream:
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work)
         self._work[task] = None
-        task.add_done_callback(self._work.pop)
+        task.add_done_callback(self._worked)
+
+    def _worked(self, task: asyncio.Task[None]) -> None:
+        del self._work[task]
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            # What it was to do for one log would never be done: everything is subscribed anew.
+            _log.error("the stream from node %d failed, and begins anew", self._leader, exc_info=error)
+            if self._connection is not None:
+                self._connection.close()

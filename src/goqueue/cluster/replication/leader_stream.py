@@ -44,6 +44,8 @@ ROUND_BYTES_MAX = 1024 * 1024
 CREDIT_BYTES = 4 * 1024 * 1024
 # High watermarks that nothing else takes along are sent after so long.
 _WATERMARK_SECONDS = 0.05
+# So long a round waits for threads that read for it. What they have not read then is for the next round.
+_READ_SECONDS = 0.05
 
 
 class LeaderStream:
@@ -166,7 +168,7 @@ class LeaderStream:
 
     def _match(self, led: LedPartition, asked: Subscribe) -> None:
         """Compare the follower's end with our log: only what agrees is continued, and counts."""
-        if led.term.is_overtaken(self._follower, asked.kind, asked.broker_epoch, asked.subscription):
+        if not led.term.hears(self._follower, asked.kind, asked.broker_epoch, asked.subscription):
             self._refuse(asked, "it comes late: a later subscription is there, on another connection")
             return
         writer = led.writers[asked.kind]
@@ -184,8 +186,9 @@ class LeaderStream:
         self._say(Answer(asked.subscription, verdict.status, verdict.epoch, verdict.end, tombstones_gone_to=gone_to))
         if verdict.status is Status.DIVERGED and asked.kind is LogKind.DATA and asked.end > verdict.end:
             surplus = asked.end - verdict.end
-            self._counts.has_surplus(Surplus(led.term.place, self._follower, verdict.end, surplus))
+            self._counts.has_surplus(Surplus(led.term.place, self._follower, verdict.end, surplus, asked.last_epoch))
         if verdict.status is not Status.OK:
+            led.term.void(self._follower, asked.kind)
             return
         now_ms, number = self._clock.monotonic_ms(), asked.subscription
         led.term.subscribe(self._follower, asked.kind, asked.broker_epoch, asked.end, now_ms, subscription=number)
@@ -286,9 +289,10 @@ class LeaderStream:
                 # All that is marked until the loop comes back here goes into one round.
                 await self._wake.wait()
                 self._wake.clear()
-                while self._outbox:
-                    await self._connection.send(self._outbox.popleft())
+                await self._send_answers()
                 await self._read_cold()
+                # Once more: the follower may have subscribed meanwhile, and drops frames that come before the answer.
+                await self._send_answers()
                 parts = self._collect()
                 if parts:
                     await self._send_round(parts)
@@ -298,6 +302,10 @@ class LeaderStream:
             _log.exception("the replication stream of node %d failed", self._follower)
         finally:
             self._connection.close()
+
+    async def _send_answers(self) -> None:
+        while self._outbox:
+            await self._connection.send(self._outbox.popleft())
 
     def _collect(self) -> list[Part]:
         """The parts of the next round. What does not fit stays marked."""
@@ -337,20 +345,32 @@ class LeaderStream:
             await asyncio.sleep(size / self._bytes_per_s_max)
 
     async def _read_cold(self) -> None:
-        """Let threads read what is not in memory."""
+        """Let threads read what is not in memory, as much as one round takes: more would wait here for its turn."""
+        loop = asyncio.get_running_loop()
+        bytes_left, has_read, ends_s = ROUND_BYTES_MAX, False, loop.time() + _READ_SECONDS
         for feed in list(self._marked):
             # A copy: the follower may subscribe another log of the family, or leave one, while a thread reads.
             for log in list(feed.logs.values()):
-                if log.cold_upper > log.next_offset and log.read_ahead is None:
-                    upper, log.cold_upper = log.cold_upper, -1
-                    try:
-                        log.read_ahead = await self._offload(partial(_read_on_thread, log, upper))
-                    except OffsetOutOfRange:
+                if log.read_ahead is not None:
+                    bytes_left -= log.read_ahead.bytes
+                    continue
+                if log.cold_upper <= log.next_offset:
+                    continue
+                if bytes_left <= 0 or (has_read and loop.time() > ends_s):
+                    # It has its turn once this round is on its way.
+                    return
+                upper, log.cold_upper, has_read = log.cold_upper, -1, True
+                try:
+                    log.read_ahead = await self._offload(partial(_read_on_thread, log, upper))
+                except OffsetOutOfRange:
+                    if not feed.is_over:
                         self._reset_fallen_behind(feed)
-                    except (GoQueueError, OSError) as error:
-                        feed.led.sick = feed.led.sick or str(error)
-                        self._marked.pop(feed, None)
-                        break
+                except (GoQueueError, OSError) as error:
+                    feed.led.sick = feed.led.sick or str(error)
+                    self._marked.pop(feed, None)
+                    break
+                else:
+                    bytes_left -= log.read_ahead.bytes
 
     def _reset_fallen_behind(self, feed: FamilyFeed) -> None:
         """Retention, or compaction, took what the follower does not have: it begins anew at our start."""

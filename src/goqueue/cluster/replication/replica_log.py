@@ -19,7 +19,7 @@ from goqueue.records import LogKind
 
 # After a refusal or a failed write.
 AGAIN_S_FIRST = 0.1
-_AGAIN_S_MAX = 3.0
+AGAIN_S_MAX = 3.0
 
 
 class ReplicaLog:
@@ -40,7 +40,7 @@ class ReplicaLog:
 
     def next_wait_s(self) -> float:
         """How long to wait this time."""
-        wait_s, self.wait_s = self.wait_s, min(self.wait_s * 2, _AGAIN_S_MAX)
+        wait_s, self.wait_s = self.wait_s, min(self.wait_s * 2, AGAIN_S_MAX)
         return wait_s
 
     @property

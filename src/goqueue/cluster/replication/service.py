@@ -113,6 +113,7 @@ class Replication:
             elif isinstance(event, TopicDeleted):
                 for stream in self._streams.values():
                     stream.unfollow_topic(event.name)
+                self.counts.forget(event.name)
             elif isinstance(event, SessionChanged) and event.node_id == self._node_id:
                 for stream in self._streams.values():
                     stream.renew()

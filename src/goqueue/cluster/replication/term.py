@@ -7,7 +7,7 @@ committed, and only who is in both counts for `min.insync.replicas`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from uuid import UUID
 
 from goqueue.records import LogKind, TopicPartition
@@ -53,6 +53,7 @@ class LogTerm:
         "_high_watermark",
         "acknowledged_end",
         "acks_written",
+        "began_ms",
         "end",
         "kind",
         "own_synced_end",
@@ -84,6 +85,8 @@ class LogTerm:
         self.sync_wanted = 0
         # Up to here all that was asked for was acknowledged in this term, or could have been.
         self.acknowledged_end = UNKNOWN
+        # When it was opened. Of one that is made in the middle of a term, followers are not behind since its beginning.
+        self.began_ms = 0
 
     def written_by(self, followers: tuple[int, ...]) -> int:
         """Up to where the leader and all these have written; UNKNOWN if one of them has not said."""
@@ -142,6 +145,8 @@ class PartitionTerm:
         # Logs of followers that are damaged, and followers that must be out of sync before they copy one anew.
         self.unsound: dict[int, set[LogKind]] = {}
         self.resetting: set[int] = set()
+        # The session and the number of the last subscription of each follower's logs, well answered or not.
+        self._heard: dict[tuple[int, LogKind], tuple[int, int]] = {}
         # The session under which each follower subscribed.
         self.broker_epochs: dict[int, int] = {}
         self.began_ms = now_ms
@@ -180,16 +185,24 @@ class PartitionTerm:
         log = self.logs[kind]
         position = log.positions.get(follower)
         if position is None:
-            position = log.positions[follower] = Position(self.began_ms)
+            position = log.positions[follower] = Position(max(self.began_ms, log.began_ms))
         position.subscription = subscription
         position.report(end, UNKNOWN, log, now_ms)
 
-    def is_overtaken(self, follower: int, kind: LogKind, broker_epoch: int, subscription: int) -> bool:
-        """Whether a follower has subscribed again since, in the same session: then its log may have been cut since."""
-        log = self.logs.get(kind)
-        position = None if log is None else log.positions.get(follower)
-        is_same = self.broker_epochs.get(follower) == broker_epoch
-        return position is not None and is_same and position.subscription > subscription
+    def hears(self, follower: int, kind: LogKind, broker_epoch: int, subscription: int) -> bool:
+        """Whether this is the last subscription of a follower's log, as far as is known; False if it comes late.
+
+        One that comes late, on a connection that was given up, is of a log that may have been cut or emptied since.
+        """
+        session, last = self._heard.get((follower, kind), (broker_epoch, subscription))
+        if session == broker_epoch and last > subscription:
+            return False
+        self._heard[follower, kind] = broker_epoch, subscription
+        return True
+
+    def void(self, follower: int, kind: LogKind) -> None:
+        """A follower's log is about to be cut or emptied: what was said of it before does not count any more."""
+        self.logs[kind].positions.pop(follower, None)
 
     def note_soundness(self, follower: int, kind: LogKind, *, is_sound: bool, wants_reset: bool) -> None:
         """A follower said whether its log can be read."""
@@ -203,6 +216,14 @@ class PartitionTerm:
             kinds.add(kind)
             if wants_reset:
                 self.resetting.add(follower)
+
+    def note_caught_up(self, followers: Collection[int], now_ms: int) -> None:
+        """These count as caught up at this moment."""
+        for log in self.logs.values():
+            for follower in followers:
+                position = log.positions.get(follower)
+                if position is not None:
+                    position.caught_up_ms = now_ms
 
     def counts_on(self, follower: int) -> bool:
         """Whether a follower is in sync, or will be if a change is made that is on its way."""
@@ -248,7 +269,7 @@ class PartitionTerm:
                 continue
             position = log.positions.get(follower)
             if position is None:
-                lag_ms = max(lag_ms, now_ms - self.began_ms)
+                lag_ms = max(lag_ms, now_ms - max(self.began_ms, log.began_ms))
             elif not position.is_at_end(log):
                 lag_ms = max(lag_ms, now_ms - position.caught_up_ms)
         return lag_ms

@@ -104,6 +104,7 @@ class Terms:
             on_change=lambda writer, *, is_urgent=True: self._changed(led, writer, is_urgent=is_urgent),
             on_failure=lambda error: self._note_sick(led, error),
         )
+        writer.term.began_ms = self._clock.monotonic_ms()
         self._activate(led)
         if is_news and term_log.kind is not LogKind.DATA:
             for feed in list(led.feeds):
@@ -138,8 +139,7 @@ class Terms:
     ) -> None:
         """A follower said whether its log can be read. One that cannot had better not be in sync."""
         led.term.note_soundness(follower, kind, is_sound=is_sound, wants_reset=wants_reset)
-        if not is_sound and not led.is_active:
-            # One that is active stays so, with what is known of the lag of others: this may come again and again.
+        if not is_sound:
             self._activate(led)
 
     def must_leave_first(self, led: LedPartition, follower: int) -> bool:
@@ -196,14 +196,16 @@ class Terms:
             feed.mark(is_urgent=is_urgent)
 
     def _activate(self, led: LedPartition) -> None:
-        """A follower may fall behind from now on."""
+        """A follower may fall behind from now on.
+
+        One that is active stays so, with what is known of the lag of each: this may be called again and again.
+        """
+        if led.is_active:
+            return
         led.is_active = True
         self.active[led.term.place] = led
-        now_ms = self._clock.monotonic_ms()
-        for log in led.term.logs.values():
-            for position in log.positions.values():
-                # It was at the end until this moment, or the partition would be active.
-                position.caught_up_ms = now_ms
+        # All were at the end until this moment, or the partition would be active.
+        led.term.note_caught_up(led.term.counted, self._clock.monotonic_ms())
 
     def _note_sick(self, led: LedPartition, error: StorageError) -> None:
         led.sick = str(error)
@@ -218,6 +220,9 @@ class Terms:
                     continue
                 assignment = self._metadata.image.assignments(event.topic_id)[number]
                 if assignment.leader_epoch == led.term.leader_epoch:
+                    joined = frozenset(assignment.isr) - led.term.isr
                     led.term.take_isr(assignment.isr, assignment.partition_epoch)
+                    # Whoever joins had all that is committed, and has as much time as others to get what is not.
+                    led.term.note_caught_up(joined, self._clock.monotonic_ms())
                     self._activate(led)
                     led.advance()

@@ -229,8 +229,18 @@ class Indexing:
         async with self._using:
             await self._opened()
             with _usable_or_not():
-                index = self._usable()
-                return await self._work(lambda: question(index))
+                try:
+                    return await self._asked_of_file(question)
+                except sqlite3.DatabaseError as damage:
+                    if is_passing(damage):
+                        raise
+                    # It is found only by who asks: perhaps nothing is taken in any more that would meet it.
+                    await self._rebuild(damage)
+                    return await self._asked_of_file(question)
+
+    async def _asked_of_file(self, question: Callable[[DueIndex], T]) -> T:
+        index = self._usable()
+        return await self._work(lambda: question(index))
 
     async def _work(self, work: Callable[[], T]) -> T:
         """Have the disk asked. Whoever gives up waiting does not stop it, so it is waited for."""

@@ -101,7 +101,7 @@ def _miss_segments(state: LogState, checkpoint: Checkpoint, report: RecoveryRepo
     """Note the segments that were on the disk when the checkpoint was written, and whose files are gone.
 
     Not those of which nothing was promised yet, nor those that retention deleted, which lie before the checkpoint's
-    start. In a compacted log segments go by themselves.
+    start. In a compacted log segments go by themselves, but never the last one.
     """
     segments = state.segments.current
     present = {segment.base_offset for segment in segments.all}
@@ -113,7 +113,7 @@ def _miss_segments(state: LogState, checkpoint: Checkpoint, report: RecoveryRepo
         for base, end in zip(known, [*known[1:], checkpoint.recovery.offset], strict=True)
         if base not in present and base < checkpoint.recovery.offset and end > checkpoint.start_offset
     ]
-    for base, end in lost if state.is_dense() else ():
+    for base, end in lost if state.is_dense() or not present else ():
         path = f"{state.directory}/{file_name(base, LOG)}"
         reason = f"offsets {base} to {end - 1} are missing: {file_name(base, LOG)} was synced and is gone"
         report.damage.append(CorruptFrame(path, 0, reason))

@@ -270,6 +270,9 @@ class KvMetadata:
                 # A newer version wrote it. Whoever waits must not wait for ever, and nothing more is changed.
                 self._fail(error)
                 return
+            except Exception as error:  # noqa: BLE001 - whoever waits must be told, whatever it was
+                self._fail(StorageError(f"{error!r} at a revision behind {self._applied}"))
+                return
             await asyncio.sleep(_RETRY_S)
 
     async def _until_it_answers(self) -> None:

@@ -193,6 +193,7 @@ def _queues_and_groups(
         verify_transaction=paths.open_transactions.verify,
         on_failure=partial(report_shard, "group"),
         on_moved=stories.hooks.committed,
+        session_problem=None if storage.cluster is None else storage.cluster.problem,
     )
     tools.stack.push_async_callback(groups.close)
     if asking is not None and queues is not None:

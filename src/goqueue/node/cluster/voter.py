@@ -92,6 +92,8 @@ class Voter(msgspec.Struct, frozen=True):
         shutil.rmtree(former, ignore_errors=True)
         (directory / "member").rename(former)
         _sync_directory(directory)
+        # Last: it says that this data is old. What the others send from now on is not.
+        self._epoch_file.unlink(missing_ok=True)
 
     @property
     def _epoch_file(self) -> Path:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from goqueue.broker.replicas.partition import Partition
 from goqueue.codec.batch_decode import decode_records
+from goqueue.errors import CorruptFrame
 from goqueue.log.partition_log import PartitionLog
 from goqueue.records import LogKind, TopicPartition
 from goqueue.testing.cluster.cluster import TOPIC, SimCluster
@@ -75,8 +76,12 @@ class Watch:
         key = (number, place, id(log), last.end)
         if self._seen.get((number, place)) == key:
             return
+        try:
+            (*_, (_, _, found)) = _values_from(log, last.end - len(last.values), last.end)
+        except CorruptFrame:
+            # Its file rots, and is repaired from others.
+            return
         self._seen[number, place] = key
-        (*_, (_, _, found)) = _values_from(log, last.end - len(last.values), last.end)
         assert found == last.values[-1], (
             f"node {number} is in sync in {place} and has {found!r} where {last.values[-1]!r} was acknowledged"
         )

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import suppress
 from random import Random
 from typing import Any, TypeVar
 from uuid import UUID
@@ -227,12 +226,11 @@ class SimCluster:
         if node is None or life is None:
             raise PeerUnreachable(node_id, "connection refused")
         task = self.loop.start(life, make(node, *args))
+        # Whoever asked may have given up when it fails.
+        task.add_done_callback(lambda one: one.cancelled() or one.exception())
         done, _ = await asyncio.wait([task], timeout=_REQUEST_S_MAX)
         await asyncio.sleep(self.rng.random() * 0.002)
         if not done or life.is_over or self.rng.random() < 0.02:
-            with suppress(asyncio.CancelledError, Exception):
-                if done:
-                    task.exception()
             raise PeerUnreachable(node_id, "no answer")
         return task.result()
 

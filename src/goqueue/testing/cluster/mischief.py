@@ -39,6 +39,8 @@ class Profile:
     is_bursty: bool = False
     # Whether a batch that is stored already is believed to have its slot: so it is if nothing written is ever lost.
     trusts_repeats: bool = False
+    # How many of the batches have a slot.
+    slots: float = 0.2
 
 
 _ALL = {
@@ -82,10 +84,19 @@ TIMED = Profile(
 JOINERS = Profile(
     {"slow_joiner": 8, "lost_disk": 4, "kill": 2, "moved_leader": 2}, 0.8, _SLOW, is_timed=True, is_bursty=True
 )
+# Replicas are late from the moment at which they join, while that takes long and clients go on writing.
+LATE_JOINERS = Profile({"late_joiner": 6, "kill": 3, "power_cut": 1, "moved_leader": 1}, 0.8, _SLOW)
 # Leaders are killed while records and their slots are on their way to followers. For mutants: logs of a family are not
 # cut in one step, so a replica that is elected in the middle of it has a record without its slot now and then.
-SLOTS = Profile({"kill": 8, "moved_leader": 2, "broken_connection": 1}, 0.3, _LOSSY, is_timed=True, trusts_repeats=True)
-PROFILES = (WIDE, ELECTIONS, UNSURE, ZOMBIES, TIMED, JOINERS)
+SLOTS = Profile(
+    {"kill": 6, "slow_link": 6, "moved_leader": 2, "broken_connection": 1},
+    0.3,
+    _LOSSY,
+    is_timed=True,
+    trusts_repeats=True,
+    slots=0.8,
+)
+PROFILES = (WIDE, ELECTIONS, UNSURE, ZOMBIES, TIMED, JOINERS, LATE_JOINERS)
 # The power of all machines goes at once.
 BLACKOUTS = Profile({"blackout": 6, "moved_leader": 3, "kill": 2, "broken_connection": 2}, 0.8, _LOSSY)
 # Files rot, on one machine at a time, and nodes and leaders come and go meanwhile.
@@ -210,6 +221,18 @@ class Mischief:
             await self._wait(1, 4)
             self._busy.discard(node)
 
+    async def late_joiner(self) -> None:
+        """What a leader sends to a follower is late, from the moment at which it begins to let it in."""
+        for _ in range(_MOMENTS_MAX):
+            found = sorted(self._let_in())
+            if found:
+                one, other = self._rng.choice(found)
+                self._cluster.network.slow(one, other, 300)
+                await self._wait(0.3, 1.5)
+                self._cluster.network.slow(one, other, 1)
+                return
+            await asyncio.sleep(0.001)
+
     async def slow_disk(self) -> None:
         """Every sync and every opening takes long."""
         running = self._cluster.slots[self._rng.choice(list(self._cluster.slots))].node
@@ -271,16 +294,21 @@ class Mischief:
             return
         self._is_rotten = True
         is_down = self._rng.random() < 0.5
+        # That the last segment is gone, and how long it was, nobody can know: the others must keep what was in it.
+        removes = is_down and self._busy == {node} and self._rng.random() < 0.5
+        if removes:
+            self._busy.update(self._cluster.slots)
         if is_down:
             self._cluster.kill(node)
             await self._end_session(node, 0.05, 0.5)
-        self._spoil(node, may_remove=is_down)
+        self._spoil(node, removes=removes)
         if is_down:
-            await self._restart(node, 1)
+            await self._wait(0, 1)
+            await self._cluster.start(node)
         # What is damaged on one must be repaired before another is: at last everything is compared.
         await self._wait(8, 12)
         await self._until_sound(node)
-        self._busy.discard(node)
+        self._busy -= set(self._cluster.slots) if removes else {node}
         self._is_rotten = False
 
     async def full_disk(self) -> None:
@@ -326,7 +354,7 @@ class Mischief:
 
     # --- parts of them --------------------------------------------------------------------
 
-    def _spoil(self, node: int, *, may_remove: bool) -> None:
+    def _spoil(self, node: int, *, removes: bool) -> None:
         files = self._cluster.slots[node].files
         found = [
             f"logs/{TOPIC}/{place}/{name}"
@@ -337,7 +365,7 @@ class Mischief:
         if not found:
             return
         path = self._rng.choice(found)
-        if may_remove and self._rng.random() < 0.3:
+        if removes:
             files.remove(path)
         else:
             files.flip_bit(path, self._rng.randrange(files.size(path)), self._rng.randrange(8))
@@ -396,6 +424,17 @@ class Mischief:
             for led in slot.node.terms.all()
             if led.term.proposed is not None
             for node in led.term.proposed ^ led.term.isr
+        }
+
+    def _let_in(self) -> set[tuple[int, int]]:
+        """Leaders whose in-sync replicas are being changed, each with a follower that is fit to be one of them."""
+        return {
+            (number, follower)
+            for number, slot in self._cluster.slots.items()
+            if slot.node is not None
+            for led in slot.node.isr.under_way
+            for follower in self._cluster.slots.keys() - led.term.isr
+            if led.term.is_caught_up(follower)
         }
 
     def _elected(self) -> set[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from dataclasses import dataclass
 
 from goqueue.testing.clock import seeded_rng
@@ -36,7 +37,8 @@ def run_cluster(seed: int, *, seconds: float = 15.0, profile: Profile | None = N
         history = History()
         watch = Watch(cluster, history)
         watching = asyncio.create_task(watch.run())
-        clients = producers(cluster, history, seeded_rng(seed, "clients"), is_bursty=profile.is_bursty)
+        rng = seeded_rng(seed, "clients")
+        clients = producers(cluster, history, rng, is_bursty=profile.is_bursty, slots=profile.slots)
         sending = [asyncio.create_task(client.run()) for client in clients]
         mischief = Mischief(cluster, seeded_rng(seed, "mischief"), profile)
         await mischief.run(seconds)
@@ -58,4 +60,7 @@ def run_cluster(seed: int, *, seconds: float = 15.0, profile: Profile | None = N
         outcome.append(Outcome(acknowledged, history.refusals, dict(mischief.counts), epochs))
 
     cluster.run(story())
+    # A task tells of an error that nobody looked at when it is collected.
+    gc.collect()
+    cluster.loop.raise_unhandled()
     return outcome[0]

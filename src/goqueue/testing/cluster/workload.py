@@ -66,13 +66,16 @@ class Producer:
         rng: Random,
         *,
         is_bursty: bool = False,
+        slots: float = 0.2,
     ) -> None:
+        """`slots` is how many of its batches have a slot."""
         self._cluster = cluster
         self._history = history
         self._place = place
         self._producer_id = producer_id
         self._rng = rng
         self._is_bursty = is_bursty
+        self._slots = slots
         self._sequence = 0
         self._leader = 1
         self.is_stopped = False
@@ -84,7 +87,7 @@ class Producer:
             count = self._rng.randrange(1, 4)
             values = tuple(b"%d/%d/%d" % (self._producer_id, number, at) for at in range(count))
             number += 1
-            await self._send(values, with_slot=self._rng.random() < 0.2)
+            await self._send(values, with_slot=self._rng.random() < self._slots)
             is_silent = self._is_bursty and self._rng.random() < _SILENCES
             await asyncio.sleep(self._rng.random() * (_SILENCE_S_MAX if is_silent else _WAIT_S_MAX))
 
@@ -133,7 +136,7 @@ class Producer:
 
 
 def producers(
-    cluster: SimCluster, history: History, rng: Random, *, each: int = 2, is_bursty: bool = False
+    cluster: SimCluster, history: History, rng: Random, *, each: int = 2, is_bursty: bool = False, slots: float = 0.2
 ) -> list[Producer]:
     """Some for every partition."""
     return [
@@ -144,6 +147,7 @@ def producers(
             partition * 100 + number + 1,
             Random(rng.random()),  # noqa: S311
             is_bursty=is_bursty,
+            slots=slots,
         )
         for partition in range(cluster.partitions)
         for number in range(each)

@@ -428,3 +428,23 @@ def test_a_last_segment_whose_file_is_gone_is_damage_and_its_offsets_are_not_giv
     assert log.end_offset == 12
     desk.append(b"behind")
     assert desk.offsets(12) == [12]
+
+
+@pytest.mark.parametrize("end", ["close", "abandon"])
+def test_a_compacted_log_whose_files_are_all_gone_is_damaged(desk, end):
+    """Compaction removes segments, but never the last one. Without the word on it nobody would copy what is missing."""
+    desk.reopen(segment_bytes=1 << 20, cleanup_delete=False, cleanup_compact=True)
+    desk.append_many(12)
+    desk.sync()
+    desk.log.checkpoint()
+    getattr(desk.log, end)()
+    (only,) = desk.names(LOG)
+    desk.files.remove(f"{HERE}/{only}")
+    log = desk.reopen()
+    (damage,) = log.damage
+    assert damage.reason == f"offsets 0 to 11 are missing: {only} was synced and is gone"
+    assert not log.is_dense
+    log.reset_to(0)
+    assert log.damage == ()
+    desk.append(b"copied")
+    assert desk.offsets(0) == [0]
