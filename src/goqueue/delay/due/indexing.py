@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from goqueue.clock import Clock
 from goqueue.codec.batch_decode import decode_records
-from goqueue.delay.due.index import DueIndex, Known, PartitionFacts, Row, key_of
+from goqueue.delay.due.index import FILES, DueIndex, Known, PartitionFacts, Row, key_of
 from goqueue.delay.due.index_file import is_passing
 from goqueue.delay.due.near import Near
-from goqueue.delay.holding.records import Change, SlotKey, decode
+from goqueue.delay.holding.records import Change, SlotKey, decode, without_message
 from goqueue.errors import GoQueueError, LogPoisoned, NotLeader, ShuttingDown, StorageError
 from goqueue.log.partition_log import PartitionLog
 from goqueue.ports import Offload
@@ -37,8 +37,8 @@ OpenIndex = Callable[[sqlite3.DatabaseError | None], DueIndex]
 
 RETRY_MS = 1000
 _READ_BYTES = 1024 * 1024
-# Changes that may wait for the index before writers wait too.
-_UNINDEXED_MAX = 50_000
+# Changes that may wait for all files before writers wait too: a change in memory takes half a kilobyte.
+_UNINDEXED_MAX = 48_000 // FILES
 # The index takes changes in together, unless somebody waits for it.
 _PAUSE_SECONDS = 0.05
 _ORIGIN_MEMORY_MS = 7 * 24 * 3600 * 1000
@@ -271,7 +271,7 @@ class Indexing:
         if isinstance(change.key, SlotKey):
             self._overlay[key_of(store.number, change.key.slot)] = (change.offset, row)
         self._added += 1
-        self._unindexed.append(_Unindexed(self._added, store, change))
+        self._unindexed.append(_Unindexed(self._added, store, without_message(change)))
 
     def start(self) -> None:
         """Take in what was added, a moment later."""

@@ -133,6 +133,14 @@ class Change(NamedTuple):
     value: Stored | None
 
 
+def without_message(change: Change) -> Change:
+    """What the index takes in of a change: the message of a slot stays in the log."""
+    value = change.value
+    if not isinstance(value, Slot):
+        return change
+    return change._replace(value=msgspec.structs.replace(value, key=None, value=None, headers=()))
+
+
 def encode(key: Stored, value: Stored | None) -> NewRecord:
     """A record for the log."""
     return NewRecord(KEYS.encode(key), None if value is None else VALUES.encode(value))
