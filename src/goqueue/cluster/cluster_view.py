@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import mmh3
 
-from goqueue.metadata.eligibility import min_insync_of
+from goqueue.metadata.eligibility import min_insync_asked
 from goqueue.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -154,7 +154,12 @@ class ClusterView:
         image = self._image()
         for topic in image.topics():
             for number, assignment in enumerate(image.assignments(topic.topic_id)):
-                yield PartitionState(TopicPartition(topic.name, number), assignment, min_insync_of(topic, assignment))
+                yield PartitionState(TopicPartition(topic.name, number), assignment, min_insync_asked(topic))
+
+    def state(self, place: TopicPartition, assignment: Assignment) -> PartitionState:
+        """A partition with an assignment that it has just got, which may be newer than what this node knows."""
+        topic = self._image().topic(place.topic)
+        return PartitionState(place, assignment, 1 if topic is None else min_insync_asked(topic))
 
     def revision(self) -> int:
         """The version of the metadata that this node knows."""

@@ -271,7 +271,7 @@ async def elect(services: Services, call: Call) -> PartitionRow:
         )
     place = TopicPartition(body.topic, body.partition)
     changed = await services.replicas.elect(place, unclean=body.unclean)
-    return _row(PartitionState(place, changed, 0), await services.cluster.lags())
+    return _row(services.cluster.state(place, changed), await services.cluster.lags())
 
 
 async def _nodes(services: Services) -> list[NodeRow]:
