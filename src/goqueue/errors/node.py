@@ -178,6 +178,10 @@ class ShuttingDown(GoQueueError):
     """The node is stopping."""
 
 
+class StartInterrupted(ShuttingDown):
+    """The node was asked to stop while its start waited for other nodes."""
+
+
 class ConfigError(GoQueueError):
     """The settings the node was started with, all problems at once."""
 
