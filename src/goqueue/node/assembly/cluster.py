@@ -125,6 +125,8 @@ async def _join(tools: Tools, directory: DataDirectory) -> Cluster:
     stack.push_async_callback(session.end)
     await founded(kv, config)
     lease = await _first_lease(session, config)
+    if tools.kv is None:
+        await _refuse_unfit(config)
     metadata = await KvMetadata.open(kv, prefix=prefix, rng=tools.rng, lease=lease)
     stack.push_async_callback(metadata.close)
     events = ClusterEvents(node_id, metadata.image, tools.clock, report_cluster_event)
@@ -184,6 +186,12 @@ async def _open_etcd(tools: Tools) -> Kv:
     from goqueue.node.cluster.etcd import open_etcd
 
     return await open_etcd(tools.config, tools.stack)
+
+
+async def _refuse_unfit(config: Config) -> None:
+    from goqueue.node.cluster.etcd import refuse_unfit_now
+
+    await refuse_unfit_now(config)
 
 
 def _open_network(
