@@ -193,6 +193,11 @@ class ClusterView:
         """How often each kind of event happened since this node was started."""
         return self._events.counts
 
+    def elections(self) -> Iterator[tuple[str, int, int]]:
+        """Each topic, with how many leaders were elected for it since this node was started: in sync, and others."""
+        for topic in self._image().topics():
+            yield topic.name, self._events.elected[topic.name], self._events.elected_unclean[topic.name]
+
     def controller_since_ms(self) -> int:
         """When the controller changed, or this node was started."""
         return self._events.controller_since_ms

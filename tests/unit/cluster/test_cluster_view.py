@@ -7,10 +7,11 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from msgspec import structs
 
 from goqueue.cluster.cluster_events import ClusterEvents
 from goqueue.cluster.cluster_view import ClusterView, KafkaNode
-from goqueue.metadata.events import Assignment, Topic, TopicCreated
+from goqueue.metadata.events import Assignment, AssignmentsChanged, Delta, Topic, TopicCreated, TopicDeleted
 from goqueue.metadata.image import Image
 from goqueue.records import TopicPartition
 from goqueue.servers.http.routes.cluster import ElectBody, elect
@@ -31,6 +32,21 @@ def test_a_partition_with_fewer_copies_than_its_minimum_refuses_every_acks_all_a
     topic = Topic("orders", UUID(int=1), 1, copies, {"min.insync.replicas": str(minimum)})
     (state,) = view_of(topic, Assignment(leader=1, leader_epoch=0, replicas=nodes, isr=nodes)).partitions()
     assert (state.min_insync, state.is_below_minimum, state.is_under_replicated) == (minimum, is_below, False)
+
+
+def test_elections_are_counted_by_topic_and_forgotten_with_it() -> None:
+    image = Image()
+    one = Assignment(leader=1, leader_epoch=0, replicas=(1, 2, 3), isr=(1, 2))
+    image.apply(TopicCreated(Topic("orders", UUID(int=1), 1, 3), (one,)), 1)
+    events = ClusterEvents(1, image, ManualClock(0))
+    view = ClusterView(KafkaNode(1, "127.0.0.1", 9092), lambda: image, events)
+    assert list(view.elections()) == [("orders", 0, 0)], "counters begin with zero"
+    for epoch, leader in enumerate((2, -1, 3), 1):
+        changed = structs.replace(one, leader=leader, leader_epoch=epoch, isr=(2,))
+        events.on_delta(Delta(epoch, (AssignmentsChanged("orders", UUID(int=1), {0: changed}),)))
+    assert list(view.elections()) == [("orders", 1, 1)], "node 3 was not in sync"
+    events.on_delta(Delta(9, (TopicDeleted("orders", UUID(int=1)),)))
+    assert list(view.elections()) == [("orders", 0, 0)]
 
 
 async def test_the_answer_to_an_election_has_the_minimum_of_the_topic() -> None:
