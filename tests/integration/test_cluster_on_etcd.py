@@ -150,6 +150,20 @@ async def test_a_directory_is_kept_apart_from_other_nodes_and_from_nodes_on_thei
         await assemble(replace(config, metadata=replace(config.metadata, prefix=f"{nodes.prefix}-other"))).start()
 
 
+async def test_an_unfit_server_that_did_not_answer_when_the_node_was_started_is_refused_too(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = [[], ["http://10.0.0.1:2379: etcd 3.5.1 can lose data"]]
+
+    async def problems(*_: object) -> list[str]:
+        return answers.pop(0)
+
+    monkeypatch.setattr("goqueue.node.cluster.etcd.version_problems", problems)
+    with pytest.raises(ConfigError, match=r"3\.5\.1 can lose data"):
+        await assemble(nodes.config(1)).start()
+    assert (await nodes.image()).nodes() == {}, "it has written nothing"
+
+
 async def test_metadata_is_restored_into_an_empty_store_with_higher_epochs(nodes: Nodes) -> None:
     await nodes.start(1)
     topics = nodes.running[1].running.services.topics

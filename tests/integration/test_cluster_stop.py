@@ -7,9 +7,14 @@ import shutil
 from dataclasses import replace
 from uuid import uuid4
 
-from tests.integration.test_cluster_on_etcd import Nodes, leaders, nodes, server
+import pytest
+from tests.etcd_server import free_ports
+from tests.integration.test_cluster_on_etcd import Nodes, leaders, nodes, server, until_true
 
 from goqueue.broker.topics import NewTopic
+from goqueue.cluster.control.controller import Controller
+from goqueue.errors import ShuttingDown, StartInterrupted
+from goqueue.node.assemble import assemble
 
 __all__ = ["nodes", "server"]
 
@@ -65,3 +70,34 @@ async def test_a_node_among_fifty_that_nobody_reaches_stops_in_time(nodes: Nodes
     await nodes.running[1].running.services.topics.create(NewTopic("alone", 50, 1))
     async with asyncio.timeout(STOP_SECONDS_MAX):
         await nodes.stop(1)
+
+
+@pytest.mark.parametrize("waits_for", ["the store", "the controller"])
+async def test_a_start_that_waits_for_others_ends_when_it_is_asked_to(
+    nodes: Nodes, waits_for: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of three machines one is started first. Its operator need not wait until the others come in order to stop it."""
+    monkeypatch.setattr("goqueue.node.assembly.cluster._TOLD_EVERY_S", 0.1)
+    config, stopping = nodes.config(1), asyncio.Event()
+    if waits_for == "the store":
+        (port,) = free_ports(1)
+        config = replace(config, metadata=replace(config.metadata, endpoints=(f"http://127.0.0.1:{port}",)))
+    else:
+        monkeypatch.setattr(Controller, "start", lambda _: None)
+    node = assemble(config, stopping=stopping)
+    starting = asyncio.create_task(node.start())
+    async with asyncio.timeout(STOP_SECONDS_MAX):
+        await until_true(
+            lambda: "waiting for the metadata store" in caplog.text or "waits for the controller" in caplog.text
+        )
+        assert not starting.done()
+        stopping.set()
+        with pytest.raises(StartInterrupted):
+            await starting
+        await node.stop()
+    assert "BootstrapFailed" not in caplog.text
+    with pytest.raises(ShuttingDown):
+        await node.start()
+    monkeypatch.undo()
+    # It has left nothing behind: the directory is free, and so is its id.
+    await nodes.start(1, 2)

@@ -67,6 +67,9 @@ class ClusterEvents:
         self._of_nodes: deque[ClusterEvent] = deque(maxlen=EVENTS_MAX)
         self._of_partitions: deque[ClusterEvent] = deque(maxlen=EVENTS_MAX)
         self.counts: Counter[str] = Counter()
+        # Leaders elected, by topic; the topics are those that there are.
+        self.elected: Counter[str] = Counter()
+        self.elected_unclean: Counter[str] = Counter()
         # From the end of a leader's session, or of its term, to the election of the next one.
         self.election_seconds = Histogram()
         self._ended_ms: dict[int, int] = {}
@@ -137,6 +140,8 @@ class ClusterEvents:
             case PartitionsAdded(_, topic_id, _, added):
                 self._assignments[topic_id] = self._assignments.get(topic_id, ()) + added
             case TopicDeleted(name, topic_id):
+                self.elected.pop(name, None)
+                self.elected_unclean.pop(name, None)
                 self._unclean = {one: epoch for one, epoch in self._unclean.items() if one[0] != name}
                 for number in range(len(self._assignments.pop(topic_id, ()))):
                     self._leaderless_ms.pop((topic_id, number), None)
@@ -189,6 +194,8 @@ class ClusterEvents:
                 if after.leader >= 0 and after.leader not in (*before.isr, *before.eligible):
                     kind, detail = "UncleanLeaderElected", f"{detail}: acknowledged records may be lost"
                     self._unclean[topic, number] = after.leader_epoch
+                if after.leader >= 0:
+                    (self.elected if kind == "LeaderElected" else self.elected_unclean)[topic] += 1
                 yield ClusterEvent(now_ms, kind, after.leader, topic, number, detail)
             gone, came = set(before.isr) - set(after.isr), set(after.isr) - set(before.isr)
             if gone:

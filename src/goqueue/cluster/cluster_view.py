@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import mmh3
 
-from goqueue.metadata.eligibility import min_insync_of
+from goqueue.metadata.eligibility import min_insync_asked
 from goqueue.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -154,7 +154,12 @@ class ClusterView:
         image = self._image()
         for topic in image.topics():
             for number, assignment in enumerate(image.assignments(topic.topic_id)):
-                yield PartitionState(TopicPartition(topic.name, number), assignment, min_insync_of(topic, assignment))
+                yield PartitionState(TopicPartition(topic.name, number), assignment, min_insync_asked(topic))
+
+    def state(self, place: TopicPartition, assignment: Assignment) -> PartitionState:
+        """A partition with an assignment that it has just got, which may be newer than what this node knows."""
+        topic = self._image().topic(place.topic)
+        return PartitionState(place, assignment, 1 if topic is None else min_insync_asked(topic))
 
     def revision(self) -> int:
         """The version of the metadata that this node knows."""
@@ -187,6 +192,11 @@ class ClusterView:
     def event_counts(self) -> Counter[str]:
         """How often each kind of event happened since this node was started."""
         return self._events.counts
+
+    def elections(self) -> Iterator[tuple[str, int, int]]:
+        """Each topic, with how many leaders were elected for it since this node was started: in sync, and others."""
+        for topic in self._image().topics():
+            yield topic.name, self._events.elected[topic.name], self._events.elected_unclean[topic.name]
 
     def controller_since_ms(self) -> int:
         """When the controller changed, or this node was started."""

@@ -71,10 +71,6 @@ class IsrChanges:
         # Partitions of which a change is on its way.
         self.under_way: set[LedPartition] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        # Since the start, for the metrics page.
-        self.shrinks = 0
-        self.expansions = 0
-        self.hand_overs = 0
         terms.on_progress = self.grow
         terms.on_reset = self.expel
 
@@ -188,7 +184,6 @@ class IsrChanges:
         # Not eligible: what a damaged log has is not known.
         eligible = tuple(node for node in rest.eligible if node != self._node_id)
         handed = structs.replace(rest, leader=preferred[0], leader_epoch=assignment.leader_epoch + 1, eligible=eligible)
-        self.hand_overs += 1
         guards = self._guards(led, handed, ())
         # Whoever starts again meanwhile, perhaps with an empty disk, must not find itself elected.
         guards.append(SessionGuard(keys.session_key(preferred[0]), image.sessions[preferred[0]]))
@@ -224,10 +219,8 @@ class IsrChanges:
             self._terms.show_in_sync(led)
             led.advance()
         if is_made and added:
-            self.expansions += 1
             _log.info("%s: nodes %s joined the in-sync replicas", term.place, list(added))
         elif is_made:
-            self.shrinks += 1
             _log.warning("%s: in-sync replicas are %s now, the others lag", term.place, list(changed.isr))
 
     def _propose(self, led: LedPartition, isr: frozenset[int]) -> None:

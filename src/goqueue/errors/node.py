@@ -88,6 +88,10 @@ class MetadataUnavailable(GoQueueError):
     """The store of metadata cannot be reached, or the node has lost its session with it."""
 
 
+class SessionEnded(MetadataUnavailable):
+    """The node has lost its session with the store of metadata, and changes nothing until it has another."""
+
+
 class UnsupportedFeatureLevel(GoQueueError):
     """A feature level is not known to this version, or not yet finalised."""
 
@@ -176,6 +180,10 @@ class TooBusy(GoQueueError):
 
 class ShuttingDown(GoQueueError):
     """The node is stopping."""
+
+
+class StartInterrupted(ShuttingDown):
+    """The node was asked to stop while its start waited for other nodes."""
 
 
 class ConfigError(GoQueueError):

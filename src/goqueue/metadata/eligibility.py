@@ -36,5 +36,10 @@ def storable(image: Image, assignment: Assignment) -> Assignment:
 
 
 def min_insync_of(topic: Topic, assignment: Assignment) -> int:
-    """How many replicas must be in sync for acks=all; never more than there are."""
-    return min(int(topic.config.get(MIN_INSYNC, "1")), len(assignment.replicas))
+    """Below how many in-sync replicas those that leave become eligible; never more than there are replicas."""
+    return min(min_insync_asked(topic), len(assignment.replicas))
+
+
+def min_insync_asked(topic: Topic) -> int:
+    """How many replicas must be in sync for acks=all. It is always refused where there are fewer replicas."""
+    return int(topic.config.get(MIN_INSYNC, "1"))

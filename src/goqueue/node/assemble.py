@@ -5,6 +5,7 @@ Read from top to bottom it is the order of the start; the stack closes in the re
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import AsyncExitStack
 from random import SystemRandom
 
@@ -45,12 +46,13 @@ def assemble(
     appends: WrapAppends = directly,
     kv: Kv | None = None,
     network: PeerNetwork | None = None,
+    stopping: asyncio.Event | None = None,
 ) -> Node:
     """A node, not yet started. With `files` it runs on those, in the caller's loop, and listens nowhere.
 
     `appends` may put something before the appends to partitions that other nodes might lead. With `kv` and `network`
     it is a node of a cluster that shares the one and talks over the other, whatever the settings say of etcd and
-    of peer addresses.
+    of peer addresses. `stopping` ends a start that waits for other nodes, with `StartInterrupted`.
     """
 
     async def wire(stack: AsyncExitStack) -> Running:
@@ -65,6 +67,7 @@ def assemble(
             appends=appends,
             kv=kv,
             network=network,
+            stopping=stopping,
         )
         storage = await open_storage(tools)
         await migrate(tools, storage)

@@ -113,16 +113,18 @@ class RealNode:
             with contextlib.suppress(psutil.NoSuchProcess):
                 one.send_signal(number)
 
-    def stop(self) -> None:
-        """A clean stop: it hands over what it leads."""
-        if self._process is not None:
-            self._process.send_signal(signal.SIGTERM)
-            try:
-                self._process.wait(START_SECONDS_MAX)
-            except subprocess.TimeoutExpired:
-                self.kill()
-                raise
-            self._process = None
+    def stop(self) -> int:
+        """A clean stop: it hands over what it leads. Returns its exit code."""
+        if self._process is None:
+            return 0
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            code = self._process.wait(START_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise
+        self._process = None
+        return code
 
     def is_ready(self) -> bool:
         """Whether it says that it serves."""
@@ -215,13 +217,13 @@ def real_cluster(
     directory.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
         network: Network | None = None
-        arguments = ["--nodes", "3", *_free_ports()]
+        arguments = ["--nodes", "3", *port_options()]
         if namespaces:
             network = Network()
             stack.callback(network.remove)
             network.make()
             hosts = [word for number in NUMBERS for word in ("--host", network.host(number))]
-            arguments = [*hosts, "--allow-insecure", *_free_ports()]
+            arguments = [*hosts, "--allow-insecure", *port_options()]
         folder = directory / "cluster"
         command = [*_GOQUEUE, "cluster", "init", str(folder), *arguments, *options]
         subprocess.run(command, check=True, capture_output=True)
@@ -244,7 +246,7 @@ def real_cluster(
         yield cluster
 
 
-def _free_ports() -> list[str]:
+def port_options() -> list[str]:
     """Options with ports that nobody has, each with room for the ports behind it."""
     options: list[str] = []
     taken: list[socket.socket] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from random import Random
 from typing import Any
 from uuid import UUID
@@ -35,7 +35,7 @@ from goqueue.metadata.events import (
 )
 from goqueue.metadata.features import METADATA_VERSION
 from goqueue.metadata.keys import PRODUCER_IDS, partition_key
-from goqueue.metadata.shared.kv import KvDelta, KvUnavailable, Put, Range, TxnResult
+from goqueue.metadata.shared.kv import Compare, KvDelta, KvUnavailable, Put, Range, TxnResult, Write
 from goqueue.metadata.shared.kv_store import KvMetadata
 from goqueue.metadata.store import Guard, SessionGuard
 from goqueue.testing.kv_model import KvClient, KvFaults, KvModel
@@ -322,6 +322,38 @@ async def test_a_store_that_answers_again_is_no_problem_although_nothing_is_chan
     await eventually(lambda: store.problem() is None)
     await (await cluster.join()).commit([created("t", A)])
     await eventually(lambda: store.image.topic("t") is not None)
+
+
+class Full(KvClient):
+    """A store whose database has reached its quota for a while: it refuses writes, and answers everything else."""
+
+    is_full = False
+
+    async def txn(self, compares: Sequence[Compare], writes: Sequence[Write]) -> TxnResult:
+        if self.is_full:
+            raise KvUnavailable("etcdserver: mvcc: database space exceeded")
+        return await super().txn(compares, writes)
+
+
+async def test_a_store_that_takes_changes_again_is_no_problem_although_nothing_is_changed(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("goqueue.metadata.shared.kv_lane.ATTEMPTS_MAX", 2)
+    monkeypatch.setattr("goqueue.metadata.shared.kv_store.REFUSED_RETRY_S", 0.01)
+    client = Full(cluster.model, Random(0), KvFaults())
+    store = await cluster.join(client)
+    client.is_full = True
+    with pytest.raises(MetadataUnavailable, match="database space exceeded"):
+        await store.commit([created("t", A)])
+    for _ in range(10):
+        assert "database space exceeded" in str(store.problem())
+        await asyncio.sleep(0.01)
+    client.is_full = False
+    await eventually(lambda: store.problem() is None)
+    client.is_full = True
+    with pytest.raises(MetadataUnavailable):
+        await store.commit([created("t", A)])
+    assert store.problem() is not None, "the second time as the first"
 
 
 async def eventually(is_so: Callable[[], bool]) -> None:

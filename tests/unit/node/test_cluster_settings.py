@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from random import Random
+from typing import Any
 
 import pytest
 
 from goqueue.config import ClusterConfig, Config, MetadataConfig
 from goqueue.errors import ConfigError
+from goqueue.metadata.local import LocalMetadata
+from goqueue.node.cluster import founding
+from goqueue.node.cluster.belonging import refuse_clustered
 from goqueue.node.cluster.founding import Manner, Ports, found, planned
 from goqueue.node.cluster.issuing import issue, issued
 from goqueue.node.cluster.voter import command_of, voter_of
 from goqueue.node.config.cluster_settings import cluster_problems, endpoints_of, peers_of, read_secrets
 from goqueue.node.config.load_config import load
+from goqueue.node.disk.os_files import OsFiles
+from goqueue.testing.clock import ManualClock
 
 
 @pytest.fixture
@@ -91,6 +101,51 @@ def test_the_files_of_a_founded_cluster_are_settings_without_problems(tmp_path: 
     assert (tmp_path / "c" / "secret").stat().st_mode & 0o777 == 0o600
     with pytest.raises(ConfigError, match="not empty"):
         found(tmp_path / "c", planned(["127.0.0.1"] * 3, Ports()), Manner(3))
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Path:
+    """The directory of a stopped node on its own."""
+    directory = tmp_path / "alone"
+    with closing(OsFiles(directory, create=True)) as files:
+        metadata = LocalMetadata.open(files, clock=ManualClock(), rng=Random(1), offload=at_once)
+        asyncio.run(metadata.close())
+    return directory
+
+
+def refuse_alone(directory: Path) -> None:
+    with closing(OsFiles(directory)) as files:
+        refuse_clustered(files, data_dir=str(directory))
+
+
+async def at_once(work: Callable[[], Any]) -> Any:
+    return work()
+
+
+def test_a_directory_that_cannot_be_taken_leaves_no_files_behind(tmp_path: Path) -> None:
+    """Otherwise the folder would not be empty when the command is repeated with the right directory."""
+    with pytest.raises(ConfigError, match="not the data directory of a broker"):
+        found(tmp_path / "c", planned(HOSTS, Ports()), Manner(3), from_dir=tmp_path / "nothing")
+    assert not (tmp_path / "c").exists()
+
+
+def test_a_directory_is_the_clusters_only_once_all_files_of_the_cluster_are_written(
+    alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = planned(["127.0.0.1"] * 3, Ports())
+    with monkeypatch.context() as patched:
+        patched.setattr(founding, "_list", lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            found(tmp_path / "failed", plan, Manner(3), from_dir=alone)
+    refuse_alone(alone)
+
+    first, *others = [load(str(path), {}, {}) for path in found(tmp_path / "c", plan, Manner(3), from_dir=alone)]
+    with pytest.raises(ConfigError, match="belongs to node 1 of cluster"):
+        refuse_alone(alone)
+    assert Path(first.broker.data_dir) == alone
+    assert Path(first.metadata.import_file).exists()
+    assert {one.metadata.import_file for one in others} == {""}
+    assert {one.metadata.cluster_id for one in others} == {first.metadata.cluster_id} != {""}
 
 
 HOSTS = ["10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4"]

@@ -57,7 +57,7 @@ def partitions(
 def _stored(config: str) -> list[dict[str, Any]]:
     """The partitions as the metadata store has them, in the form in which a broker tells of them."""
     from goqueue.cli.cluster.lags import lags_of
-    from goqueue.metadata.eligibility import min_insync_of
+    from goqueue.metadata.eligibility import min_insync_asked
 
     image = with_kv(config, image_of)
     lags = lags_of(image)
@@ -72,7 +72,7 @@ def _stored(config: str) -> list[dict[str, Any]]:
             "eligible": one.eligible,
             "adding": one.adding,
             "removing": one.removing,
-            "min_insync": min_insync_of(found, one),
+            "min_insync": min_insync_asked(found),
             "lag": lags.get((found.name, number)),
         }
         for found in image.topics()

@@ -15,7 +15,7 @@ from rich.table import Table
 from goqueue.cli.cluster.lags import Lags, behind_by_node, lags_of
 from goqueue.cluster.control.plan import is_electable
 from goqueue.config import Config
-from goqueue.metadata.eligibility import min_insync_of
+from goqueue.metadata.eligibility import min_insync_asked
 from goqueue.metadata.events import Assignment, Node
 from goqueue.metadata.image import Image
 from goqueue.metadata.shared.kv import KvError
@@ -60,7 +60,7 @@ def table_of(image: Image, expected: int, lags: Lags) -> Table:
     holds = Counter(node for _, one in partitions for node in one.replicas)
     in_sync = Counter(node for _, one in partitions for node in one.isr)
     under = sum(len(one.isr) < len(one.replicas) for _, one in partitions)
-    below = sum(len(one.isr) < min_insync_of(topic, one) for topic, one in partitions)
+    below = sum(len(one.isr) < min_insync_asked(topic) for topic, one in partitions)
     offline = sum(_is_offline(one) for _, one in partitions)
     controller = image.controller
     size = f"{_living(image)} of {expected} nodes, {len(partitions)} partitions"

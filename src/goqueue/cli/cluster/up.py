@@ -6,25 +6,32 @@ import asyncio
 import signal
 import sys
 from asyncio.subprocess import Process
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from goqueue.cli.cluster.founding import EtcdPort, HttpPort, KafkaPort, Nodes, PeerPort, Voters, default_voters
+from goqueue.cli.cluster.founding import EtcdPort, HttpPort, KafkaPort, PeerPort, Voters, default_voters
 from goqueue.errors import ConfigError
 
+if TYPE_CHECKING:
+    from goqueue.node.cluster.founding import NodePlan
+
 _LOGS = "log"
+_NODES = 3
+# What a settings file is called whose node has a folder of its own.
+_OWN_FOLDER = "node"
 _STOP_S_MAX = 90.0
-_LOOK_S = 1.0
 
 
 def up(
     data_dir: Annotated[
         Path, typer.Option("--data-dir", help="Folder of the whole cluster; it can be started again.")
     ] = Path("cluster"),
-    nodes: Nodes = 3,
+    nodes: Annotated[
+        int | None, typer.Option("--nodes", help="How many nodes a new one has. [default: 3]", min=1, max=99)
+    ] = None,
     voters: Voters = None,
     kafka_port: KafkaPort = 9092,
     http_port: HttpPort = 8080,
@@ -37,11 +44,19 @@ def up(
     from goqueue.node.cluster.voter import check_program
 
     configs = settings_in(data_dir)
-    if not configs:
-        # Before anything is written: a folder that cannot be started would be left behind.
+    if configs:
+        problems = list(_misfits(data_dir, configs, nodes, is_secure_wanted=secure))
+        if problems:
+            raise ConfigError(problems)
+    else:
+        # Before anything is written: a folder that cannot be started would be left behind, and its ports would stay.
         check_program()
-        plan = planned(["127.0.0.1"] * nodes, Ports(kafka_port, http_port, peer_port, etcd_port))
-        configs = found(data_dir, plan, Manner(voters or default_voters(nodes), secure=secure))
+        count = nodes or _NODES
+        plan = planned(["127.0.0.1"] * count, Ports(kafka_port, http_port, peer_port, etcd_port))
+        problems = list(_taken(plan, voters or default_voters(count)))
+        if problems:
+            raise ConfigError(problems)
+        configs = found(data_dir, plan, Manner(voters or default_voters(count), secure=secure))
     raise typer.Exit(asyncio.run(_run(data_dir, configs)))
 
 
@@ -50,6 +65,32 @@ def settings_in(folder: Path) -> list[Path]:
     folder = folder.absolute()
     found = [*folder.glob("node*.toml"), *folder.glob("node*/node.toml")]
     return sorted(found, key=lambda path: (len(str(path)), path))
+
+
+def _misfits(folder: Path, configs: Sequence[Path], nodes: int | None, *, is_secure_wanted: bool) -> Iterator[str]:
+    """What was asked for, and the cluster in the folder is not. Its ports are those of its settings files."""
+    if nodes not in (None, len(configs)):
+        yield (
+            f"--nodes {nodes}: the cluster in {folder} has {len(configs)} nodes: leave the option out, or name a new "
+            "folder"
+        )
+    if is_secure_wanted and any(config.stem != _OWN_FOLDER for config in configs):
+        yield f"--secure: the cluster in {folder} was founded without TLS and authentication: name a new folder"
+
+
+def _taken(plan: Sequence[NodePlan], voters: int) -> Iterator[str]:
+    """Addresses that another process has, with the option that chooses others."""
+    from goqueue.node.listeners.listening import CannotListen, bind
+
+    for number, node in enumerate(plan):
+        addresses = {"--kafka-port": [node.kafka], "--http-port": [node.http], "--peer-port": [node.peer]}
+        addresses["--etcd-port"] = [node.etcd_client, node.etcd_peer] if number < voters else []
+        for option, of_one in addresses.items():
+            for address in of_one:
+                try:
+                    bind(address).close()
+                except CannotListen as error:
+                    yield f"{option}: node {node.node_id} {error}"
 
 
 async def _run(folder: Path, configs: Sequence[Path]) -> int:
@@ -96,4 +137,4 @@ def _failed(configs: Sequence[Path], children: Sequence[Process], logs: Path) ->
 
 def _log_of(config: Path, logs: Path) -> Path:
     """The log of a node, whose name is that of its file, or of its folder if it has one of its own."""
-    return logs / f"{config.parent.name if config.stem == 'node' else config.stem}.log"
+    return logs / f"{config.parent.name if config.stem == _OWN_FOLDER else config.stem}.log"

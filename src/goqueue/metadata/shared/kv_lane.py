@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import msgspec
 
 from goqueue.clock import Rng
-from goqueue.errors import MetadataUnavailable
+from goqueue.errors import MetadataUnavailable, SessionEnded
 from goqueue.metadata.shared.kv import (
     NO_LEASE,
     Compare,
@@ -60,7 +60,7 @@ class Lane:
                 await _wait(attempt)
                 continue
             except LeaseNotFound:
-                raise MetadataUnavailable("the node's session has ended: nothing was changed") from None
+                raise SessionEnded("the node's session has ended: nothing was changed") from None
             except KvError:
                 made_at = await self._settle(token)
                 if made_at is not None:
@@ -72,7 +72,7 @@ class Lane:
                 return result
             own, *found = result.found
             if (0 if own is None else own.mod_revision) != self._revision:
-                raise MetadataUnavailable("the node's session has ended: nothing was changed")
+                raise SessionEnded("the node's session has ended: nothing was changed")
             return msgspec.structs.replace(result, found=tuple(found))
         raise MetadataUnavailable(f"the metadata store did not take a change in {ATTEMPTS_MAX} attempts: {refusal}")
 
@@ -83,7 +83,7 @@ class Lane:
             try:
                 own = await self._kv.get(self._key)
                 if own is None and self._revision > 0:
-                    raise MetadataUnavailable("the node's session has ended: a change may or may not be made")
+                    raise SessionEnded("the node's session has ended: a change may or may not be made")
                 if own is not None and own.value in {token, *fences}:
                     self._revision, self._is_known = own.mod_revision, True
                     return own.mod_revision if own.value == token else None
@@ -91,7 +91,7 @@ class Lane:
                 seen = 0 if own is None else own.mod_revision
                 result = await self._kv.txn([Compare(self._key, seen)], [Put(self._key, fence, self._lease)])
             except LeaseNotFound:
-                raise MetadataUnavailable("the node's session has ended: a change may or may not be made") from None
+                raise SessionEnded("the node's session has ended: a change may or may not be made") from None
             except KvError:
                 await _wait(attempt)
                 continue

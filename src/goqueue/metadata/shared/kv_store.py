@@ -21,6 +21,7 @@ from goqueue.errors import (
     GuardFailed,
     MetadataUnavailable,
     NotFound,
+    SessionEnded,
     ShuttingDown,
     StorageError,
     TooBusy,
@@ -54,6 +55,8 @@ LANES = 8
 COMMIT_ATTEMPTS_MAX = 1000
 
 _RETRY_S = 0.05
+# After a change that was refused, as by a store that is full.
+REFUSED_RETRY_S = 2.0
 
 
 class KvMetadata:
@@ -73,6 +76,8 @@ class KvMetadata:
         self._problem: str | None = None
         self._failure: str | None = None
         self._refusal: str | None = None
+        # Tries changes while the last one was refused.
+        self._retrying: asyncio.Task[None] | None = None
         self._closed = False
         self._following: asyncio.Task[None] | None = None
         self._sweeping: asyncio.Task[None] | None = None
@@ -182,7 +187,7 @@ class KvMetadata:
     async def close(self) -> None:
         """Stop following. What is under way fails."""
         self._closed = True
-        for task in (self._following, self._sweeping, self._next_look, self._look):
+        for task in (self._following, self._sweeping, self._next_look, self._look, self._retrying):
             if task is not None and not task.done():
                 task.cancel()
                 await asyncio.wait([task])
@@ -223,6 +228,9 @@ class KvMetadata:
         except MetadataUnavailable as error:
             if lanes is self._lanes:
                 self._refusal = str(error)
+                # Without a session nothing is taken; the next one begins without the refusal.
+                if self._retrying is None and not isinstance(error, SessionEnded):
+                    self._retrying = asyncio.create_task(self._until_taken())
             raise
         else:
             self._refusal = None
@@ -274,6 +282,15 @@ class KvMetadata:
                 self._fail(StorageError(f"{error!r} at a revision behind {self._applied}"))
                 return
             await asyncio.sleep(_RETRY_S)
+
+    async def _until_taken(self) -> None:
+        """Try an empty change until one is taken: for a long time there may be nothing else to change."""
+        while self._refusal is not None:
+            await asyncio.sleep(REFUSED_RETRY_S)
+            if self._refusal is not None:
+                with suppress(MetadataUnavailable):
+                    await self.transact([], [])
+        self._retrying = None
 
     async def _until_it_answers(self) -> None:
         """Ask for one key until there is an answer: nothing may be changed for a long time that a watch would tell."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,7 +17,8 @@ from goqueue.cluster.peer_listener import PeerListener
 from goqueue.cluster.registration import Directory, Registration
 from goqueue.cluster.session import Session
 from goqueue.cluster.tcp.network import PeerAddress, TcpNetwork
-from goqueue.errors import ConfigError, GoQueueError, StorageError
+from goqueue.config import Config
+from goqueue.errors import ConfigError, GoQueueError, StartInterrupted, StorageError
 from goqueue.metadata.directory import DataDirectory
 from goqueue.metadata.image import Image
 from goqueue.metadata.shared.kv import Kv, KvError
@@ -30,7 +31,7 @@ from goqueue.node.cluster.peer_tls import PeerCertificates, peer_tls_of
 from goqueue.node.cluster.voter import voter_of
 from goqueue.node.cluster.watchdog import Watchdog
 from goqueue.node.config.addresses import Address, parse_address
-from goqueue.node.config.cluster_settings import peer_address, peers_of, read_secrets
+from goqueue.node.config.cluster_settings import peer_address, peers_of, read_secrets, voters_of
 from goqueue.node.listeners.listening import bind, bound_address
 from goqueue.node.reports import report_cluster_event
 from goqueue.node.system_clock import boot_ms
@@ -42,7 +43,7 @@ _log = logging.getLogger("goqueue.cluster")
 
 # How long a clean stop waits for its leaderships to be taken over.
 HAND_OVER_S_MAX = 10.0
-# How long a start waits for the metadata store.
+# How long a start waits for a metadata store that somebody else runs.
 STORE_S_MAX = 60.0
 _TOLD_EVERY_S = 5.0
 _RETRY_S = 0.2
@@ -89,12 +90,30 @@ class Cluster(NamedTuple):
 async def open_cluster(tools: Tools, directory: DataDirectory) -> Cluster:
     """Register this node, and wait until the controller has unfenced it. No partition is opened before."""
     try:
-        return await _join(tools, directory)
+        return await _unless_stopped(_join(tools, directory), tools.stopping)
+    except StartInterrupted:
+        raise
     except (GoQueueError, OSError, KvError) as error:
         # Nobody can ask this node for its events, so the log has it.
         node_id = tools.config.broker.node_id
         report_cluster_event(ClusterEvent(tools.clock.now_ms(), "BootstrapFailed", node_id, detail=str(error)))
         raise
+
+
+async def _unless_stopped(joining: Coroutine[None, None, Cluster], stopping: asyncio.Event | None) -> Cluster:
+    """Join, unless this process is asked to stop meanwhile: the nodes that it waits for may never come."""
+    if stopping is None:
+        return await joining
+    work, asked = asyncio.create_task(joining), asyncio.create_task(stopping.wait())
+    try:
+        await asyncio.wait([work, asked], return_when=asyncio.FIRST_COMPLETED)
+        if not work.done():
+            raise StartInterrupted("the node was asked to stop while it waited for others")
+        return work.result()
+    finally:
+        for task in (work, asked):
+            task.cancel()
+        await asyncio.wait([work, asked])
 
 
 async def _join(tools: Tools, directory: DataDirectory) -> Cluster:
@@ -105,7 +124,9 @@ async def _join(tools: Tools, directory: DataDirectory) -> Cluster:
     session = Session(kv, ttl_ms=config.cluster.session_ms, boot_ms=_boot_clock(tools))
     stack.push_async_callback(session.end)
     await founded(kv, config)
-    lease = await _first_lease(session)
+    lease = await _first_lease(session, config)
+    if tools.kv is None:
+        await _refuse_unfit(config)
     metadata = await KvMetadata.open(kv, prefix=prefix, rng=tools.rng, lease=lease)
     stack.push_async_callback(metadata.close)
     events = ClusterEvents(node_id, metadata.image, tools.clock, report_cluster_event)
@@ -167,6 +188,12 @@ async def _open_etcd(tools: Tools) -> Kv:
     return await open_etcd(tools.config, tools.stack)
 
 
+async def _refuse_unfit(config: Config) -> None:
+    from goqueue.node.cluster.etcd import refuse_unfit_now
+
+    await refuse_unfit_now(config)
+
+
 def _open_network(
     tools: Tools, metadata: KvMetadata, traffic: Traffic
 ) -> tuple[PeerNetwork, str, PeerCertificates | None]:
@@ -213,17 +240,33 @@ def _boot_clock(tools: Tools) -> Callable[[], int]:
     return tools.clock.monotonic_ms if tools.world.listeners is None else boot_ms
 
 
-async def _first_lease(session: Session) -> int:
-    """Wait for the metadata store: after a power cut it may start later than this node."""
-    waited_s = 0.0
+async def _first_lease(session: Session, config: Config) -> int:
+    """Wait for the metadata store: after a power cut it may start later than this node.
+
+    For as long as it takes if its servers start with the nodes: this node's own would end with it, and none would ever
+    find enough others.
+    """
+    waited_s, now_s = 0.0, asyncio.get_running_loop().time
+    told_s = now_s()
     while True:
         try:
             return await session.begin()
         except KvError as error:
-            if waited_s >= STORE_S_MAX:
+            if waited_s >= STORE_S_MAX and config.metadata.mode != "managed":
                 raise ConfigError([f"metadata.endpoints: the metadata store does not answer: {error}"]) from error
+            if now_s() - told_s >= _TOLD_EVERY_S:
+                told_s = now_s()
+                _log.warning("waiting for the metadata store%s: %s", _needed(config), error)
             await asyncio.sleep(_RETRY_S)
             waited_s += _RETRY_S
+
+
+def _needed(config: Config) -> str:
+    """Which nodes have to run for the metadata store to answer, if they run it."""
+    voters = sorted(voters_of(config)) if config.metadata.mode == "managed" else []
+    if len(voters) < 2:
+        return ""
+    return f", which needs {len(voters) // 2 + 1} of nodes {', '.join(map(str, voters))} (metadata.voters)"
 
 
 async def _until_unfenced(registration: Registration) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import NamedTuple
@@ -37,3 +38,5 @@ class Tools(NamedTuple):
     # Of a cluster; None: as the settings say, or a node on its own.
     kv: Kv | None = None
     network: PeerNetwork | None = None
+    # Set when the process is asked to stop; None: it never is before the node runs.
+    stopping: asyncio.Event | None = None

@@ -53,9 +53,7 @@ async def open_etcd(config: Config, stack: AsyncExitStack) -> Kv:
     connection = connect(config)
     kv = EtcdKv(connection)
     stack.push_async_callback(kv.close)
-    problems = await version_problems(connection, tuple(endpoints_of(config)))
-    if problems:
-        raise ConfigError(problems)
+    await refuse_unfit(config, connection)
     try:
         raised = await alarms(connection)
     except KvError:
@@ -64,6 +62,22 @@ async def open_etcd(config: Config, stack: AsyncExitStack) -> Kv:
     if raised:
         _log.error("etcd has raised %s: changes of metadata are refused until it is cleared", ", ".join(raised))
     return kv
+
+
+async def refuse_unfit(config: Config, connection: Connection) -> None:
+    """Raise `ConfigError` if a server that answers has a version that loses data."""
+    problems = await version_problems(connection, tuple(endpoints_of(config)))
+    if problems:
+        raise ConfigError(problems)
+
+
+async def refuse_unfit_now(config: Config) -> None:
+    """The same, over a connection of its own: of servers that did not answer yet when the node was started."""
+    connection = connect(config)
+    try:
+        await refuse_unfit(config, connection)
+    finally:
+        await connection.close()
 
 
 async def with_store(config: Config, work: Callable[[KvMetadata, Renew], Awaitable[T]]) -> T:

@@ -116,6 +116,14 @@ class Manner(msgspec.Struct, frozen=True):
     path: Path | None = None
 
 
+class _Taken(msgspec.Struct, frozen=True):
+    """The directory of a node on its own that becomes the first of the cluster, and its metadata."""
+
+    data_dir: Path
+    cluster_id: str
+    metadata: bytes
+
+
 class _Place(msgspec.Struct, frozen=True):
     """Where the files of a node are written, and where it will read them."""
 
@@ -138,19 +146,25 @@ def found(folder: Path, nodes: Sequence[NodePlan], manner: Manner, *, from_dir: 
     problems = _problems(folder, nodes, manner.voters)
     if problems:
         raise ConfigError(problems)
+    if from_dir is None:
+        return _write_all(folder, nodes, manner)
+    # Not above: only this opens a data directory.
+    from goqueue.node.cluster.importing import taken_over
+
+    # Around all that is written: a directory that cannot be taken leaves no folder behind, and is marked last.
+    with taken_over(from_dir, nodes[0].node_id) as metadata:
+        return _write_all(folder, nodes, manner, _Taken(from_dir.absolute(), metadata.cluster_id, metadata.encoded()))
+
+
+def _write_all(folder: Path, nodes: Sequence[NodePlan], manner: Manner, taken: _Taken | None = None) -> list[Path]:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder = folder.absolute()
     is_tls = manner.secure or not all(node.peer.is_loopback for node in nodes)
     places = {node.node_id: _place(folder, node, manner, is_tls=is_tls) for node in nodes}
     if is_tls:
         issue(folder, {node.node_id: [node.host] for node in nodes})
-    cluster_id = ""
-    if from_dir is not None:
-        # Not above: only this opens a data directory.
-        from goqueue.node.cluster.importing import export_from
-
-        first = places[nodes[0].node_id]
-        cluster_id = export_from(from_dir, nodes[0].node_id, first.written / IMPORT)
+    if taken is not None:
+        _write_bytes(places[nodes[0].node_id].written / IMPORT, taken.metadata)
     voting = nodes[: manner.voters]
     scheme = "https" if is_tls else "http"
     shared = {
@@ -171,8 +185,8 @@ def found(folder: Path, nodes: Sequence[NodePlan], manner: Manner, *, from_dir: 
         text = _SETTINGS.format(
             node_id=node.node_id,
             config=place.read / path.name,
-            data_dir=from_dir.absolute() if from_dir is not None and is_first else place.data_dir,
-            imported=_import_settings(cluster_id, place.read / IMPORT if is_first else None),
+            data_dir=taken.data_dir if taken is not None and is_first else place.data_dir,
+            imported="" if taken is None else _import_settings(taken, place.read / IMPORT if is_first else None),
             kafka=f"{listener}{node.kafka}",
             http=f"{listener}{node.http}",
             listen=f"{scheme}://{node.etcd_client}",
@@ -198,10 +212,8 @@ def _place(folder: Path, node: NodePlan, manner: Manner, *, is_tls: bool) -> _Pl
     return _Place(written, manner.path or written, "node", has_own_folder=True)
 
 
-def _import_settings(cluster_id: str, file: Path | None) -> str:
-    if not cluster_id:
-        return ""
-    return f'cluster_id = "{cluster_id}"\n' + ("" if file is None else f'import_file = "{file}"\n')
+def _import_settings(taken: _Taken, file: Path | None) -> str:
+    return f'cluster_id = "{taken.cluster_id}"\n' + ("" if file is None else f'import_file = "{file}"\n')
 
 
 def _problems(folder: Path, nodes: Sequence[NodePlan], voters: int) -> list[str]:
@@ -225,6 +237,11 @@ def _list(texts: Iterable[str]) -> str:
 
 
 def _write(path: Path, text: str) -> None:
+    _write_bytes(path, text.encode())
+
+
+def _write_bytes(path: Path, content: bytes) -> None:
+    # Not above: only founding needs the library.
     from goqueue.security.certificates import write_private
 
-    write_private(path, text.encode())
+    write_private(path, content)

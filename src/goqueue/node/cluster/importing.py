@@ -1,16 +1,16 @@
 """A cluster that is founded from the directory of a node on its own.
 
-`export_from` writes that node's metadata to a file and marks the directory as the cluster's, so that it is not started
-on its own again. The first start of the node imports the file; the others wait until the store has the cluster's id,
-which is written last.
+`taken_over` reads that node's metadata, and marks the directory as the cluster's once the files of the cluster are
+written, so that it is not started on its own again. The first start of the node imports the metadata; the others wait
+until the store has the cluster's id, which is written last.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from random import SystemRandom
 from typing import Any
@@ -35,11 +35,9 @@ _RETRY_S = 0.2
 _TOLD_EVERY = 25
 
 
-def export_from(data_dir: Path, node_id: int, file: Path) -> str:
-    """Write the metadata in a stopped node's directory to a file; returns the id of the cluster. Blocks."""
-    # Not above: only this needs the library.
-    from goqueue.security.certificates import write_private
-
+@contextmanager
+def taken_over(data_dir: Path, node_id: int) -> Iterator[MetadataBackup]:
+    """The metadata in a stopped node's directory, which is the cluster's if the block ends well. Blocks."""
     if not (data_dir / "metadata").is_dir():
         raise ConfigError([f"--from {data_dir}: this is not the data directory of a broker"])
     with ExitStack() as stack:
@@ -57,9 +55,8 @@ def export_from(data_dir: Path, node_id: int, file: Path) -> str:
             raise ConfigError(
                 [f"--from {data_dir}: its data belongs to node {min(others)}, and only that of node {node_id} is taken"]
             )
-        write_private(file, exported(image).encoded())
+        yield exported(image)
         keep_belonging(files, node_id=node_id, cluster_id=image.cluster_id)
-        return image.cluster_id
 
 
 async def _image_in(files: Files) -> Image:

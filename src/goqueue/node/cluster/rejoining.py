@@ -39,8 +39,8 @@ async def join_again(voter: Voter, config: Config) -> dict[str, str]:
         raise ConfigError(
             [
                 (
-                    f"metadata.dir: {voter.directory} holds no data of etcd, and no other voter has it: "
-                    "restore the directory, or the metadata with 'goqueue cluster restore'"
+                    f"metadata.dir: {voter.directory} holds no data of etcd, and no other voter has it: restore the "
+                    "directory, or the metadata with 'goqueue cluster recover --from-backup FILE --config FILE --yes'"
                 )
             ]
         )

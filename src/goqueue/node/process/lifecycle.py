@@ -13,6 +13,7 @@ import sys
 import uvloop
 
 from goqueue.config import Config
+from goqueue.errors import StartInterrupted
 from goqueue.heap import keep_freed_memory
 from goqueue.node.assemble import assemble
 from goqueue.node.node import Node, Running
@@ -33,14 +34,17 @@ def run(config: Config, *, ready_file: str | None = None) -> None:
     os.umask(0o077)
     _raise_open_files_limit()
     keep_freed_memory()
-    uvloop.run(serve(assemble(config), ready_path=ready_file))
-
-
-async def serve(node: Node, *, ready_path: str | None) -> None:
-    """Start the node, say so, and stop it when told to."""
     stopping = asyncio.Event()
+    uvloop.run(serve(assemble(config, stopping=stopping), stopping, ready_path=ready_file))
+
+
+async def serve(node: Node, stopping: asyncio.Event, *, ready_path: str | None) -> None:
+    """Start the node, say so, and stop it when told to, also while it waits for other nodes."""
     _stop_on_signals(stopping)
-    running = await node.start()
+    try:
+        running = await node.start()
+    except StartInterrupted:
+        return
     try:
         with ready_file(ready_path, running), announced(_places(running)):
             show_banner(running, sys.stdout)

@@ -56,9 +56,12 @@ async def subscribe(services: Services, request: Any, context: Any) -> None:
     finally:
         for task in (beating, reading):
             task.cancel()
-            with suppress(asyncio.CancelledError, GoQueueError):
-                await task
-        await asyncio.shield(asyncio.ensure_future(member.leave()))
+        try:
+            # Not awaited one by one: a write to a client that has just gone raises what grpcio likes, and the member
+            # would stay in the group, and keep its partitions from others, until its session ends.
+            await asyncio.gather(beating, reading, return_exceptions=True)
+        finally:
+            await asyncio.shield(asyncio.ensure_future(member.leave()))
 
 
 class _Member:

@@ -98,7 +98,10 @@ class ClusterMetadata(Reply):
 
 
 class ClusterHealth(Reply):
-    """Whether every partition can be written with acks=all. `degraded`: it can, with fewer copies than wanted."""
+    """Whether every partition can be written with acks=all. `degraded`: it can, with fewer copies than wanted.
+
+    Or while the metadata store takes no changes.
+    """
 
     status: Literal["healthy", "degraded", "unhealthy"]
     nodes_alive: int
@@ -208,11 +211,13 @@ async def health(services: Services, _call: Call) -> Answer:
     under = sum(one.is_under_replicated for one in partitions)
     below, offline = sum(one.is_below_minimum for one in partitions), sum(one.is_offline for one in partitions)
     # Without a session nobody tells this node what happens: what it knows may be long over.
-    session = next((check.problem for check in services.checks() if check.name == "session"), None)
+    problems = {check.name: check.problem for check in services.checks()}
+    session, metadata = problems.get("session"), problems.get("metadata")
     is_broken = bool(below or offline or session) or services.cluster.controller() < 0
+    is_degraded = bool(under or metadata) or alive < len(known)
     clocks = None if services.cluster.watch is None else services.cluster.watch.warning()
     reply = ClusterHealth(
-        status="unhealthy" if is_broken else "degraded" if under or alive < len(known) else "healthy",
+        status="unhealthy" if is_broken else "degraded" if is_degraded else "healthy",
         nodes_alive=alive,
         nodes_total=len(known),
         controller=services.cluster.controller(),
@@ -220,7 +225,7 @@ async def health(services: Services, _call: Call) -> Answer:
         below_minimum=below,
         offline=offline,
         clock_skew_ms_max=services.cluster.clock_skew_ms_max(),
-        warnings=[one for one in (session, clocks) if one is not None],
+        warnings=[one for one in (session, metadata, clocks) if one is not None],
     )
     return Answer(503 if is_broken else 200, reply)
 
@@ -271,7 +276,7 @@ async def elect(services: Services, call: Call) -> PartitionRow:
         )
     place = TopicPartition(body.topic, body.partition)
     changed = await services.replicas.elect(place, unclean=body.unclean)
-    return _row(PartitionState(place, changed, 0), await services.cluster.lags())
+    return _row(services.cluster.state(place, changed), await services.cluster.lags())
 
 
 async def _nodes(services: Services) -> list[NodeRow]:

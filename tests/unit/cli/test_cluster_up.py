@@ -1,0 +1,40 @@
+"""`goqueue cluster up` on the folder of a cluster that is there already starts that one, or says why it does not."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from tests.etcd_server import free_ports
+
+from goqueue.cli.cluster.up import settings_in, up
+from goqueue.errors import ConfigError
+from goqueue.node.cluster.founding import Manner, Ports, found, planned
+
+
+@pytest.mark.parametrize("secure", [False, True])
+def test_another_number_of_nodes_is_refused(tmp_path: Path, *, secure: bool) -> None:
+    written = found(tmp_path / "c", planned(["127.0.0.1"] * 3, Ports()), Manner(3, secure=secure))
+    assert settings_in(tmp_path / "c") == written
+    with pytest.raises(ConfigError, match=r"--nodes 5: the cluster in .* has 3 nodes"):
+        up(data_dir=tmp_path / "c", nodes=5)
+
+
+def test_ports_of_others_are_told_before_anything_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the command with other ports would start the folder with those of the first try."""
+    monkeypatch.setattr("goqueue.node.cluster.voter.check_program", lambda: "etcd")
+    with ExitStack() as stack:
+        taken = [stack.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1] for _ in range(2)]
+        with pytest.raises(ConfigError) as refused:
+            up(data_dir=tmp_path / "c", nodes=1, kafka_port=taken[0], http_port=taken[1], etcd_port=free_ports(1)[0])
+    assert [problem.partition(":")[0] for problem in refused.value.problems][:2] == ["--kafka-port", "--http-port"]
+    assert not (tmp_path / "c").exists()
+
+
+def test_tls_is_not_promised_where_there_is_none(tmp_path: Path) -> None:
+    found(tmp_path / "c", planned(["127.0.0.1"] * 3, Ports()), Manner(3))
+    with pytest.raises(ConfigError, match="was founded without TLS") as refused:
+        up(data_dir=tmp_path / "c", nodes=1, secure=True)
+    assert len(refused.value.problems) == 2, "all at once"
