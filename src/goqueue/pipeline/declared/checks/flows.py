@@ -10,6 +10,7 @@ from goqueue.pipeline.declared.checks.streams import (
     aggregates,
     before,
     is_stream,
+    joins_streams,
     keeps_state,
     step_reads,
     takes_batches,
@@ -81,7 +82,7 @@ def _mode_problems(pipeline: Pipeline, sink: Sink, path: str) -> Iterator[Proble
     if isinstance(sink, TopicSink) and sink.key is UNSET:
         yield Problem(f"{path}.key", f"mode {mode} needs the key of a row of the result", "as in key: city")
     state = [name for name, step in way.items() if keeps_state(pipeline, step)]
-    if any(isinstance(step, Join) and step.within is not UNSET for step in way.values()):
+    if any(joins_streams(pipeline, step) for step in way.values()):
         yield Problem(f"{path}.mode", f"Spark joins two streams in mode append only, not {mode}", "drop mode")
     elif len(state) > 1:
         told = " and ".join(reversed(state))

@@ -9,7 +9,7 @@ from msgspec import UNSET
 
 from goqueue.pipeline.declared.form.sinks import ParquetSink, Sink, TopicSink
 from goqueue.pipeline.declared.form.spec import Pipeline
-from goqueue.pipeline.declared.form.sql import aggregated_by, tables_of
+from goqueue.pipeline.declared.form.sql import aggregated_by, joins_of, tables_of
 from goqueue.pipeline.declared.form.steps import Deduplicate, Expect, ForeachBatch, Join, Sql, Step, Window
 
 
@@ -40,11 +40,19 @@ def aggregates(pipeline: Pipeline, step: Step) -> bool:
     return isinstance(step, Sql) and any(is_stream(pipeline, name) for name in aggregated_by(step.query))
 
 
+def joins_streams(pipeline: Pipeline, step: Step) -> bool:
+    """Whether a step waits for rows of two streams to meet."""
+    if isinstance(step, Join):
+        return step.within is not UNSET
+    return isinstance(step, Sql) and any(
+        all(any(is_stream(pipeline, name) for name in side) for side in (join.left, join.right))
+        for join in joins_of(step.query)
+    )
+
+
 def keeps_state(pipeline: Pipeline, step: Step) -> bool:
     """Whether a step remembers rows, or what they add up to, from batch to batch."""
-    if isinstance(step, Deduplicate) or aggregates(pipeline, step):
-        return True
-    return isinstance(step, Join) and step.within is not UNSET
+    return isinstance(step, Deduplicate) or aggregates(pipeline, step) or joins_streams(pipeline, step)
 
 
 def before(pipeline: Pipeline, name: str, *, until: str | None = None) -> dict[str, Step]:
