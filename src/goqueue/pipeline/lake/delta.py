@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -271,6 +272,9 @@ def _may_hold(action: Mapping[str, Any], bounds: Bounds) -> bool:
         highest = action.get(f"max.{name}", action.get(f"partition.{name}"))
         if lowest is None or highest is None or low is None:
             continue
+        if isinstance(highest, dt.datetime):
+            # Writers may cut the highest time off at the millisecond.
+            highest += dt.timedelta(milliseconds=1)
         try:
             if highest < low or lowest > high:
                 return False
