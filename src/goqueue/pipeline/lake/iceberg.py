@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import datetime as dt
 import itertools
 import time
 import uuid
@@ -12,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from goqueue.errors import ConfigError, InvalidRequest
+from goqueue.errors import ConfigError, GoQueueError, InvalidRequest
 from goqueue.pipeline.errors import PipelineError
 from goqueue.pipeline.lake.iceberg_commits import look_again
+from goqueue.pipeline.lake.iceberg_expiry import expire
 from goqueue.pipeline.lake.table import Batch, Bounds, Conflict, DataFile, FileWriter, check_columns
 from goqueue.pipeline.lake.transforms import partition_field
 from goqueue.pipeline.lake.write_log import WriteLog
@@ -124,13 +123,11 @@ class IcebergLake:
         return f"{file.entry.spec_id}/{file.entry.partition}"
 
     def expire(self, keep_ms: int) -> int:
-        """Forget snapshots that are older than this. Their files stay: pyiceberg removes none."""
-        table = self._open
-        before = len(table.metadata.snapshots)
-        oldest = dt.datetime.fromtimestamp(time.time() - keep_ms / 1000, dt.UTC).replace(tzinfo=None)
-        table.maintenance.expire_snapshots().older_than(oldest).commit()
+        """Forget snapshots that are older than this, and remove the files that only they had."""
         self.refresh()
-        return before - len(self._open.metadata.snapshots)
+        forgotten = expire(self._open, self.write_log(), int(time.time() * 1000) - keep_ms)
+        self.refresh()
+        return forgotten
 
     def plain_schema(self, columns: Sequence[str] | None) -> pa.Schema:
         """The columns, all or some, as `file_reader` gives them."""

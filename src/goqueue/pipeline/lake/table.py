@@ -93,7 +93,7 @@ class LakeTable(Protocol):
         ...
 
     def expire(self, keep_ms: int) -> int:
-        """Forget versions that are older than this; returns how many files or versions were removed."""
+        """Forget versions that are older than this, with their files; returns how many were removed."""
         ...
 
     def plain_schema(self, columns: Sequence[str] | None) -> pa.Schema:
