@@ -16,7 +16,7 @@ from goqueue.pipeline.lake.partitioned import partition_text, write_partitioned
 from goqueue.pipeline.lake.stores import table_folder
 from goqueue.pipeline.lake.table import Batch, Bounds, Conflict, DataFile, FileWriter, check_columns
 from goqueue.pipeline.lake.write_log import WriteLog, attempt_name, attempt_number
-from goqueue.pipeline.paths import local_path, scheme_of
+from goqueue.pipeline.paths import DELTA_SCHEMES, local_path, refuse_scheme, scheme_of
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -37,7 +37,13 @@ def delta_table(path: str, partition_by: Sequence[str] = (), options: Mapping[st
         import deltalake  # noqa: F401 - is it there?
     except ImportError as error:
         raise ConfigError(["a Delta table needs the package deltalake: pip install 'goqueue[lake]'"]) from error
-    return DeltaLake(path, tuple(partition_by), dict(options or {}))
+    from deltalake.exceptions import DeltaError
+
+    refuse_scheme(path, "path", DELTA_SCHEMES)
+    try:
+        return DeltaLake(path, tuple(partition_by), dict(options or {}))
+    except (OSError, DeltaError) as error:
+        raise PipelineError(f"the table {path} cannot be opened: {' '.join(str(error).split())}") from None
 
 
 class DeltaLake:

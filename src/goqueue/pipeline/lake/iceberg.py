@@ -43,6 +43,10 @@ def iceberg_table(name: str, catalog: Mapping[str, str], partition_by: Sequence[
             field="catalog",
             hint="as in: {type: sql, uri: 'sqlite:///catalog.db', warehouse: 'file:///data/lake'}",
         ) from None
+    except GoQueueError:
+        raise
+    except Exception as error:  # noqa: BLE001 - each kind of catalog raises what its library does
+        raise PipelineError(f"the Iceberg catalog cannot be opened: {' '.join(str(error).split())}") from None
 
 
 class IcebergLake:
