@@ -89,11 +89,19 @@ class DeltaLake:
         if self._table is None or self.schema is None:
             self._first_schema = schema
             return
-        fresh = check_columns(self.schema, schema, add_columns=add_columns)
-        if fresh:
+        for is_last in (False, True):
+            fresh = check_columns(self.schema, schema, add_columns=add_columns)
+            if not fresh:
+                return
             from deltalake import Schema
+            from deltalake.exceptions import CommitFailedError
 
-            self._table.alter.add_columns(Schema.from_arrow(pa.schema(fresh)).fields)
+            try:
+                self._table.alter.add_columns(Schema.from_arrow(pa.schema(fresh)).fields)
+            except CommitFailedError as error:
+                # Another writer has changed the columns meanwhile, perhaps to these.
+                if is_last:
+                    raise Conflict(f"{self._uri}: {error}") from None
             self.refresh()
 
     def last_batch(self, query: str) -> int | None:
@@ -155,6 +163,7 @@ class DeltaLake:
         removed: Sequence[DataFile] = (),
         *,
         is_strict: bool = False,
+        changes_rows: bool = True,
     ) -> None:
         """Add and remove files in one commit that holds the batch's number."""
         from deltalake import CommitProperties
@@ -167,8 +176,10 @@ class DeltaLake:
             self._create(self._first_schema, batch, attempt, added)
             return
         now_ms = int(time.time() * 1000)
-        actions: list[Any] = [_add(one) for one in added]
-        actions += [RemoveAction(one.path, True, now_ms, one.bytes, one.entry["partition_values"]) for one in removed]
+        actions: list[Any] = [_add(one, changes_rows=changes_rows) for one in added]
+        actions += [
+            RemoveAction(one.path, changes_rows, now_ms, one.bytes, one.entry["partition_values"]) for one in removed
+        ]
         properties = CommitProperties(
             app_transactions=_transactions(batch, attempt),
             # What was read to decide what to remove must still be all there is.
@@ -260,16 +271,19 @@ def _transactions(batch: Batch, attempt: str) -> list[Any]:
     return [Transaction(batch.query, batch.number), Transaction(f"{batch.query}{_ATTEMPT}", attempt_number(attempt))]
 
 
-def _add(file: DataFile) -> Any:
+def _add(file: DataFile, *, changes_rows: bool = True) -> Any:
     from deltalake.transaction import AddAction
 
     entry = file.entry
-    return AddAction(file.path, file.bytes, entry["partition_values"], entry["modification_time"], True, entry["stats"])
+    return AddAction(
+        file.path, file.bytes, entry["partition_values"], entry["modification_time"], changes_rows, entry["stats"]
+    )
 
 
 def _described(action: Mapping[str, Any], partition_by: Sequence[str]) -> DataFile:
     values = {name: partition_text(action.get(f"partition.{name}")) for name in partition_by}
-    return DataFile(action["path"], action["num_records"] or 0, action["size_bytes"], {"partition_values": values})
+    rows = action.get("num_records")
+    return DataFile(action["path"], -1 if rows is None else rows, action["size_bytes"], {"partition_values": values})
 
 
 def _may_hold(action: Mapping[str, Any], bounds: Bounds) -> bool:

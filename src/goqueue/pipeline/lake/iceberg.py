@@ -75,11 +75,20 @@ class IcebergLake:
         """Make the table if it is not there, add new columns if that is wanted."""
         if self._table is None:
             self._make(schema)
-        table = self._open
-        fresh = check_columns(_plain_schema(table.schema().as_arrow()), schema, add_columns=add_columns)
-        if fresh:
-            with table.update_schema() as update:
-                update.union_by_name(pa.schema(fresh))
+        from pyiceberg.exceptions import CommitFailedException
+
+        for is_last in (False, True):
+            table = self._open
+            fresh = check_columns(_plain_schema(table.schema().as_arrow()), schema, add_columns=add_columns)
+            if not fresh:
+                return
+            try:
+                with table.update_schema() as update:
+                    update.union_by_name(pa.schema(fresh))
+            except CommitFailedException as error:
+                # Another writer has changed the columns meanwhile, perhaps to these.
+                if is_last:
+                    raise Conflict(f"{self._name}: {error}") from None
             self.refresh()
 
     def last_batch(self, query: str) -> int | None:
@@ -152,6 +161,7 @@ class IcebergLake:
         removed: Sequence[DataFile] = (),
         *,
         is_strict: bool = False,  # noqa: ARG002 - without retries, every commit is strict
+        changes_rows: bool = True,  # noqa: ARG002 - pyiceberg has overwrites only, no snapshot of the kind "replace"
     ) -> None:
         """Add and remove files in one commit that holds the batch's number."""
         from pyiceberg.exceptions import CommitFailedException, ValidationException
@@ -176,7 +186,7 @@ class IcebergLake:
         return self._table
 
     def _make(self, schema: pa.Schema) -> None:
-        from pyiceberg.exceptions import TableAlreadyExistsError
+        from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
 
         self._catalog.create_namespace_if_not_exists(self._name.rpartition(".")[0])
         transaction = self._catalog.create_table_transaction(self._name, schema=schema)
@@ -184,9 +194,14 @@ class IcebergLake:
             with transaction.update_spec() as spec:
                 for text in self._partition_by:
                     spec.add_field(*partition_field(text))
-        with contextlib.suppress(TableAlreadyExistsError):
+        try:
             transaction.commit_transaction()
-        self.refresh()
+        except (TableAlreadyExistsError, CommitFailedException) as error:
+            self.refresh()
+            if self._table is None:
+                raise Conflict(f"{self._name}: {error}") from None
+        else:
+            self.refresh()
 
 
 class _Writer:
