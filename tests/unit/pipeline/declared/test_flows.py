@@ -228,3 +228,30 @@ def test_a_function_over_batches_lies_behind_what_sinks_share() -> None:
 
     assert plan_queries(alone) == [QueryPlan("x", ("x",), "some")]
     assert plan_queries(shared) == [QueryPlan("shared_a", ("x", "y"), "a")]
+
+
+OWN = {"name": "own", "path": "s3a://lake/own", "from": "a", "writer": "spark"}
+JARS = {"spark.jars": "/jars/delta.jar,/jars/hadoop-aws.jar"}
+
+
+def test_a_table_that_spark_itself_writes_reads_for_itself_and_takes_what_spark_opens() -> None:
+    pipeline = load(sinks=[{"delta": OWN}, *sinks(x="a", y="a")], shared_reads=True, settings=JARS)
+
+    assert plan_queries(pipeline) == [QueryPlan("own", ("own",)), QueryPlan("shared_a", ("x", "y"), "a")]
+    load(sinks=[{"iceberg": {"table": "lake.db.rows", "writer": "spark", "partition_by": ["day"], "from": "a"}}])
+
+
+@pytest.mark.parametrize(
+    ("sink", "told"),
+    [
+        ({"delta": OWN}, "own cannot be used here: s3a:// is not supported"),
+        ({"delta": {**OWN, "path": "/x", "mode": "upsert", "keys": ["k"], "sequence": "s"}}, "mode upsert is not one"),
+        ({"delta": {**OWN, "path": "/x", "from": "each"}}, "behind a foreach_batch step would be written twice"),
+        ({"iceberg": {"table": "l.d.r", "writer": "spark", "catalog": {"type": "sql"}}}, "catalog from the session"),
+        ({"iceberg": {"table": "l.d.r", "writer": "spark", "add_columns": True}}, "adds none to an Iceberg table"),
+        ({"iceberg": {"table": "l.d.r", "writer": "spark", "partition_by": ["day(at)"]}}, "by plain columns only"),
+    ],
+)
+def test_what_sparks_own_writers_do_not_do_is_refused(sink: dict[str, Any], told: str) -> None:
+    with pytest.raises(PipelineInvalid, match=told):
+        load(BATCH, sinks=[sink])

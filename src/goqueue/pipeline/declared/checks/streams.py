@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from msgspec import UNSET
 
-from goqueue.pipeline.declared.form.sinks import ParquetSink, Sink, TopicSink
+from goqueue.pipeline.declared.form.sinks import Sink, TopicSink
 from goqueue.pipeline.declared.form.spec import Pipeline
 from goqueue.pipeline.declared.form.sql import aggregated_by, joins_of, tables_of
 from goqueue.pipeline.declared.form.steps import Deduplicate, Expect, ForeachBatch, Join, Sql, Step, Window
@@ -101,9 +101,7 @@ def _own_cut(pipeline: Pipeline, sink: Sink) -> str | None:
 def _shared(pipeline: Pipeline, cuts: dict[str, str | None]) -> dict[str, tuple[str, tuple[str, ...]]]:
     """Sinks that can share a read, each with the step whose batches they share."""
     found: dict[str, tuple[str, tuple[str, ...]]] = {}
-    able = [
-        name for name, sink in pipeline.sinks.items() if not isinstance(sink, ParquetSink) and not takes_batches(sink)
-    ]
+    able = [name for name, sink in pipeline.sinks.items() if not sink.is_written_by_spark() and not takes_batches(sink)]
     while len(able) > 1:
         first, *others = able
         together, cut = [first], _common(pipeline, [first], cuts)
