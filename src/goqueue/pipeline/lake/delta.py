@@ -6,6 +6,7 @@ import datetime as dt
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -131,7 +132,9 @@ class DeltaLake:
 
     def paths(self) -> set[str]:
         """The paths of all files."""
-        return set() if self._table is None else set(pa.table(self._table.get_add_actions())["path"].to_pylist())
+        if self._table is None:
+            return set()
+        return {unquote(path) for path in pa.table(self._table.get_add_actions())["path"].to_pylist()}
 
     def partition_of(self, file: DataFile) -> str:
         """The partition that a file belongs to."""
@@ -283,7 +286,10 @@ def _add(file: DataFile, *, changes_rows: bool = True) -> Any:
 def _described(action: Mapping[str, Any], partition_by: Sequence[str]) -> DataFile:
     values = {name: partition_text(action.get(f"partition.{name}")) for name in partition_by}
     rows = action.get("num_records")
-    return DataFile(action["path"], -1 if rows is None else rows, action["size_bytes"], {"partition_values": values})
+    # In the log, paths are encoded as in a URL; actions and files want them as they are.
+    return DataFile(
+        unquote(action["path"]), -1 if rows is None else rows, action["size_bytes"], {"partition_values": values}
+    )
 
 
 def _may_hold(action: Mapping[str, Any], bounds: Bounds) -> bool:

@@ -142,5 +142,8 @@ def _split(batch: pa.RecordBatch, partition_by: Sequence[str]) -> Iterator[tuple
 
 def _folder(values: Mapping[str, str | None]) -> str:
     """Folders are for people: what counts is in the log. So whatever would need escaping is left out."""
-    parts = [f"{name}={re.sub(r'[^A-Za-z0-9_.-]', '_', str(value))[:60]}" for name, value in values.items()]
-    return "".join(f"{part}/" for part in parts)
+    return "".join(f"{_plain(name)}={_plain(str(value))}/" for name, value in values.items())
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_.-]", "_", text)[:60]

@@ -262,3 +262,25 @@ def test_files_of_many_partitions_hold_back_no_more_than_one_would(
     assert (len(done), sum(file.rows for file in done)) == (20, 400)
     assert sum(pq.ParquetFile(tmp_path / file.path).num_row_groups for file in done) > 20
     assert [row["n"] for row in pq.read_table(tmp_path).sort_by("n").to_pylist()] == list(range(400))
+
+
+def test_files_of_another_writer_are_read_and_replaced_whatever_their_partition_is_called(tmp_path: Path) -> None:
+    from goqueue.pipeline.lake.delta import delta_table
+    from goqueue.pipeline.lake.table import Batch
+
+    folder, towns = str(tmp_path / "lake"), ["a b", "Köln/x%20", None, "plain"]
+    for number in range(2):
+        rows = pa.table({"n": pa.array(range(4 * number, 4 * number + 4), pa.int64()), "die Stadt": towns})
+        deltalake.write_deltalake(folder, rows, mode="append", partition_by=["die Stadt"])
+    before = rows_of("delta", tmp_path)
+    table = delta_table(folder)
+    old = table.files({})
+
+    attempt = table.write_log().begin(Batch("compaction", 0))
+    again = iter([batch for file in old for batch in table.file_reader(None)(file)])
+    added = list(table.file_writer(attempt)(again))
+    table.commit(Batch("compaction", 0), attempt, added, old)
+
+    assert rows_of("delta", tmp_path).sort_by("n").equals(before.sort_by("n"))
+    assert delta_table(folder).paths() == {file.path for file in added}
+    assert len(added) == 4
