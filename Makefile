@@ -135,7 +135,7 @@ test-spark-older: $(READY) ## PySpark 4.0 and 4.1, each in an environment of its
 	  $(OLDER)/$$version/bin/pip install -q "pyspark==$$version.*" "pyarrow>=18,<22" -e '.[spark,lake,schemas]'; }; \
 	done
 	GOQUEUE_OLDER_SPARK="$(OLDER)/4.0/bin/python $(OLDER)/4.1/bin/python" \
-	  $(BIN)/python -m pytest -m slow tests/e2e/spark/test_older_spark.py
+	  $(BIN)/python -m pytest -m slow tests/e2e/spark/test_older_spark.py tests/e2e/spark/test_spark_writers.py
 
 soak-spark: $(READY) ## a streaming pipeline for MINUTES: lag, memory and state do not grow, and every row is written once
 	MINUTES=$(MINUTES) $(BIN)/python -m pytest -s -m slow tests/e2e/spark/test_pipeline_soak.py

@@ -95,6 +95,31 @@ def test_a_mistake_is_one_line(command: list[str], code: int, told: str) -> None
     assert told in lines[0]
 
 
+@pytest.mark.parametrize(
+    ("command", "code", "told"),
+    [
+        (["compact-lake"], 2, "say either --delta or --iceberg"),
+        (["compact-lake", "--delta", "/nowhere"], 1, "there is no table /nowhere"),
+        (["compact-lake", "--delta", "foo://a/b"], 1, "foo://a/b cannot be used here: foo:// is not supported"),
+        (["reconcile", "a", "--delta", "foo://a/b"], 1, "foo://a/b cannot be used here: foo:// is not supported"),
+        (["reconcile", "a", "--delta", "/nowhere"], 1, "the table does not exist"),
+        (
+            ["compact-lake", "--iceberg", "x.y", "--catalog", "uri=sqlite:////nowhere/x.db"],
+            1,
+            "the Iceberg catalog cannot be opened: (sqlite3.OperationalError) unable to open",
+        ),
+        (["reconcile", "a", "--iceberg", "x.y", "--catalog", "type=sql"], 1, "the Iceberg catalog cannot be opened"),
+    ],
+)
+def test_a_lake_table_that_cannot_be_opened_is_refused_before_spark_starts(
+    command: list[str], code: int, told: str
+) -> None:
+    ended, lines = refused("jobs", *command)
+
+    assert ended == code
+    assert told in lines[0]
+
+
 def test_a_topic_that_is_not_there_is_named(broker: BrokerProcess) -> None:
     code, lines = refused("jobs", "audit", "nowhere", "--broker", broker.kafka)
 

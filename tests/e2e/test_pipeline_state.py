@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -88,6 +89,24 @@ def test_of_two_that_begin_at_once_one_is_refused(pipeline: Pipeline, monkeypatc
     monkeypatch.setattr(state.time, "sleep", pause)
     with pytest.raises(Held), place.held("a.lock"):
         pass
+
+
+def test_a_run_that_slept_through_its_lock_leaves_it_to_who_has_taken_it(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    place = state_at(pipeline.checkpoint_path)
+    monkeypatch.setattr(state, "_RENEW_S", 0.01)
+    theirs = json.dumps({"owner": "other", "pid": 7, "host": "elsewhere", "renewed_s": time.time()})
+    with place.held("a.lock"):
+        place.write("a.lock", theirs)
+        deadline = time.monotonic() + 10
+        while "another run has it" not in caplog.text:
+            assert time.monotonic() < deadline
+            # A renewal that was under way has overwritten it.
+            place.write("a.lock", theirs)
+
+    assert place.read("a.lock") == theirs
+    place.remove("a.lock")
 
 
 def test_history_grows_in_the_store_over_runs(pipeline: Pipeline) -> None:

@@ -1,4 +1,4 @@
-"""Jars that Spark does not have: its own Kafka connector, and the way of Hadoop to S3; by Maven where it is installed.
+"""Jars that Spark does not have: its Kafka connector, Hadoop's way to S3, Delta and Iceberg; by Maven if it is here.
 
 Not by `spark.jars.packages`: registries lag behind, and the connector of one version with the
 small library beside it of another does where no version has both.
@@ -26,6 +26,12 @@ _S3A = (
     ("software.amazon.awssdk", "bundle", ("2.35.4", "2.29.52")),
     ("software.amazon.s3.analyticsaccelerator", "analyticsaccelerator-s3", ("1.3.1", "1.2.1")),
 )
+# For PySpark 4.1.
+_LAKES = (
+    ("io.delta", "delta-spark_4.1_2.13", ("4.1.0",)),
+    ("io.delta", "delta-storage", ("4.1.0",)),
+    ("org.apache.iceberg", "iceberg-spark-runtime-4.1_2.13", ("1.11.0",)),
+)
 _SECONDS_MAX = 300
 
 
@@ -36,6 +42,11 @@ class JarsMissing(Exception):
 def connector_jars(folder: Path) -> list[Path]:
     """Spark's Kafka connector, fetched into `folder` unless it is there; JarsMissing with the reason."""
     return _jars(folder, _KAFKA)
+
+
+def lake_jars(folder: Path) -> list[Path]:
+    """What writes Delta and Iceberg tables in Spark 4.1 itself."""
+    return _jars(folder, _LAKES)
 
 
 def s3a_jars(folder: Path) -> list[Path]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import time
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
+from threading import Barrier, Thread, current_thread
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ from goqueue.pipeline.declared.load import load_text
 from goqueue.pipeline.declared.main import run_until_stopped
 from goqueue.pipeline.errors import PipelineError
 from goqueue.pipeline.lake.table import Batch
+from goqueue.pipeline.postgres import statements
 from goqueue.pipeline.postgres.writer import PostgresTable, write_batch
 
 
@@ -113,3 +116,57 @@ def test_a_topic_of_changes_becomes_a_current_table(
 
     found = [{"id": one[0], "name": one[1], "city": one[2]} for one in ask(url, "SELECT * FROM customers ORDER BY id")]
     assert found == [table[key] for key in sorted(table)]
+
+
+def test_of_two_drivers_with_the_first_batch_one_writes_it(
+    spark: Any, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, rows = PostgresTable(url, "begun_twice"), spark.createDataFrame([(1,), (2,)], "n INT")
+    both_look, both_sent = Barrier(2), Barrier(2)
+    create_stage, set_number = statements.create_stage, statements.set_number
+    first = iter([True])
+    problems: list[BaseException] = []
+
+    def made(target: Any, stage: str) -> list[str]:
+        # Neither has made its staging table when the other looks for some that were left.
+        both_look.wait(60)
+        return create_stage(target, stage)
+
+    def reached(step: str, _batch: int) -> None:
+        if step == "postgres-copied":
+            both_sent.wait(60)
+
+    def numbered(target: Any) -> str:
+        if next(first, False):
+            # The rows are in, and the number is not: the other driver comes to the same place, or waits for us.
+            deadline = time.monotonic() + 60
+            waits = (
+                "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'goqueue' AND wait_event_type = 'Lock'"
+            )
+            while other_is_at_work() and not ask(url, waits)[0][0]:
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+        return set_number(target)
+
+    def work() -> None:
+        try:
+            write_batch(table, rows, Batch("q", 0))
+        except BaseException as error:  # noqa: BLE001 - told by the test
+            problems.append(error)
+
+    drivers = [Thread(target=work) for _ in range(2)]
+
+    def other_is_at_work() -> bool:
+        return any(one.is_alive() for one in drivers if one is not current_thread())
+
+    monkeypatch.setattr(statements, "create_stage", made)
+    monkeypatch.setattr(statements, "set_number", numbered)
+    monkeypatch.setattr("goqueue.pipeline.postgres.writer.reached", reached)
+    for driver in drivers:
+        driver.start()
+    for driver in drivers:
+        driver.join(120)
+
+    assert problems == []
+    assert ask(url, "SELECT n FROM begun_twice ORDER BY n") == [(1,), (2,)]
+    assert ask(url, "SELECT relname FROM pg_class WHERE relname LIKE 'goqueue_stage%'") == []

@@ -20,7 +20,7 @@ from goqueue.pipeline.lake.table import Batch
 def test_every_difference_is_counted_and_shown(
     spark: Any, broker: BrokerProcess, topic: Callable[..., str], read: Callable[..., Any], tmp_path: Path
 ) -> None:
-    source = topic(2)
+    source = topic(3)
     producer = Producer({"bootstrap.servers": broker.kafka})
     for number in range(20):
         producer.produce(source, value=f"v{number}", partition=number % 2)
@@ -35,14 +35,15 @@ def test_every_difference_is_counted_and_shown(
 
     rows = [tuple(row) for row in places.collect() if (row.partition, row.offset) != (1, 4)]
     rows = [(p, o, "changed") if (p, o) == (0, 2) else (p, o, v) for p, o, v in rows]
-    rows += [(0, 3, "v6"), (1, 99, "from nowhere")]
+    # Behind the end of a partition, in one without messages, and in one that the topic does not have.
+    rows += [(0, 3, "v6"), (1, 99, "from nowhere"), (2, 0, "empty"), (7, 0, "no partition")]
     other = delta_table(str(tmp_path / "other"))
     append(other, spark.createDataFrame(rows, "partition INT, offset BIGINT, value STRING"), Batch("q", 0))
 
     found = reconcile(spark, options, source, delta_table(str(tmp_path / "other")))
 
     told = {name: found.facts[name] for name in ("same", "missing", "extra", "doubled", "different", "older")}
-    assert told == {"same": 17, "missing": 1, "extra": 1, "doubled": 1, "different": 1, "older": 0}
+    assert told == {"same": 17, "missing": 1, "extra": 3, "doubled": 1, "different": 1, "older": 0}
     assert found.tables["Missing"] == [{"partition": 1, "offset": 4}]
     assert found.problems[0] == "1 missing, the first at partition 1, offset 4"
     with pytest.raises(InvalidRequest, match="the table has no column 'body'; it has partition, offset, value"):

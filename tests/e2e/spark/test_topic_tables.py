@@ -39,6 +39,12 @@ def test_a_table_has_the_latest_value_of_each_key_also_as_of_an_offset(
     assert shown(frame) == {"a": "2", "c": "3"}
     ends = json.dumps({source: {"0": 4}})
     assert shown(read(source, **{"as": "table", "endingOffsets": ends})) == {"a": "2", "b": "1", "c": "1"}
+    timed = topic(2)
+    producer = Producer({"bootstrap.servers": broker.kafka})
+    for at, (key, value) in enumerate([("a", "1"), ("b", "1"), ("a", "2"), ("b", None), ("a", "3")]):
+        producer.produce(timed, key=key, value=value, timestamp=1_700_000_000_000 + at)
+        assert producer.flush(20) == 0
+    assert shown(read(timed, **{"as": "table", "endingTimestamp": 1_700_000_000_003})) == {"a": "2", "b": "1"}
 
     # The frame that was planned before shows what has come since.
     send(broker, source, [("d", "9"), ("a", None), ("c", "4")])

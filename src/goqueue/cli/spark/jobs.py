@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -17,6 +18,7 @@ from goqueue.cli.times import time_ms
 if TYPE_CHECKING:
     from goqueue.pipeline.jobs.report import Report
     from goqueue.pipeline.jobs.tasks import ShowProgress
+    from goqueue.pipeline.lake.table import LakeTable
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -177,19 +179,19 @@ def reconcile(
     output: Output = Format.table,
 ) -> None:
     """Compare a topic with a lake table that was written from it: missing, extra, doubled and different rows."""
-    if (delta is None) == (iceberg is None):
-        raise fail("say either --delta or --iceberg", USAGE)
-    from goqueue.pipeline.jobs.reconcile import Columns
+    from goqueue.pipeline.jobs.reconcile import Columns, checked
     from goqueue.pipeline.jobs.reconcile import reconcile as job
-    from goqueue.pipeline.lake.delta import delta_table
-    from goqueue.pipeline.lake.iceberg import iceberg_table
+
+    open_table, columns = _table(delta, iceberg, catalog), Columns(partition, offset, value or None)
 
     def work(spark: Any, _: Any) -> Any:
-        settings = dict(one.partition("=")[::2] for one in catalog or [])
-        table = delta_table(delta) if delta is not None else iceberg_table(iceberg or "", settings)
-        return job(spark, {"kafka.bootstrap.servers": broker}, topic, table, Columns(partition, offset, value or None))
+        return job(spark, {"kafka.bootstrap.servers": broker}, topic, open_table(), columns)
 
-    run_job("reconcile", work, report, output, master=master, check=lambda: _check(broker, topic))
+    def check() -> None:
+        checked(open_table(), columns)
+        _check(broker, topic)
+
+    run_job("reconcile", work, report, output, master=master, check=check)
 
 
 @app.command("compact-lake")
@@ -206,19 +208,14 @@ def compact_lake(
     output: Output = Format.table,
 ) -> None:
     """Compact the small files of a lake table, whichever program wrote them; writers may continue."""
-    if (delta is None) == (iceberg is None):
-        raise fail("say either --delta or --iceberg", USAGE)
     from goqueue.pipeline.jobs.compact_lake import compact_lake as job
-    from goqueue.pipeline.lake.delta import delta_table
-    from goqueue.pipeline.lake.iceberg import iceberg_table
 
-    settings = dict(one.partition("=")[::2] for one in catalog or [])
+    open_table = _table(delta, iceberg, catalog)
     keep_ms = None if keep is None else keep * 3_600_000
+    uri = next((one for one in catalog or [] if one.startswith("uri=")), "uri=").removeprefix("uri=")
 
     def work(spark: Any, _: Any) -> Any:
-        table = delta_table(delta) if delta is not None else iceberg_table(iceberg or "", settings)
-        name = delta or f"{settings.get('uri', '')} {iceberg}"
-        return job(spark, table, name, small_bytes=small * 2**20, keep_ms=keep_ms)
+        return job(spark, open_table(), delta or f"{uri} {iceberg}", small_bytes=small * 2**20, keep_ms=keep_ms)
 
     run_job("compact-lake", work, report, output, master=master, check=lambda: work(None, None))
 
@@ -243,6 +240,17 @@ def dlq_report(
         master=master,
         check=lambda: _check(broker, topic),
     )
+
+
+def _table(delta: str | None, iceberg: str | None, catalog: list[str] | None) -> Callable[[], LakeTable]:
+    """What opens the lake table that was named."""
+    if (delta is None) == (iceberg is None):
+        raise fail("say either --delta or --iceberg", USAGE)
+    from goqueue.pipeline.lake.delta import delta_table
+    from goqueue.pipeline.lake.iceberg import iceberg_table
+
+    settings = dict(one.partition("=")[::2] for one in catalog or [])
+    return lambda: delta_table(delta) if delta is not None else iceberg_table(iceberg or "", settings)
 
 
 def _check(broker: str, *topics: str) -> None:

@@ -15,6 +15,9 @@ from goqueue.errors import InvalidRequest
 from goqueue.pipeline.jobs.queries import read_topic
 from goqueue.pipeline.jobs.report import Report
 from goqueue.pipeline.lake.merge import read_files
+from goqueue.pipeline.source.catalogue import open_catalogue
+from goqueue.pipeline.source.options import parse_source_options
+from goqueue.records import TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,6 +42,18 @@ def reconcile(
     spark: SparkSession, options: Mapping[str, str], topic: str, table: LakeTable, columns: Columns = _USUAL
 ) -> Report:
     """Missing, extra, doubled and different rows, each with a count and samples."""
+    wanted = checked(table, columns)
+    files = list(table.files({}))
+    messages = _messages(read_topic(spark, options, topic, columns="partition,offset,value"))
+    rows = _rows(read_files(spark, table, files, wanted), columns) if files else messages.limit(0)
+    report = Report("reconcile", facts={"topic": topic, "files": len(files)})
+    starts = spark.createDataFrame(_log_starts(options, topic), "partition int, log_start long")
+    _compare(report, messages, rows, starts, compares_values=columns.value is not None)
+    return report
+
+
+def checked(table: LakeTable, columns: Columns = _USUAL) -> list[str]:
+    """The columns that are read; raises if there is no table, or none with these columns."""
     schema = table.schema
     if schema is None:
         raise InvalidRequest("the table does not exist", field="table")
@@ -50,12 +65,17 @@ def reconcile(
             field="columns",
             hint="name them with --partition-column, --offset-column and --value-column ('' compares no values)",
         )
-    files = list(table.files({}))
-    messages = _messages(read_topic(spark, options, topic, columns="partition,offset,value"))
-    rows = _rows(read_files(spark, table, files, wanted), columns) if files else messages.limit(0)
-    report = Report("reconcile", facts={"topic": topic, "files": len(files)})
-    _compare(report, messages, rows, compares_values=columns.value is not None)
-    return report
+    return wanted
+
+
+def _log_starts(options: Mapping[str, str], topic: str) -> list[tuple[int, int]]:
+    """Where the log of each partition begins."""
+    catalogue = open_catalogue(parse_source_options({**options, "subscribe": topic}))
+    try:
+        places = [TopicPartition(topic, one) for one in catalogue.partitions().get(topic, [])]
+        return [(place.partition, start) for place, start in catalogue.earliest(places).items()]
+    finally:
+        catalogue.close()
 
 
 def _messages(frame: DataFrame) -> DataFrame:
@@ -73,8 +93,14 @@ def _rows(frame: DataFrame, columns: Columns) -> DataFrame:
     )
 
 
-def _compare(report: Report, messages: DataFrame, rows: DataFrame, *, compares_values: bool) -> None:
-    starts = messages.groupBy("partition").agg(sql.min("offset").alias("start"))
+def _compare(
+    report: Report, messages: DataFrame, rows: DataFrame, log_starts: DataFrame, *, compares_values: bool
+) -> None:
+    firsts = messages.groupBy("partition").agg(sql.min("offset").alias("first"))
+    # A partition may have no message left. One that is not there has no start, and never had a message.
+    starts = log_starts.join(firsts, "partition", "left").select(
+        "partition", sql.coalesce("first", "log_start").alias("start")
+    )
     counted = rows.groupBy("partition", "offset").agg(
         sql.count(sql.lit(1)).alias("times"), sql.min("hash").alias("has")
     )
@@ -85,7 +111,7 @@ def _compare(report: Report, messages: DataFrame, rows: DataFrame, *, compares_v
     kind = (
         sql.when(~is_row, "missing")
         # Retention has removed what lies below the first message of a partition.
-        .when(~in_topic & (sql.col("offset") < sql.coalesce("start", sql.lit(2**62))), "older")
+        .when(~in_topic & (sql.col("offset") < sql.col("start")), "older")
         .when(~in_topic, "extra")
         .when(sql.col("times") > 1, "doubled")
     )

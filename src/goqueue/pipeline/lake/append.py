@@ -69,6 +69,7 @@ def commit(
     *,
     is_still_right: Callable[[], bool],
     is_strict: bool = False,
+    changes_rows: bool = True,
 ) -> bool:
     """Make the files part of the table, exactly once; False if another driver has written the batch.
 
@@ -80,17 +81,18 @@ def commit(
     if dropped:
         _LOG.info("batch %d: %d files of tasks that ran twice were removed", batch.number, dropped)
     for _ in range(ATTEMPTS_MAX):
+        # The commit holds against the table as it was last looked at, which may be after the batch was begun.
+        if is_written(table, batch):
+            # Another driver of the same query was first: its files are the batch.
+            log.discard(attempt)
+            return False
         try:
-            table.commit(batch, attempt, added, removed, is_strict=is_strict)
+            table.commit(batch, attempt, added, removed, is_strict=is_strict, changes_rows=changes_rows)
         except Conflict:
             table.refresh()
             if _is_landed(table, batch, attempt, added):
                 break
-            if is_written(table, batch):
-                # Another driver of the same query was first: its files are the batch.
-                log.discard(attempt)
-                return False
-            if not is_still_right():
+            if not is_written(table, batch) and not is_still_right():
                 log.discard(attempt)
                 raise
         else:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,7 +17,7 @@ from goqueue.pipeline.lake.partitioned import partition_text, write_partitioned
 from goqueue.pipeline.lake.stores import table_folder
 from goqueue.pipeline.lake.table import Batch, Bounds, Conflict, DataFile, FileWriter, check_columns
 from goqueue.pipeline.lake.write_log import WriteLog, attempt_name, attempt_number
-from goqueue.pipeline.paths import local_path, scheme_of
+from goqueue.pipeline.paths import DELTA_SCHEMES, local_path, refuse_scheme, scheme_of
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -36,7 +38,13 @@ def delta_table(path: str, partition_by: Sequence[str] = (), options: Mapping[st
         import deltalake  # noqa: F401 - is it there?
     except ImportError as error:
         raise ConfigError(["a Delta table needs the package deltalake: pip install 'goqueue[lake]'"]) from error
-    return DeltaLake(path, tuple(partition_by), dict(options or {}))
+    from deltalake.exceptions import DeltaError
+
+    refuse_scheme(path, "path", DELTA_SCHEMES)
+    try:
+        return DeltaLake(path, tuple(partition_by), dict(options or {}))
+    except (OSError, DeltaError) as error:
+        raise PipelineError(f"the table {path} cannot be opened: {' '.join(str(error).split())}") from None
 
 
 class DeltaLake:
@@ -82,11 +90,19 @@ class DeltaLake:
         if self._table is None or self.schema is None:
             self._first_schema = schema
             return
-        fresh = check_columns(self.schema, schema, add_columns=add_columns)
-        if fresh:
+        for is_last in (False, True):
+            fresh = check_columns(self.schema, schema, add_columns=add_columns)
+            if not fresh:
+                return
             from deltalake import Schema
+            from deltalake.exceptions import CommitFailedError
 
-            self._table.alter.add_columns(Schema.from_arrow(pa.schema(fresh)).fields)
+            try:
+                self._table.alter.add_columns(Schema.from_arrow(pa.schema(fresh)).fields)
+            except CommitFailedError as error:
+                # Another writer has changed the columns meanwhile, perhaps to these.
+                if is_last:
+                    raise Conflict(f"{self._uri}: {error}") from None
             self.refresh()
 
     def last_batch(self, query: str) -> int | None:
@@ -116,7 +132,9 @@ class DeltaLake:
 
     def paths(self) -> set[str]:
         """The paths of all files."""
-        return set() if self._table is None else set(pa.table(self._table.get_add_actions())["path"].to_pylist())
+        if self._table is None:
+            return set()
+        return {unquote(path) for path in pa.table(self._table.get_add_actions())["path"].to_pylist()}
 
     def partition_of(self, file: DataFile) -> str:
         """The partition that a file belongs to."""
@@ -148,6 +166,7 @@ class DeltaLake:
         removed: Sequence[DataFile] = (),
         *,
         is_strict: bool = False,
+        changes_rows: bool = True,
     ) -> None:
         """Add and remove files in one commit that holds the batch's number."""
         from deltalake import CommitProperties
@@ -160,8 +179,10 @@ class DeltaLake:
             self._create(self._first_schema, batch, attempt, added)
             return
         now_ms = int(time.time() * 1000)
-        actions: list[Any] = [_add(one) for one in added]
-        actions += [RemoveAction(one.path, True, now_ms, one.bytes, one.entry["partition_values"]) for one in removed]
+        actions: list[Any] = [_add(one, changes_rows=changes_rows) for one in added]
+        actions += [
+            RemoveAction(one.path, changes_rows, now_ms, one.bytes, one.entry["partition_values"]) for one in removed
+        ]
         properties = CommitProperties(
             app_transactions=_transactions(batch, attempt),
             # What was read to decide what to remove must still be all there is.
@@ -253,16 +274,22 @@ def _transactions(batch: Batch, attempt: str) -> list[Any]:
     return [Transaction(batch.query, batch.number), Transaction(f"{batch.query}{_ATTEMPT}", attempt_number(attempt))]
 
 
-def _add(file: DataFile) -> Any:
+def _add(file: DataFile, *, changes_rows: bool = True) -> Any:
     from deltalake.transaction import AddAction
 
     entry = file.entry
-    return AddAction(file.path, file.bytes, entry["partition_values"], entry["modification_time"], True, entry["stats"])
+    return AddAction(
+        file.path, file.bytes, entry["partition_values"], entry["modification_time"], changes_rows, entry["stats"]
+    )
 
 
 def _described(action: Mapping[str, Any], partition_by: Sequence[str]) -> DataFile:
     values = {name: partition_text(action.get(f"partition.{name}")) for name in partition_by}
-    return DataFile(action["path"], action["num_records"] or 0, action["size_bytes"], {"partition_values": values})
+    rows = action.get("num_records")
+    # In the log, paths are encoded as in a URL; actions and files want them as they are.
+    return DataFile(
+        unquote(action["path"]), -1 if rows is None else rows, action["size_bytes"], {"partition_values": values}
+    )
 
 
 def _may_hold(action: Mapping[str, Any], bounds: Bounds) -> bool:
@@ -271,6 +298,9 @@ def _may_hold(action: Mapping[str, Any], bounds: Bounds) -> bool:
         highest = action.get(f"max.{name}", action.get(f"partition.{name}"))
         if lowest is None or highest is None or low is None:
             continue
+        if isinstance(highest, dt.datetime):
+            # Writers may cut the highest time off at the millisecond.
+            highest += dt.timedelta(milliseconds=1)
         try:
             if highest < low or lowest > high:
                 return False

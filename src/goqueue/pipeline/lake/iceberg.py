@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import datetime as dt
 import itertools
 import time
 import uuid
@@ -12,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from goqueue.errors import ConfigError, InvalidRequest
+from goqueue.errors import ConfigError, GoQueueError, InvalidRequest
 from goqueue.pipeline.errors import PipelineError
 from goqueue.pipeline.lake.iceberg_commits import look_again
+from goqueue.pipeline.lake.iceberg_expiry import expire
 from goqueue.pipeline.lake.table import Batch, Bounds, Conflict, DataFile, FileWriter, check_columns
 from goqueue.pipeline.lake.transforms import partition_field
 from goqueue.pipeline.lake.write_log import WriteLog
@@ -44,6 +43,10 @@ def iceberg_table(name: str, catalog: Mapping[str, str], partition_by: Sequence[
             field="catalog",
             hint="as in: {type: sql, uri: 'sqlite:///catalog.db', warehouse: 'file:///data/lake'}",
         ) from None
+    except GoQueueError:
+        raise
+    except Exception as error:  # noqa: BLE001 - each kind of catalog raises what its library does
+        raise PipelineError(f"the Iceberg catalog cannot be opened: {' '.join(str(error).split())}") from None
 
 
 class IcebergLake:
@@ -72,11 +75,20 @@ class IcebergLake:
         """Make the table if it is not there, add new columns if that is wanted."""
         if self._table is None:
             self._make(schema)
-        table = self._open
-        fresh = check_columns(_plain_schema(table.schema().as_arrow()), schema, add_columns=add_columns)
-        if fresh:
-            with table.update_schema() as update:
-                update.union_by_name(pa.schema(fresh))
+        from pyiceberg.exceptions import CommitFailedException
+
+        for is_last in (False, True):
+            table = self._open
+            fresh = check_columns(_plain_schema(table.schema().as_arrow()), schema, add_columns=add_columns)
+            if not fresh:
+                return
+            try:
+                with table.update_schema() as update:
+                    update.union_by_name(pa.schema(fresh))
+            except CommitFailedException as error:
+                # Another writer has changed the columns meanwhile, perhaps to these.
+                if is_last:
+                    raise Conflict(f"{self._name}: {error}") from None
             self.refresh()
 
     def last_batch(self, query: str) -> int | None:
@@ -124,13 +136,11 @@ class IcebergLake:
         return f"{file.entry.spec_id}/{file.entry.partition}"
 
     def expire(self, keep_ms: int) -> int:
-        """Forget snapshots that are older than this. Their files stay: pyiceberg removes none."""
-        table = self._open
-        before = len(table.metadata.snapshots)
-        oldest = dt.datetime.fromtimestamp(time.time() - keep_ms / 1000, dt.UTC).replace(tzinfo=None)
-        table.maintenance.expire_snapshots().older_than(oldest).commit()
+        """Forget snapshots that are older than this, and remove the files that only they had."""
         self.refresh()
-        return before - len(self._open.metadata.snapshots)
+        forgotten = expire(self._open, self.write_log(), int(time.time() * 1000) - keep_ms)
+        self.refresh()
+        return forgotten
 
     def plain_schema(self, columns: Sequence[str] | None) -> pa.Schema:
         """The columns, all or some, as `file_reader` gives them."""
@@ -151,6 +161,7 @@ class IcebergLake:
         removed: Sequence[DataFile] = (),
         *,
         is_strict: bool = False,  # noqa: ARG002 - without retries, every commit is strict
+        changes_rows: bool = True,  # noqa: ARG002 - pyiceberg has overwrites only, no snapshot of the kind "replace"
     ) -> None:
         """Add and remove files in one commit that holds the batch's number."""
         from pyiceberg.exceptions import CommitFailedException, ValidationException
@@ -175,7 +186,7 @@ class IcebergLake:
         return self._table
 
     def _make(self, schema: pa.Schema) -> None:
-        from pyiceberg.exceptions import TableAlreadyExistsError
+        from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
 
         self._catalog.create_namespace_if_not_exists(self._name.rpartition(".")[0])
         transaction = self._catalog.create_table_transaction(self._name, schema=schema)
@@ -183,9 +194,14 @@ class IcebergLake:
             with transaction.update_spec() as spec:
                 for text in self._partition_by:
                     spec.add_field(*partition_field(text))
-        with contextlib.suppress(TableAlreadyExistsError):
+        try:
             transaction.commit_transaction()
-        self.refresh()
+        except (TableAlreadyExistsError, CommitFailedException) as error:
+            self.refresh()
+            if self._table is None:
+                raise Conflict(f"{self._name}: {error}") from None
+        else:
+            self.refresh()
 
 
 class _Writer:

@@ -7,13 +7,15 @@ driver sees names of files and the lowest and highest key, never rows.
 
 from __future__ import annotations
 
+import datetime as dt
 import logging
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import functions as sql
+from pyspark.sql.types import TimestampType
 
 from goqueue.pipeline.errors import PipelineError
 from goqueue.pipeline.lake.append import ATTEMPTS_MAX, commit, is_written, schema_of, sweep, write_files
@@ -23,10 +25,12 @@ from goqueue.pipeline.steps import reached
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 _LOG = logging.getLogger("goqueue.pipeline")
 _DELETED, _FILE, _NEW, _OLD = "__goqueue_deleted", "__goqueue_file", "__goqueue_new", "__goqueue_old"
 _BYTES_PER_TASK = 256 * 1024 * 1024
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 class MergeRule(NamedTuple):
@@ -53,7 +57,8 @@ def latest(frame: DataFrame, rule: MergeRule) -> DataFrame:
         sql.struct(*[sql.col(f"`{name}`") for name in stored], deleted.alias(_DELETED)).alias(_NEW),
         sql.col(f"`{rule.sequence}`").alias(_OLD),
     )
-    newest = rows.groupBy(*[f"`{name}`" for name in rule.keys]).agg(sql.max_by(_NEW, _OLD).alias(_NEW))
+    # In a struct, a missing sequence is the lowest: by itself, `max_by` would pass over such rows.
+    newest = rows.groupBy(*[f"`{name}`" for name in rule.keys]).agg(sql.max_by(_NEW, sql.struct(_OLD)).alias(_NEW))
     return newest.select(f"{_NEW}.*")
 
 
@@ -64,10 +69,10 @@ def merge(table: LakeTable, frame: DataFrame, batch: Batch, rule: MergeRule, *, 
     # Read several times below; it stays with the executors.
     changes = latest(frame, rule).persist()
     try:
-        facts = changes.agg(*_facts(rule)).collect()[0].asDict()
+        facts = changes.agg(*_facts(rule, changes.schema)).collect()[0].asDict()
         if not facts["rows"]:
             return 0
-        bounds = {name: (facts[f"low_{at}"], facts[f"high_{at}"]) for at, name in enumerate(rule.keys)}
+        bounds = _bounds(rule, changes.schema, facts)
         for _ in range(ATTEMPTS_MAX):
             try:
                 _merge_once(table, changes, batch, rule, bounds, add_columns=add_columns)
@@ -84,11 +89,34 @@ def merge(table: LakeTable, frame: DataFrame, batch: Batch, rule: MergeRule, *, 
         changes.unpersist()
 
 
-def _facts(rule: MergeRule) -> Iterator[Column]:
+def _facts(rule: MergeRule, schema: StructType) -> Iterator[Column]:
     yield sql.count(sql.lit(1)).alias("rows")
     for at, name in enumerate(rule.keys):
-        yield sql.min(f"`{name}`").alias(f"low_{at}")
-        yield sql.max(f"`{name}`").alias(f"high_{at}")
+        key = sql.col(f"`{name}`")
+        yield sql.count(key).alias(f"known_{at}")
+        for word, bound in (("low", sql.min(key)), ("high", sql.max(key))):
+            # As a number: Spark hands a time over in the zone of this machine, and does not say which that is.
+            yield (sql.unix_micros(bound) if _is_time(schema, name) else bound).alias(f"{word}_{at}")
+
+
+def _bounds(rule: MergeRule, schema: StructType, facts: Mapping[str, Any]) -> Bounds:
+    """The lowest and highest value of each key; none of a key that some row lacks, which no bound can find."""
+    found: dict[str, tuple[Any, Any]] = {}
+    for at, name in enumerate(rule.keys):
+        if facts[f"known_{at}"] == facts["rows"]:
+            low, high = (_value(facts[f"{word}_{at}"], is_time=_is_time(schema, name)) for word in ("low", "high"))
+            found[name] = (low, high)
+    return found
+
+
+def _value(value: Any, *, is_time: bool) -> Any:
+    if is_time:
+        return _EPOCH + dt.timedelta(microseconds=value)
+    return bytes(value) if isinstance(value, bytearray) else value
+
+
+def _is_time(schema: StructType, name: str) -> bool:
+    return isinstance(schema[name].dataType, TimestampType)
 
 
 def _merge_once(

@@ -24,6 +24,8 @@ FILE_BYTES = 128 * 1024 * 1024
 _ROW_GROUP_ROWS = 128 * 1024
 # A task that meets more values than this ends its largest file to begin another.
 _OPEN_MAX = 32
+# What all open files of a task hold back to make row groups of it: what a file of one partition would.
+_WAITING_BYTES_MAX = FILE_BYTES
 
 Values = tuple[str | None, ...]
 
@@ -43,17 +45,24 @@ class _OpenFile:
         )
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_rows = 0
+        self.waiting_bytes = 0
         self.bytes = 0
 
     def add(self, rows: pa.RecordBatch) -> None:
         self._waiting.append(rows)
         self._waiting_rows += rows.num_rows
+        self.waiting_bytes += rows.nbytes
         self.bytes += rows.nbytes
         if self._waiting_rows >= _ROW_GROUP_ROWS:
-            self._flush()
+            self.flush()
+
+    def flush(self) -> None:
+        if self._waiting:
+            self._writer.write_table(pa.Table.from_batches(self._waiting), row_group_size=_ROW_GROUP_ROWS)
+            self._waiting, self._waiting_rows, self.waiting_bytes = [], 0, 0
 
     def finish(self) -> DataFile:
-        self._flush()
+        self.flush()
         self._writer.close()
         self._out.close()
         footer = self._footers[0]
@@ -64,11 +73,6 @@ class _OpenFile:
             "stats": delta_statistics(footer, self._schema),
         }
         return DataFile(self.path, footer.num_rows, size, entry)
-
-    def _flush(self) -> None:
-        if self._waiting:
-            self._writer.write_table(pa.Table.from_batches(self._waiting), row_group_size=_ROW_GROUP_ROWS)
-            self._waiting, self._waiting_rows = [], 0
 
 
 def write_partitioned(
@@ -94,6 +98,8 @@ def write_partitioned(
             open_files[values].add(part)
             if open_files[values].bytes >= FILE_BYTES:
                 yield open_files.pop(values).finish()
+            elif sum(one.waiting_bytes for one in open_files.values()) > _WAITING_BYTES_MAX:
+                max(open_files.values(), key=lambda one: one.waiting_bytes).flush()
     for one in open_files.values():
         yield one.finish()
 
@@ -136,5 +142,8 @@ def _split(batch: pa.RecordBatch, partition_by: Sequence[str]) -> Iterator[tuple
 
 def _folder(values: Mapping[str, str | None]) -> str:
     """Folders are for people: what counts is in the log. So whatever would need escaping is left out."""
-    parts = [f"{name}={re.sub(r'[^A-Za-z0-9_.-]', '_', str(value))[:60]}" for name, value in values.items()]
-    return "".join(f"{part}/" for part in parts)
+    return "".join(f"{_plain(name)}={_plain(str(value))}/" for name, value in values.items())
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_.-]", "_", text)[:60]

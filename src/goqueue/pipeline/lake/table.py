@@ -24,7 +24,10 @@ class Batch(NamedTuple):
 
 
 class DataFile(NamedTuple):
-    """A Parquet file of a table. `entry` is how the table's own library describes it."""
+    """A Parquet file of a table. `entry` is how the table's own library describes it.
+
+    `rows` is -1 for a file whose writer did not tell their number.
+    """
 
     path: str
     rows: int
@@ -93,7 +96,7 @@ class LakeTable(Protocol):
         ...
 
     def expire(self, keep_ms: int) -> int:
-        """Forget versions that are older than this; returns how many files or versions were removed."""
+        """Forget versions that are older than this, with their files; returns how many were removed."""
         ...
 
     def plain_schema(self, columns: Sequence[str] | None) -> pa.Schema:
@@ -112,12 +115,14 @@ class LakeTable(Protocol):
         removed: Sequence[DataFile] = (),
         *,
         is_strict: bool = False,
+        changes_rows: bool = True,
     ) -> None:
         """Add and remove files in one commit that holds the batch's number and attempt; raises `Conflict`.
 
         If there is no table, the files are its first ones, with the schema that `prepare` was given.
         With files to remove, and if it is strict, every change that came meanwhile is a conflict. Otherwise only what
-        makes the commit impossible.
+        makes the commit impossible. `changes_rows` is False if the added files hold the rows of those removed: who
+        follows the table's changes has seen them.
         """
         ...
 

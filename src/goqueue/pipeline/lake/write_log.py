@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # Stores have none, and would keep an empty object in place of each.
 _WITH_FOLDERS = frozenset({"local", "subtree", "hdfs"})
+# No path has it.
+_BETWEEN = "\0"
 
 
 class WriteLog:
@@ -36,21 +38,24 @@ class WriteLog:
         """The name of a new attempt to write a batch."""
         return attempt_name(batch, secrets.randbits(48))
 
-    def announce(self, attempt: str, path: str) -> None:
-        """Say that a file is about to be written."""
+    def announce(self, attempt: str, *paths: str) -> None:
+        """Say that files are about to be written, or, if they were of old versions, removed."""
         folder = f"{self._folder}/{attempt}"
         if self._files.type_name in _WITH_FOLDERS:
             self._files.create_dir(folder, recursive=True)
         with self._files.open_output_stream(f"{folder}/{uuid.uuid4().hex}") as note:
-            note.write(path.encode())
+            note.write(_BETWEEN.join(paths).encode())
 
     def drop_unused(self, attempt: str, used: Collection[str]) -> int:
         """Remove the files of an attempt that its commit will not name; returns how many."""
         dropped = 0
-        for note, path in self._announced(attempt):
-            if path not in used:
-                self._remove(path, note)
-                dropped += 1
+        for note, paths in self._announced(attempt):
+            unused = [path for path in paths if path not in used]
+            # The files first: a note without its file does no harm.
+            for one in [*unused, note] if unused else ():
+                with contextlib.suppress(FileNotFoundError):
+                    self._files.delete_file(one)
+            dropped += len(unused)
         return dropped
 
     def forget(self, attempt: str) -> None:
@@ -67,7 +72,7 @@ class WriteLog:
     ) -> int:
         """Remove what attempts up to the last batch left, other than the one that was committed; returns how many."""
         removed = 0
-        for attempt in self._attempts(query):
+        for attempt in self.attempts(query):
             number = int(attempt.rpartition("/")[2].partition(".")[0])
             if number > last_batch:
                 continue
@@ -78,25 +83,20 @@ class WriteLog:
             self.forget(attempt)
         return removed
 
-    def _attempts(self, query: str) -> list[str]:
+    def attempts(self, query: str) -> list[str]:
+        """Those that have left something."""
         return [f"{query}/{name}" for name in self._names(f"{self._folder}/{query}")]
 
-    def _announced(self, attempt: str) -> Iterator[tuple[str, str]]:
+    def _announced(self, attempt: str) -> Iterator[tuple[str, list[str]]]:
         folder = f"{self._folder}/{attempt}"
         for name in self._names(folder):
             with self._files.open_input_stream(f"{folder}/{name}") as note:
-                yield f"{folder}/{name}", note.read().decode()
+                yield f"{folder}/{name}", note.read().decode().split(_BETWEEN)
 
     def _names(self, folder: str) -> list[str]:
         found = self._files.get_file_info(FileSelector(folder, allow_not_found=True, recursive=True))
         inside = {one.path.rpartition(f"{folder.lstrip('/')}/")[2].split("/")[0] for one in found if _is_file(one.type)}
         return sorted(filter(None, inside))
-
-    def _remove(self, path: str, note: str) -> None:
-        # The file first: a note without its file does no harm.
-        for one in (path, note):
-            with contextlib.suppress(FileNotFoundError):
-                self._files.delete_file(one)
 
     def _remove_folder(self, folder: str) -> None:
         for name in self._names(folder):

@@ -115,14 +115,16 @@ def writer_of(target: Target, query: str) -> str:
     return f"{target.name}/{query}"
 
 
+def begin_number(target: Target) -> str:
+    """Make the row of a query that has written nothing: what is not there cannot be locked."""
+    return f"INSERT INTO {in_schema(target, BATCHES)} (writer, batch) VALUES (%s, -1) ON CONFLICT (writer) DO NOTHING"
+
+
 def take_number(target: Target) -> str:
     """The last batch of a query, locked until the transaction ends."""
     return f"SELECT batch FROM {in_schema(target, BATCHES)} WHERE writer = %s FOR UPDATE"
 
 
 def set_number(target: Target) -> str:
-    """Remember a batch, with its query."""
-    return (
-        f"INSERT INTO {in_schema(target, BATCHES)} (writer, batch) VALUES (%s, %s) "
-        "ON CONFLICT (writer) DO UPDATE SET batch = excluded.batch, at = now()"
-    )
+    """Remember a batch of a query, whose row is locked."""
+    return f"UPDATE {in_schema(target, BATCHES)} SET batch = %s, at = now() WHERE writer = %s"

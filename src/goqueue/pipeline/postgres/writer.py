@@ -80,10 +80,8 @@ def _apply(
     """The one transaction: rows and number together."""
     with connection.transaction(), connection.cursor() as cursor:
         _run(cursor, f"ANALYZE {text.in_schema(target, stage)}")
-        # Under the row's lock: a second driver of this query waits here, and then sees the number.
-        _run(cursor, text.take_number(target), text.writer_of(target, batch.query))
-        found = cursor.fetchone()
-        if found is not None and found[0] >= batch.number:
+        # A second driver of this query waits here, and then sees the number.
+        if _locked_number(cursor, target, batch.query) >= batch.number:
             return
         if table.rule is None:
             _run(cursor, text.insert_rows(target, stage, tasks))
@@ -93,7 +91,7 @@ def _apply(
                 if cursor.fetchone() is not None:
                     raise PipelineError(f"a row has no {name}, which is one of the keys: filter such rows out before")
             _run(cursor, text.merge_rows(target, stage, tasks))
-        _run(cursor, text.set_number(target), text.writer_of(target, batch.query), batch.number)
+        _run(cursor, text.set_number(target), batch.number, text.writer_of(target, batch.query))
 
 
 def _prepared(connection: Connection[Any], table: PostgresTable, frame: DataFrame) -> Target:
@@ -152,9 +150,17 @@ def _fresh_stage(connection: Connection[Any], target: Target, query: str) -> str
 
 def _last(connection: Connection[Any], target: Target, query: str) -> int:
     with connection.transaction(), connection.cursor() as cursor:
-        _run(cursor, text.take_number(target), text.writer_of(target, query))
-        found = cursor.fetchone()
-    return -1 if found is None else int(found[0])
+        _run(cursor, text.begin_number(target), text.writer_of(target, query))
+        return _locked_number(cursor, target, query)
+
+
+def _locked_number(cursor: Cursor[Any], target: Target, query: str) -> int:
+    """The last batch of a query; whoever else asks waits until this transaction has ended."""
+    _run(cursor, text.take_number(target), text.writer_of(target, query))
+    found = cursor.fetchone()
+    if found is None:
+        raise PipelineError(f"somebody has removed the row of {text.writer_of(target, query)} from {text.BATCHES}")
+    return int(found[0])
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import logging
 import os
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -19,7 +19,7 @@ from pyspark.sql.datasource import DataSourceStreamReader
 
 from goqueue.pipeline.errors import BadOption, in_one_line
 from goqueue.pipeline.queue.keeper import Keeper
-from goqueue.pipeline.queue.leases import QueueOffset
+from goqueue.pipeline.queue.leases import Lease, QueueOffset
 from goqueue.pipeline.queue.options import QueueOptions
 from goqueue.pipeline.queue.reading import QueueTask, read_leases
 from goqueue.pipeline.spark.api import (
@@ -28,6 +28,7 @@ from goqueue.pipeline.spark.api import (
     ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
+from goqueue.pipeline.steps import reached
 
 if TYPE_CHECKING:
     from goqueue.pipeline.queue.queue_broker import QueueBroker
@@ -36,6 +37,7 @@ _LOG = logging.getLogger("goqueue.pipeline")
 # An idle query asks eighty times a second; the broker is asked as often as this.
 _IDLE_S = 0.1
 _TASK_MESSAGES_MIN = 500
+_UNSETTLED_MAX = 100_000
 
 
 class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -49,6 +51,8 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._keeper: Keeper | None = None
         self._acknowledged = 0
         self._looked_at = 0.0
+        # Messages that are done and could not be acknowledged, and how often they had been delivered.
+        self._unsettled: dict[tuple[int, int], int] = {}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - the name is Spark's
         """Before the first batch."""
@@ -71,16 +75,21 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return start
         broker = self._connected()
         taken = broker.receive(self.options.batch_max, self.options.visibility_ms)
-        processed = {one.place for one in done.leases}
-        # Their lease ended between the commit of their batch and its acknowledgement, as after a crash.
-        again = [one for one in taken if one.place in processed]
+        # Their lease ended between the commit of their batch and its acknowledgement, as after a crash. A message that
+        # was never delivered before is another one, of a topic that was made anew.
+        processed = self._unsettled | _deliveries(done.leases)
+        again = [one for one in taken if one.delivery_count > processed.get(one.place, one.delivery_count)]
         if again:
             broker.ack([one.receipt for one in again])
-        fresh = tuple(one for one in taken if one.place not in processed)
+            for one in again:
+                self._unsettled.pop(one.place, None)
+        known = {one.receipt for one in again}
+        fresh = tuple(one for one in taken if one.receipt not in known)
         if not fresh:
             self._looked_at = time.monotonic()
             return start
         self._kept().keep(fresh)
+        reached("queue-taken", done.number + 1)
         return QueueOffset(done.number + 1, fresh).encode()
 
     @in_one_line
@@ -107,10 +116,16 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if done.number <= self._acknowledged or not done.leases:
             return
         self._kept().keep(())
+        reached("queue-done", done.number)
         failed = self._connected().ack([one.receipt for one in done.leases])
         if failed:
             _LOG.info("%d of %d messages were settled before, or their lease had ended", failed, len(done.leases))
+            # Those come back, perhaps not with the next batch.
+            self._unsettled |= _deliveries(done.leases)
+            for place in list(self._unsettled)[:-_UNSETTLED_MAX]:
+                del self._unsettled[place]
         self._acknowledged = done.number
+        reached("queue-acknowledged", done.number)
 
     def stop(self) -> None:
         """The query ends; what is taken and not done is delivered to others when its lease ends."""
@@ -121,7 +136,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __getstate__(self) -> dict[str, Any]:
         # Tasks get a copy of the reader: connections and threads are the planner's own.
-        return {**self.__dict__, "_broker": None, "_keeper": None}
+        return {**self.__dict__, "_broker": None, "_keeper": None, "_unsettled": {}}
 
     def _connected(self) -> QueueBroker:
         if self._broker is None:
@@ -136,3 +151,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._keeper is None:
             self._keeper = Keeper(self._connected(), self.options.visibility_ms)
         return self._keeper
+
+
+def _deliveries(leases: Sequence[Lease]) -> dict[tuple[int, int], int]:
+    return {one.place: one.delivery_count for one in leases}

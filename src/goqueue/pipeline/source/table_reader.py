@@ -83,13 +83,21 @@ class TableReader(BatchReader):
         decode, plain = (None, list(self.columns)) if self.pinned is None else decoder(self.pinned, self.columns)
         columns = tuple(dict.fromkeys([*plain, "offset", "value"]))
         rest = replace(piece, bounds=piece.bounds._replace(start=int(winners[0])))
+        met = 0
         for batch in read_piece(self.options, rest, columns, client):
             offsets = batch["offset"].to_numpy(zero_copy_only=False)
             places = np.minimum(np.searchsorted(winners, offsets), len(winners) - 1)
             chosen = batch.filter(pa.array(winners[places] == offsets))
+            met += chosen.num_rows
             chosen = chosen.filter(chosen["value"].is_valid())
             if chosen.num_rows:
                 yield chosen.select(list(self.columns)) if decode is None else decode(chosen, str(piece.place))
+        if met < len(winners):
+            # Their keys would be missing, although they have a newer value behind the end of this task.
+            raise PipelineError(
+                f"{piece.place}: compaction removed {len(winners) - met} records while they were read: read it again, "
+                "or give the topic a min.compaction.lag.ms that is longer than a read"
+            )
 
     def _winners(self, piece: Piece, client: WireClient | None) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         """The offset of the last record of every key, in order."""

@@ -76,6 +76,70 @@ def test_what_spark_would_refuse_is_refused(steps: Any, told: str) -> None:
         load(*steps)
 
 
+def query(text: str) -> dict[str, Any]:
+    return {"sql": {"name": "q", "query": f"SELECT 1 AS key {text}"}}
+
+
+NEAR = "late_b.at BETWEEN late_a.timestamp AND late_a.timestamp + INTERVAL 1 HOUR"
+
+
+# What `validate` says of joins in SQL, and what of them the tests with Spark try there.
+REFUSED = [
+    ("FROM a LEFT JOIN b ON a.key = b.key", "LEFT join of two streams, a and b, without a watermark"),
+    ("FROM a LEFT SEMI JOIN b ON a.key = b.key", "SEMI join of two streams, a and b, without a watermark"),
+    ("FROM late_a FULL JOIN late_b USING (key)", "late_a and late_b, with no bound of time"),
+    (
+        "FROM late_a RIGHT JOIN late_b ON late_a.key = late_b.key",
+        "RIGHT join of two streams.* with no bound of time",
+    ),
+    ("FROM t LEFT JOIN a ON a.key = t.key", "the rows of the table t never end"),
+    ("FROM a RIGHT JOIN t USING (key)", "RIGHT join: the rows of the table t never end"),
+    ("FROM a FULL OUTER JOIN t USING (key)", "FULL join: the rows of the table t never end"),
+    ("FROM (SELECT * FROM t) s LEFT JOIN (SELECT * FROM a) r USING (key)", "the table t never end"),
+    ("FROM t LEFT ANTI JOIN a USING (key)", "ANTI join: the rows of the table t never end"),
+    ("FROM a WHERE key NOT IN (SELECT key FROM b)", "a and b are streams: that nothing will match is never sure"),
+    ("FROM a WHERE NOT EXISTS (SELECT 1 FROM b WHERE b.key = a.key)", "is never sure"),
+    ("FROM t WHERE key IN (SELECT key FROM a)", "SEMI join: the rows of the table t never end"),
+    ("FROM (SELECT DISTINCT key FROM a)", "step q changes its result with every batch"),
+    ("FROM a UNION SELECT 2 FROM b", "step q changes its result with every batch"),
+]
+TAKEN = [
+    f"FROM late_a LEFT JOIN late_b ON late_a.key = late_b.key AND {NEAR}",
+    f"FROM late_a FULL JOIN late_b ON late_a.key = late_b.key AND {NEAR}",
+    "FROM late_a LEFT JOIN late_b ON late_a.timestamp = late_b.at",
+    "FROM a JOIN b USING (key)",
+    "FROM a LEFT JOIN t USING (key)",
+    "FROM t RIGHT JOIN a USING (key)",
+    "FROM a WHERE key NOT IN (SELECT key FROM t)",
+    "FROM a UNION ALL SELECT 2 FROM b",
+    "FROM a WHERE key IN (1, 2)",
+]
+
+
+@pytest.mark.parametrize(("text", "told"), REFUSED)
+def test_sql_that_spark_would_refuse_of_streams_is_refused(text: str, told: str) -> None:
+    with pytest.raises(PipelineInvalid, match=told):
+        load(LATE_A, RENAMED_B, LATE_B, query(text))
+
+
+@pytest.mark.parametrize("text", TAKEN)
+def test_joins_in_sql_that_spark_takes_are_taken(text: str) -> None:
+    load(LATE_A, RENAMED_B, LATE_B, query(text))
+
+
+def test_behind_a_function_over_batches_sql_joins_as_it_likes() -> None:
+    load(BATCH, query("FROM t LEFT JOIN each USING (key)"))
+
+
+def test_two_streams_that_sql_joins_are_not_cut_into_batches_before_it() -> None:
+    itself = query("FROM a p JOIN a q USING (key)")
+    delta = [{"delta": {"name": name, "path": f"/tmp/{name}", "from": "q"}} for name in ("one", "two")]
+
+    assert plan_queries(load(itself, sinks=delta, shared_reads=True)) == [QueryPlan("shared_q", ("one", "two"), "q")]
+    with pytest.raises(PipelineInvalid, match="joins two streams in mode append only"):
+        load(query("FROM a p JOIN b q USING (key)"), sinks=[{"topic": {**TOPIC["topic"], "mode": "update"}}])
+
+
 @pytest.mark.parametrize(
     ("steps", "sink", "told"),
     [
@@ -164,3 +228,30 @@ def test_a_function_over_batches_lies_behind_what_sinks_share() -> None:
 
     assert plan_queries(alone) == [QueryPlan("x", ("x",), "some")]
     assert plan_queries(shared) == [QueryPlan("shared_a", ("x", "y"), "a")]
+
+
+OWN = {"name": "own", "path": "s3a://lake/own", "from": "a", "writer": "spark"}
+JARS = {"spark.jars": "/jars/delta.jar,/jars/hadoop-aws.jar"}
+
+
+def test_a_table_that_spark_itself_writes_reads_for_itself_and_takes_what_spark_opens() -> None:
+    pipeline = load(sinks=[{"delta": OWN}, *sinks(x="a", y="a")], shared_reads=True, settings=JARS)
+
+    assert plan_queries(pipeline) == [QueryPlan("own", ("own",)), QueryPlan("shared_a", ("x", "y"), "a")]
+    load(sinks=[{"iceberg": {"table": "lake.db.rows", "writer": "spark", "partition_by": ["day"], "from": "a"}}])
+
+
+@pytest.mark.parametrize(
+    ("sink", "told"),
+    [
+        ({"delta": OWN}, "own cannot be used here: s3a:// is not supported"),
+        ({"delta": {**OWN, "path": "/x", "mode": "upsert", "keys": ["k"], "sequence": "s"}}, "mode upsert is not one"),
+        ({"delta": {**OWN, "path": "/x", "from": "each"}}, "behind a foreach_batch step would be written twice"),
+        ({"iceberg": {"table": "l.d.r", "writer": "spark", "catalog": {"type": "sql"}}}, "catalog from the session"),
+        ({"iceberg": {"table": "l.d.r", "writer": "spark", "add_columns": True}}, "adds none to an Iceberg table"),
+        ({"iceberg": {"table": "l.d.r", "writer": "spark", "partition_by": ["day(at)"]}}, "by plain columns only"),
+    ],
+)
+def test_what_sparks_own_writers_do_not_do_is_refused(sink: dict[str, Any], told: str) -> None:
+    with pytest.raises(PipelineInvalid, match=told):
+        load(BATCH, sinks=[sink])

@@ -229,3 +229,58 @@ def test_statistics_of_files_hold_and_leave_out_files(tmp_path: Path) -> None:
 
     assert dataset.to_table(filter=pc.field("n") == 5).num_rows == 1
     assert dataset.to_table(filter=pc.field("at") == pa.scalar(at)).num_rows == 1
+
+
+def test_a_column_that_the_rows_lack_has_no_value(kind: str, tmp_path: Path) -> None:
+    writer(kind, tmp_path)(frame("query", 1, colour=pa.array(["red"])), 0)
+
+    writer(kind, tmp_path)(frame("query", 2), 1)
+
+    assert {row["n"]: row["colour"] for row in rows_of(kind, tmp_path).to_pylist()} == {1: "red", 2: None}
+
+
+def test_files_of_many_partitions_hold_back_no_more_than_one_would(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pyarrow.parquet as pq
+
+    from goqueue.pipeline.lake import partitioned
+    from goqueue.pipeline.lake.stores import table_folder
+
+    monkeypatch.setattr(partitioned, "_WAITING_BYTES_MAX", 50_000)
+
+    def batches() -> Any:
+        for first in range(0, 400, 20):
+            rows = range(first, first + 20)
+            towns = pa.array([f"town {n % 20}" for n in rows])
+            columns = [pa.array(rows, pa.int64()), towns, pa.array(["x" * 2000] * 20)]
+            yield pa.RecordBatch.from_arrays(columns, ["n", "town", "text"])
+
+    files = table_folder(str(tmp_path), {})
+    done = list(partitioned.write_partitioned(files, batches(), ["town"], prefix="0", announce=lambda _path: None))
+
+    assert (len(done), sum(file.rows for file in done)) == (20, 400)
+    assert sum(pq.ParquetFile(tmp_path / file.path).num_row_groups for file in done) > 20
+    assert [row["n"] for row in pq.read_table(tmp_path).sort_by("n").to_pylist()] == list(range(400))
+
+
+def test_files_of_another_writer_are_read_and_replaced_whatever_their_partition_is_called(tmp_path: Path) -> None:
+    from goqueue.pipeline.lake.delta import delta_table
+    from goqueue.pipeline.lake.table import Batch
+
+    folder, towns = str(tmp_path / "lake"), ["a b", "Köln/x%20", None, "plain"]
+    for number in range(2):
+        rows = pa.table({"n": pa.array(range(4 * number, 4 * number + 4), pa.int64()), "die Stadt": towns})
+        deltalake.write_deltalake(folder, rows, mode="append", partition_by=["die Stadt"])
+    before = rows_of("delta", tmp_path)
+    table = delta_table(folder)
+    old = table.files({})
+
+    attempt = table.write_log().begin(Batch("compaction", 0))
+    again = iter([batch for file in old for batch in table.file_reader(None)(file)])
+    added = list(table.file_writer(attempt)(again))
+    table.commit(Batch("compaction", 0), attempt, added, old)
+
+    assert rows_of("delta", tmp_path).sort_by("n").equals(before.sort_by("n"))
+    assert delta_table(folder).paths() == {file.path for file in added}
+    assert len(added) == 4

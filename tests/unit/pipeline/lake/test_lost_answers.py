@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+pa = pytest.importorskip("pyarrow", reason="needs goqueue[spark]")
 pytest.importorskip("pyspark", reason="needs goqueue[spark]")
 deltalake = pytest.importorskip("deltalake", reason="needs goqueue[lake]")
 pytest.importorskip("pyiceberg.catalog", reason="needs goqueue[lake]")
@@ -20,6 +21,9 @@ from tests.unit.pipeline.lake.test_lake_append import (  # noqa: E402
     rows_of,
     writer,
 )
+
+from goqueue.pipeline.lake.delta import DeltaLake  # noqa: E402
+from goqueue.pipeline.lake.iceberg import IcebergLake  # noqa: E402
 
 
 @pytest.fixture(params=["delta", "iceberg"])
@@ -123,3 +127,27 @@ def test_a_kill_after_the_commit_leaves_files_in_the_table_and_no_notes(
 
     assert numbers(rows_of(kind, tmp_path)) == [1]
     assert (len(data_files(tmp_path)), notes(tmp_path)) == (1, [])
+
+
+@pytest.mark.parametrize("is_first", [True, False], ids=["first batch", "new column"])
+def test_a_driver_that_looks_again_behind_the_batch_of_another_writes_nothing(
+    kind: str, is_first: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not is_first:
+        writer(kind, tmp_path)(frame("query", 0), 0)
+    number, rows = (0, frame("query", 2)) if is_first else (1, frame("query", 2, colour=pa.array(["red"])))
+    owner = DeltaLake if kind == "delta" else IcebergLake
+    others = iter([writer(kind, tmp_path, add_columns=True)])
+    original = owner.prepare
+
+    def prepare(self: Any, schema: Any, *, add_columns: bool) -> None:
+        # This driver has looked for the batch, and has not yet made the table or the column.
+        for other in others:
+            other(rows, number)
+        original(self, schema, add_columns=add_columns)
+
+    monkeypatch.setattr(owner, "prepare", prepare)
+    writer(kind, tmp_path, add_columns=True)(rows, number)
+
+    assert numbers(rows_of(kind, tmp_path)) == ([2] if is_first else [0, 2])
+    assert (len(data_files(tmp_path)), notes(tmp_path)) == (1 if is_first else 2, [])

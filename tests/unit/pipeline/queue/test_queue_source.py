@@ -55,13 +55,15 @@ class FakeBroker:
 
     def __init__(self, *batches: list[Lease]) -> None:
         self.batches, self.acked, self.extended = list(batches), [], []  # type: ignore[var-annotated]
+        # Receipts that are not valid any more.
+        self.ended: set[str] = set()
 
     def receive(self, _count: int, _visibility_ms: int) -> list[Lease]:
         return self.batches.pop(0) if self.batches else []
 
     def ack(self, receipts: list[str]) -> int:
         self.acked += receipts
-        return 0
+        return len(self.ended.intersection(receipts))
 
     def extend(self, receipts: list[str], _visibility_ms: int) -> int:
         self.extended += receipts
@@ -97,6 +99,31 @@ def test_a_message_that_was_done_and_is_delivered_again_is_acknowledged_and_not_
 
     assert broker.acked == ["earlier", "later"]
     assert found == QueueOffset(5, (Lease(0, 1, "b"),))
+
+
+def test_messages_whose_lease_had_ended_are_not_read_again_whenever_they_come_back() -> None:
+    broker = FakeBroker([Lease(0, 1, "b")], [Lease(0, 2, "c"), Lease(0, 0, "again", 2)])
+    broker.ended = {"a"}
+    made = reader(broker)
+    done: Any = QueueOffset(4, (Lease(0, 0, "a"),)).encode()
+
+    second: Any = made.latestOffset(done, None)  # type: ignore[arg-type]
+    third = QueueOffset.decode(made.latestOffset(second, None))  # type: ignore[arg-type]
+
+    assert third == QueueOffset(6, (Lease(0, 2, "c"),))
+    assert broker.acked == ["a", "b", "again"]
+
+
+def test_the_messages_of_a_topic_that_was_made_anew_are_read_although_others_had_their_places() -> None:
+    broker = FakeBroker([Lease(0, 0, "new"), Lease(0, 1, "newer")])
+    broker.ended = {"old"}
+    made = reader(broker)
+    done: Any = QueueOffset(1, (Lease(0, 0, "old"),)).encode()
+
+    found = QueueOffset.decode(made.latestOffset(done, None))  # type: ignore[arg-type]
+
+    assert found == QueueOffset(2, (Lease(0, 0, "new"), Lease(0, 1, "newer")))
+    assert broker.acked == ["old"]
 
 
 def test_leases_of_the_batch_at_hand_are_renewed_and_those_before_it_are_not() -> None:

@@ -23,6 +23,7 @@ from goqueue.pipeline.declared.checks.parts import (
     topic_problem,
 )
 from goqueue.pipeline.declared.checks.sink_checks import sink_problems
+from goqueue.pipeline.declared.checks.sql_joins import sql_join_problems
 from goqueue.pipeline.declared.checks.streams import step_reads
 from goqueue.pipeline.declared.checks.subjects import subject_problems
 from goqueue.pipeline.declared.checks.watermarks import watermark_problems
@@ -172,6 +173,8 @@ def _step_rules(pipeline: Pipeline, step: Step, path: str, folder: Path | None) 
             )
         case Join():
             yield from join_problems(pipeline, step, path)
+        case Sql():
+            yield from sql_join_problems(pipeline, step, path)
         case Opening() if any(_is_table(pipeline, read) for read in step.reads()):
             yield Problem(path, "opens messages of a stream, and reads a table", "give the table's source a schema")
         case Opening() if any(_has_columns(pipeline, read) for read in step.reads()):

@@ -10,12 +10,13 @@ from goqueue.pipeline.declared.checks.streams import (
     aggregates,
     before,
     is_stream,
+    joins_streams,
     keeps_state,
     step_reads,
     takes_batches,
 )
 from goqueue.pipeline.declared.form.problems import Problem
-from goqueue.pipeline.declared.form.sinks import ParquetSink, Sink, TopicSink
+from goqueue.pipeline.declared.form.sinks import Sink, TopicSink
 from goqueue.pipeline.declared.form.spec import Pipeline
 from goqueue.pipeline.declared.form.steps import Expect, ForeachBatch, Join, Watermark
 
@@ -59,8 +60,9 @@ def flow_problems(pipeline: Pipeline, known: Collection[str], places: Mapping[st
 
 def _sink_problems(pipeline: Pipeline, sink: Sink, path: str) -> Iterator[Problem]:
     way = before(pipeline, sink.reads()[0])
-    if isinstance(sink, ParquetSink) and any(isinstance(step, ForeachBatch) for step in way.values()):
-        yield Problem(path, "files behind a foreach_batch step would be written twice by a replay", "use delta")
+    if sink.is_written_by_spark() and any(isinstance(step, ForeachBatch) for step in way.values()):
+        told = "files behind a foreach_batch step would be written twice by a replay"
+        yield Problem(path, told, "use delta without writer: spark")
     if isinstance(sink, TopicSink) and sink.mode == "append" and sink.delete_when is not UNSET and sink.key is UNSET:
         yield Problem(f"{path}.key", "a tombstone needs the key that it deletes", "name a column, as in key: id")
     if not takes_batches(sink):
@@ -81,7 +83,7 @@ def _mode_problems(pipeline: Pipeline, sink: Sink, path: str) -> Iterator[Proble
     if isinstance(sink, TopicSink) and sink.key is UNSET:
         yield Problem(f"{path}.key", f"mode {mode} needs the key of a row of the result", "as in key: city")
     state = [name for name, step in way.items() if keeps_state(pipeline, step)]
-    if any(isinstance(step, Join) and step.within is not UNSET for step in way.values()):
+    if any(joins_streams(pipeline, step) for step in way.values()):
         yield Problem(f"{path}.mode", f"Spark joins two streams in mode append only, not {mode}", "drop mode")
     elif len(state) > 1:
         told = " and ".join(reversed(state))

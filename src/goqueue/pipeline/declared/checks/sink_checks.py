@@ -14,7 +14,7 @@ from goqueue.pipeline.declared.checks.parts import (
     topic_problem,
 )
 from goqueue.pipeline.declared.form.problems import Problem
-from goqueue.pipeline.declared.form.sinks import DeltaSink, IcebergSink, ParquetSink, TableSink, TopicSink
+from goqueue.pipeline.declared.form.sinks import DeltaSink, IcebergSink, LakeSink, ParquetSink, TableSink, TopicSink
 from goqueue.pipeline.declared.form.spec import Pipeline
 from goqueue.pipeline.declared.form.sql import check_expression
 from goqueue.pipeline.lake.transforms import BadTransform, partition_field
@@ -28,10 +28,13 @@ def sink_problems(pipeline: Pipeline, known: set[str], places: Mapping[str, str]
         for read in sink.reads():
             if read not in known:
                 yield reads_nothing(path, read, known)
-        if isinstance(sink, ParquetSink):
-            yield from place_problem(f"{path}.path", sink.path, SPARK_SCHEMES, pipeline.settings)
-        if isinstance(sink, DeltaSink):
-            yield from place_problem(f"{path}.path", sink.path, DELTA_SCHEMES)
+        if isinstance(sink, ParquetSink | DeltaSink):
+            known_schemes, settings = (
+                (SPARK_SCHEMES, pipeline.settings) if sink.is_written_by_spark() else (DELTA_SCHEMES, {})
+            )
+            yield from place_problem(f"{path}.path", sink.path, known_schemes, settings)
+        if isinstance(sink, LakeSink) and sink.is_written_by_spark():
+            yield from _of_spark(path, sink)
         if isinstance(sink, IcebergSink):
             yield from _transforms(path, sink)
         if isinstance(sink, TableSink):
@@ -62,6 +65,26 @@ def _mode(path: str, sink: TableSink) -> Iterator[Problem]:
         if sink.mode == "upsert":
             yield Problem(f"{path}.delete_when", "mode upsert deletes nothing", "use mode: merge")
         yield from sql_problem(f"{path}.delete_when", check_expression, sink.delete_when)
+
+
+def _of_spark(path: str, sink: LakeSink) -> Iterator[Problem]:
+    """What Spark's own writers do not do here."""
+    if sink.mode != "append":
+        yield Problem(f"{path}.mode", f"mode {sink.mode} is not one of Spark's own writer", "drop writer: spark")
+    if not isinstance(sink, IcebergSink):
+        return
+    if sink.catalog:
+        yield Problem(
+            f"{path}.catalog",
+            "Spark's own writer takes the catalog from the session",
+            "write settings: {spark.sql.catalog.NAME: ...} and table: NAME.namespace.table",
+        )
+    if sink.add_columns:
+        yield Problem(f"{path}.add_columns", "Spark's own writer adds none to an Iceberg table", "ALTER TABLE before")
+    if any("(" in text for text in sink.partition_by):
+        yield Problem(
+            f"{path}.partition_by", "Spark's own writer makes tables by plain columns only", "make the table before"
+        )
 
 
 def _transforms(path: str, sink: IcebergSink) -> Iterator[Problem]:

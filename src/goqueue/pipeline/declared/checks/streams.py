@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from msgspec import UNSET
 
-from goqueue.pipeline.declared.form.sinks import ParquetSink, Sink, TopicSink
+from goqueue.pipeline.declared.form.sinks import Sink, TopicSink
 from goqueue.pipeline.declared.form.spec import Pipeline
-from goqueue.pipeline.declared.form.sql import aggregated_by, tables_of
+from goqueue.pipeline.declared.form.sql import aggregated_by, joins_of, tables_of
 from goqueue.pipeline.declared.form.steps import Deduplicate, Expect, ForeachBatch, Join, Sql, Step, Window
 
 
@@ -40,11 +40,19 @@ def aggregates(pipeline: Pipeline, step: Step) -> bool:
     return isinstance(step, Sql) and any(is_stream(pipeline, name) for name in aggregated_by(step.query))
 
 
+def joins_streams(pipeline: Pipeline, step: Step) -> bool:
+    """Whether a step waits for rows of two streams to meet."""
+    if isinstance(step, Join):
+        return step.within is not UNSET
+    return isinstance(step, Sql) and any(
+        all(any(is_stream(pipeline, name) for name in side) for side in (join.left, join.right))
+        for join in joins_of(step.query)
+    )
+
+
 def keeps_state(pipeline: Pipeline, step: Step) -> bool:
     """Whether a step remembers rows, or what they add up to, from batch to batch."""
-    if isinstance(step, Deduplicate) or aggregates(pipeline, step):
-        return True
-    return isinstance(step, Join) and step.within is not UNSET
+    return isinstance(step, Deduplicate) or aggregates(pipeline, step) or joins_streams(pipeline, step)
 
 
 def before(pipeline: Pipeline, name: str, *, until: str | None = None) -> dict[str, Step]:
@@ -93,9 +101,7 @@ def _own_cut(pipeline: Pipeline, sink: Sink) -> str | None:
 def _shared(pipeline: Pipeline, cuts: dict[str, str | None]) -> dict[str, tuple[str, tuple[str, ...]]]:
     """Sinks that can share a read, each with the step whose batches they share."""
     found: dict[str, tuple[str, tuple[str, ...]]] = {}
-    able = [
-        name for name, sink in pipeline.sinks.items() if not isinstance(sink, ParquetSink) and not takes_batches(sink)
-    ]
+    able = [name for name, sink in pipeline.sinks.items() if not sink.is_written_by_spark() and not takes_batches(sink)]
     while len(able) > 1:
         first, *others = able
         together, cut = [first], _common(pipeline, [first], cuts)

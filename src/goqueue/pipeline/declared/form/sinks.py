@@ -20,6 +20,10 @@ class Sink(Form, kw_only=True):
         """The name it reads; empty means the last step."""
         return [] if self.from_ is UNSET else [self.from_]
 
+    def is_written_by_spark(self) -> bool:
+        """Whether Spark's own writer of a stream does it, with a memory of batches that is its own."""
+        return False
+
 
 class TopicSink(Sink, kw_only=True):
     """A topic, exactly once unless told otherwise. Rows become JSON unless they have a `value` column.
@@ -49,6 +53,10 @@ class ParquetSink(Sink, kw_only=True):
     path: str
     partition_by: list[str] = []
 
+    def is_written_by_spark(self) -> bool:
+        """It is."""
+        return True
+
 
 class TableSink(Sink, kw_only=True):
     """A table: rows are appended, or merged by keys. A batch that is replayed writes nothing.
@@ -65,18 +73,32 @@ class TableSink(Sink, kw_only=True):
     add_columns: bool = False
 
 
-class DeltaSink(TableSink, kw_only=True):
-    """A Delta table. `options` are those of the package deltalake for the store, such as AWS_REGION."""
+class LakeSink(TableSink, kw_only=True):
+    """A table of files. With `writer: spark`, Spark appends to it by the jars that its session has."""
+
+    writer: Literal["goqueue", "spark"] = "goqueue"
+
+    def is_written_by_spark(self) -> bool:
+        """Whether it is."""
+        return self.writer == "spark"
+
+
+class DeltaSink(LakeSink, kw_only=True):
+    """A Delta table. `options` are those of the package deltalake for the store, such as AWS_REGION.
+
+    With `writer: spark`, delta-spark writes it, and `options` are those of its writer.
+    """
 
     path: str
     partition_by: list[str] = []
     options: dict[str, str] = {}
 
 
-class IcebergSink(TableSink, kw_only=True):
+class IcebergSink(LakeSink, kw_only=True):
     """An Iceberg table in a catalog that pyiceberg knows: by its `name`, or by `type`, `uri` and so on.
 
-    `partition_by` takes columns and transforms, as in day(at) or bucket(16, id).
+    `partition_by` takes columns and transforms, as in day(at) or bucket(16, id). With `writer: spark`, Iceberg's
+    runtime writes the table, whose name begins with a catalog of Spark's.
     """
 
     table: Annotated[str, text_of(r"^[^.]+(\.[^.]+)+$", "write namespace.table, as in lake.events")]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
+from typing import NamedTuple
 
 import sqlglot
 from sqlglot import exp
@@ -12,8 +14,25 @@ _DIALECT = "spark"
 _SCHEMA_FORM = "write a schema as in: id BIGINT, paid BOOLEAN, at TIMESTAMP"
 
 
+_RANGES = (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between)
+
+
 class BadSql(ValueError):
     """Not SQL; says where."""
+
+
+class SqlJoin(NamedTuple):
+    """Two sides that a query joins, each with the tables in it.
+
+    `how` is inner, left, right, full, semi or anti; `NOT IN (SELECT ...)` is an anti join as well. `equal` are the
+    columns that are said to be the same on both sides, `has_range` whether the condition also compares by order.
+    """
+
+    how: str
+    left: tuple[str, ...]
+    right: tuple[str, ...]
+    equal: frozenset[str]
+    has_range: bool
 
 
 @cache
@@ -28,11 +47,14 @@ def tables_of(query: str) -> tuple[str, ...]:
 
 @cache
 def aggregated_by(query: str) -> tuple[str, ...]:
-    """The tables whose rows a query adds up, counts or groups, where it names them directly."""
+    """The tables whose rows a query adds up, counts, groups or tells apart, where it names them directly."""
     tree = _parsed(query)
     found: list[str] = []
+    for union in tree.find_all(exp.SetOperation):
+        if union.args.get("distinct"):
+            found += [table.name for table in union.find_all(exp.Table)]
     for select in tree.find_all(exp.Select):
-        is_grouped = select.args.get("group") is not None
+        is_grouped = select.args.get("group") is not None or select.args.get("distinct") is not None
         if is_grouped or any(one.parent_select is select for one in select.find_all(exp.AggFunc)):
             found += [table.name for table in select.find_all(exp.Table) if table.parent_select is select]
     own = {cte.alias_or_name: cte for cte in tree.find_all(exp.CTE)}
@@ -40,6 +62,53 @@ def aggregated_by(query: str) -> tuple[str, ...]:
         table.name for name in found if name in own for table in own[name].find_all(exp.Table) if table.name not in own
     ]
     return tuple(dict.fromkeys([*(name for name in found if name not in own), *named]))
+
+
+@cache
+def joins_of(query: str) -> tuple[SqlJoin, ...]:
+    """Every join of a query, and of those within it."""
+    tree = _parsed(query)
+    own = {cte.alias_or_name: cte for cte in tree.find_all(exp.CTE)}
+    found: list[SqlJoin] = []
+    for select in tree.find_all(exp.Select):
+        # sqlglot calls it `from_` in newer versions.
+        first = select.args.get("from_") or select.args.get("from")
+        if first is None:
+            continue
+        left = _within(first, own)
+        for join in select.args.get("joins") or ():
+            right = _within(join.this, own)
+            found.append(_join(join, left, right))
+            left = tuple(dict.fromkeys([*left, *right]))
+        where = select.args.get("where")
+        for test in where.find_all(exp.In, exp.Exists) if where is not None else ():
+            inner = test.args.get("query") if isinstance(test, exp.In) else test.this
+            if inner is not None and test.parent_select is select:
+                how = "anti" if isinstance(test.parent, exp.Not) else "semi"
+                found.append(SqlJoin(how, left, _within(inner, own), frozenset(), has_range=False))
+    return tuple(found)
+
+
+def _join(join: exp.Join, left: tuple[str, ...], right: tuple[str, ...]) -> SqlJoin:
+    side, kind = str(join.side or "").lower(), str(join.kind or "").lower()
+    how = kind if kind in ("semi", "anti") else side if side in ("left", "right", "full") else "inner"
+    condition = join.args.get("on")
+    same = list(condition.find_all(exp.EQ, exp.NullSafeEQ)) if condition is not None else []
+    equal = {column.name for one in same for column in one.find_all(exp.Column)}
+    equal |= {column.name for column in join.args.get("using") or ()}
+    has_range = condition is not None and condition.find(*_RANGES) is not None
+    return SqlJoin(how, left, right, frozenset(equal), has_range)
+
+
+def _within(part: exp.Expr, own: Mapping[str, exp.CTE], entered: frozenset[str] = frozenset()) -> tuple[str, ...]:
+    """The tables in a part of a query; for those that the query defines itself, the tables in their queries."""
+    found: list[str] = []
+    for table in part.find_all(exp.Table):
+        if table.name not in own:
+            found.append(table.name)
+        elif table.name not in entered:
+            found += _within(own[table.name].this, own, entered | {table.name})
+    return tuple(dict.fromkeys(found))
 
 
 def check_expression(text: str) -> None:

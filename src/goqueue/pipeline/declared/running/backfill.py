@@ -87,6 +87,8 @@ def _check(pipeline: Pipeline, name: str, sink: Sink) -> None:
         told = f"step {state[0]} would count rows at the edge of the range without those beyond it"
     elif isinstance(sink, ParquetSink):
         told = "files have no memory of what was written, and a second run would write it again: use delta"
+    elif sink.is_written_by_spark():
+        told = "Spark's own writer remembers batches of streams only: a second run would write it again"
     elif isinstance(sink, TopicSink) and not sink.exactly_once:
         told = "without exactly_once nothing remembers what was written, and a second run would write it again"
     elif takes_batches(sink):

@@ -23,9 +23,16 @@ def maintain(
     pipeline: Pipeline, spark: SparkSession, *, small_bytes: int = SMALL_BYTES, keep_ms: int | None = None
 ) -> list[dict[str, Any]]:
     """Compact every lake table that the pipeline writes; it may run meanwhile. One row per table."""
-    lakes = {name: sink for name, sink in pipeline.sinks.items() if isinstance(sink, DeltaSink | IcebergSink)}
+    lakes = {
+        name: sink
+        for name, sink in pipeline.sinks.items()
+        if isinstance(sink, DeltaSink | IcebergSink) and not sink.is_written_by_spark()
+    }
     if not lakes:
-        raise InvalidRequest("the pipeline has no delta or iceberg sink: there is nothing to maintain")
+        raise InvalidRequest(
+            "the pipeline has no delta or iceberg sink that GoQueue writes: there is nothing to maintain",
+            hint="tables with writer: spark are maintained by its jars, as by OPTIMIZE or rewrite_data_files",
+        )
     state = state_at(pipeline.checkpoint_path)
     try:
         with state.held(_LOCK):

@@ -38,7 +38,8 @@ WRITTEN = "written"
 
 def start_sink(pipeline: Pipeline, name: str, sink: Sink, frame: DataFrame) -> StreamingQuery:
     """Begin to write a frame to a sink."""
-    return started(pipeline, name, _writer(pipeline, name, sink, counted(frame)))
+    table = sink.table if isinstance(sink, IcebergSink) and sink.is_written_by_spark() else None
+    return started(pipeline, name, _writer(pipeline, name, sink, counted(frame)), table)
 
 
 def counted(frame: DataFrame) -> DataFrame:
@@ -72,13 +73,15 @@ def group_of(pipeline: Pipeline, sink: str) -> str:
     return f"pipeline.{pipeline.name}.{sink}"
 
 
-def started(pipeline: Pipeline, name: str, writer: DataStreamWriter) -> StreamingQuery:
-    """Start a query, with its name and checkpoint and the pipeline's trigger."""
+def started(pipeline: Pipeline, name: str, writer: DataStreamWriter, table: str | None = None) -> StreamingQuery:
+    """Start a query, with its name and checkpoint and the pipeline's trigger; into a table of Spark's, if it is one."""
     query = f"{pipeline.name}.{name}"
     writer = writer.queryName(query).option("checkpointLocation", spark_address(checkpoint_of(pipeline, name)))
     if pipeline.trigger in ("available-now", "once"):
-        return writer.trigger(availableNow=True).start()
-    return writer.trigger(processingTime=spark_interval(pipeline.trigger)).start()
+        writer = writer.trigger(availableNow=True)
+    else:
+        writer = writer.trigger(processingTime=spark_interval(pipeline.trigger))
+    return writer.start() if table is None else writer.toTable(table)
 
 
 def checkpoint_of(pipeline: Pipeline, query: str) -> str:
@@ -93,6 +96,8 @@ def _writer(pipeline: Pipeline, name: str, sink: Sink, frame: DataFrame) -> Data
         case ParquetSink():
             writer = frame.writeStream.format("parquet").option("path", sink.path)
             return writer.partitionBy(*sink.partition_by) if sink.partition_by else writer
+        case DeltaSink() | IcebergSink() if sink.is_written_by_spark():
+            return _of_spark(sink, frame)
         case DeltaSink() | IcebergSink():
             return frame.writeStream.foreachBatch(of_query(lake_writer(sink), checkpoint_of(pipeline, name)))
         case PostgresSink():
@@ -101,6 +106,16 @@ def _writer(pipeline: Pipeline, name: str, sink: Sink, frame: DataFrame) -> Data
             return frame.writeStream.format("console").option("numRows", str(sink.rows)).option("truncate", "false")
         case _:
             raise TypeError(f"nothing can be written to {type(sink).__name__}")
+
+
+def _of_spark(sink: DeltaSink | IcebergSink, frame: DataFrame) -> DataStreamWriter:
+    """By the jars of the session, which know a batch that is replayed by the query and its number."""
+    if isinstance(sink, IcebergSink):
+        writer = frame.writeStream.format("iceberg").option("fanout-enabled", "true")
+    else:
+        writer = frame.writeStream.format("delta").option("path", spark_address(sink.path)).options(**sink.options)
+        writer = writer.option("mergeSchema", str(sink.add_columns).lower())
+    return writer.partitionBy(*sink.partition_by) if sink.partition_by else writer
 
 
 def topic_options(pipeline: Pipeline, sink: TopicSink) -> dict[str, str]:

@@ -190,7 +190,8 @@ class StoreState:
         finally:
             ended.set()
             renewing.join()
-            self.remove(name)
+            if not self._is_of_another(name, owner):
+                self.remove(name)
 
     def holder(self, name: str) -> str | None:
         """Who holds a lock now."""
@@ -213,9 +214,17 @@ class StoreState:
     def _renew(self, name: str, owner: str, ended: threading.Event) -> None:
         while not ended.wait(_RENEW_S):
             try:
+                if self._is_of_another(name, owner):
+                    # As after a long stop of this process. Every sink takes each batch once, from whichever run.
+                    _LOG.warning("the lock %s/%s was not renewed in time: another run has it", self.address, name)
+                    return
                 self._write_lock(name, owner)
             except OSError as error:
                 _LOG.warning("the lock %s/%s cannot be renewed: %s", self.address, name, error)
+
+    def _is_of_another(self, name: str, owner: str) -> bool:
+        found = self._lock(name)
+        return found is not None and found["owner"] != owner
 
     def _lock(self, name: str) -> dict[str, Any] | None:
         text = self.read(name)
