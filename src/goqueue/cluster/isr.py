@@ -68,7 +68,6 @@ class IsrChanges:
         self._lag_ms_max = lag_ms_max
         self._timer: Timer | None = None
         # Partitions of which a change is on its way.
-        # Partitions of which a change is on its way.
         self.under_way: set[LedPartition] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         terms.on_progress = self.grow
