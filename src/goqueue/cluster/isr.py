@@ -17,7 +17,7 @@ from msgspec import structs
 from goqueue.clock import Clock, Timer
 from goqueue.cluster.control.plan import is_electable
 from goqueue.cluster.replication.terms import LedPartition, Terms
-from goqueue.errors import Conflict, GoQueueError, GuardFailed, MetadataUnavailable, NotFound
+from goqueue.errors import Conflict, GoQueueError, GuardFailed, MetadataUnavailable, NotFound, ShuttingDown
 from goqueue.metadata import keys
 from goqueue.metadata.eligibility import eligible_of, min_insync_of, storable
 from goqueue.metadata.events import Assignment, AssignmentsChanged
@@ -237,8 +237,12 @@ class IsrChanges:
             except (GuardFailed, Conflict, NotFound) as error:
                 _log.info("the in-sync replicas of %s were not changed: %s", term.place, error)
                 return False
-            except MetadataUnavailable as error:
-                _log.warning("whether the in-sync replicas of %s were changed is not known: %s", term.place, error)
+            except ShuttingDown:
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever it is, the outcome is not known, and both ISR must count
+                foreseen = isinstance(error, MetadataUnavailable)
+                told = "whether the in-sync replicas of %s were changed is not known: %s"
+                _log.warning(told, term.place, error, exc_info=None if foreseen else error)
                 await asyncio.sleep(wait_s)
                 wait_s = min(wait_s * 2, _AGAIN_S_MAX)
             else:
