@@ -1,4 +1,4 @@
-"""A real etcd server that is frozen: what goes on with the others."""
+"""A real etcd server that is frozen, or has no room: what goes on with the others."""
 
 from __future__ import annotations
 
@@ -69,3 +69,33 @@ async def test_a_watch_whose_task_is_cancelled_is_cancelled(kv: EtcdKv) -> None:
     watching.cancel()
     with pytest.raises(asyncio.CancelledError):
         await watching
+
+
+async def test_a_watch_stays_where_it_is_while_a_store_without_room_refuses_change_after_change(tmp_path: Path) -> None:
+    """Each refusal moved calls and watches to the next server: no watch lived for longer than a moment."""
+    require_etcd()
+    full = EtcdServer(tmp_path / "full", options=["--quota-backend-bytes=100000", "--backend-batch-interval=1ms"])
+    other = EtcdServer(tmp_path / "other")
+    full.start()
+    other.start()
+    connection = Connection([full.url, other.url])
+    kv = EtcdKv(connection)
+    seen: asyncio.Queue[KvDelta] = asyncio.Queue()
+    watching = asyncio.create_task(watch(kv, seen))
+    try:
+        refused = 0
+        async with asyncio.timeout(DEADLINE_S):
+            while refused < 5:
+                try:
+                    await kv.txn([], [Put("/large", bytes(100_000))])
+                    await seen.get()
+                except KvUnavailable as error:
+                    refused += "space exceeded" in str(error)
+        assert connection.endpoint == full.url
+        assert not watching.done()
+    finally:
+        watching.cancel()
+        await asyncio.wait([watching])
+        await kv.close()
+        full.stop()
+        other.stop()

@@ -17,7 +17,7 @@ from goqueue.cluster.control import controller
 from goqueue.cluster.replication.follower_stream import FollowerStream
 from goqueue.errors import MetadataUnavailable, StorageError
 from goqueue.metadata.shared.kv_store import KvMetadata
-from goqueue.records import TopicPartition
+from goqueue.records import LogKind, TopicPartition
 from goqueue.testing.clock import ManualClock
 from goqueue.testing.cluster.cluster import SimCluster
 from goqueue.testing.cluster.loop import LIFE
@@ -100,6 +100,35 @@ def test_a_partition_that_cannot_be_opened_is_tried_ever_less(monkeypatch: pytes
         assert 5 < len(attempts) < 40
         is_gone = False
         await until(lambda: 2 in cluster.stored(0).isr)
+
+    cluster.run(story())
+
+
+def test_a_partition_that_fails_again_and_again_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection was closed each time, before anything was copied of any partition of that leader."""
+    # Node 1 leads the first and the last of them.
+    cluster, subscribe, failed = SimCluster(1, partitions=4), FollowerStream._subscribe, list[float]()
+
+    def failing(self: FollowerStream, place: TopicPartition, leader_epoch: int, kind: LogKind) -> None:
+        life = LIFE.get()
+        if place.partition == 3 and life is not None and life.node_id == 2:
+            failed.append(asyncio.get_running_loop().time())
+            raise ValueError("nobody foresaw this")
+        subscribe(self, place, leader_epoch, kind)
+
+    async def story() -> None:
+        await produce(cluster, 1, 0)
+        cluster.kill(2)
+        await cluster.controller.end_session(2)
+        monkeypatch.setattr(FollowerStream, "_subscribe", failing)
+        await cluster.start(2)
+        await produce(cluster, 1, 1)
+        await until(lambda: end_of(cluster, 2) == 2)
+        await until(lambda: 2 in cluster.stored(0).isr)
+        await asyncio.sleep(30)
+        assert len(failed) < 20, "ever less often"
+        monkeypatch.setattr(FollowerStream, "_subscribe", subscribe)
+        await until(lambda: 2 in cluster.stored(3).isr)
 
     cluster.run(story())
 

@@ -17,7 +17,7 @@ from msgspec import structs
 from goqueue.clock import Clock, Timer
 from goqueue.cluster.control.plan import is_electable
 from goqueue.cluster.replication.terms import LedPartition, Terms
-from goqueue.errors import Conflict, GoQueueError, GuardFailed, MetadataUnavailable, NotFound
+from goqueue.errors import Conflict, GoQueueError, GuardFailed, MetadataUnavailable, NotFound, ShuttingDown
 from goqueue.metadata import keys
 from goqueue.metadata.eligibility import eligible_of, min_insync_of, storable
 from goqueue.metadata.events import Assignment, AssignmentsChanged
@@ -67,7 +67,6 @@ class IsrChanges:
         self._broker_epoch = broker_epoch
         self._lag_ms_max = lag_ms_max
         self._timer: Timer | None = None
-        # Partitions of which a change is on its way.
         # Partitions of which a change is on its way.
         self.under_way: set[LedPartition] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -238,8 +237,12 @@ class IsrChanges:
             except (GuardFailed, Conflict, NotFound) as error:
                 _log.info("the in-sync replicas of %s were not changed: %s", term.place, error)
                 return False
-            except MetadataUnavailable as error:
-                _log.warning("whether the in-sync replicas of %s were changed is not known: %s", term.place, error)
+            except ShuttingDown:
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever it is, the outcome is not known, and both ISR must count
+                foreseen = isinstance(error, MetadataUnavailable)
+                told = "whether the in-sync replicas of %s were changed is not known: %s"
+                _log.warning(told, term.place, error, exc_info=None if foreseen else error)
                 await asyncio.sleep(wait_s)
                 wait_s = min(wait_s * 2, _AGAIN_S_MAX)
             else:

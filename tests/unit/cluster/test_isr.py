@@ -133,3 +133,50 @@ async def test_a_partition_is_not_handed_over_to_a_node_that_starts_again_meanwh
     assert handed.leader == 2
     assert SessionGuard(session_key(2), 2) in story.store.guards
     await story.isr.close()
+
+
+async def test_a_follower_is_not_behind_since_it_last_spoke_when_something_is_written_after_a_quiet_hour() -> None:
+    """Node 3 is down, so that the partition is looked at all the time; node 2 has everything, and nothing to say."""
+    story, clock = Story(), ManualClock()
+    story.isr._clock = clock
+    story.one.report(2, 0, 0)
+    for _ in range(3600):
+        clock.advance(seconds=1)
+        story.isr._look_at(story.led, clock.monotonic_ms())
+    written = story.one.write()
+    clock.advance(ms=3)
+    story.isr._look_at(story.led, clock.monotonic_ms())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert not story.store.commits, "node 2 has had three milliseconds to copy it"
+    written.cancel()
+    clock.advance(seconds=11)
+    story.isr._look_at(story.led, clock.monotonic_ms())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert [changed.isr for changed, _ in story.store.commits] == [(1,)]
+    await story.isr.close()
+
+
+async def test_a_change_that_fails_as_nobody_foresaw_may_have_been_made_and_is_repeated(monkeypatch: Any) -> None:
+    """Another was proposed in its place, and what only the first had let in did not count any more."""
+    monkeypatch.setattr("goqueue.cluster.isr._AGAIN_S_FIRST", 0)
+    story = Story()
+    commit, failed = story.store.commit, list[object]()
+
+    async def failing(events: Sequence[AssignmentsChanged], guards: Sequence[object]) -> int:
+        if not failed:
+            failed.append(events)
+            raise ValueError("nobody foresaw this")
+        return await commit(events, guards)
+
+    monkeypatch.setattr(story.store, "commit", failing)
+    story.one.report(2, 0, 0)
+    story.one.report(3, 0, 0)
+    story.isr.grow(story.led, 3)
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert failed
+    assert [changed.isr for changed, _ in story.store.commits] == [(1, 2, 3)]
+    assert story.led in story.isr.under_way
+    await story.isr.close()

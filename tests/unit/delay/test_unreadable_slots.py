@@ -10,10 +10,11 @@ from goqueue.broker.topics import NewTopic
 from goqueue.config import Config
 from goqueue.delay.due.index import Row
 from goqueue.delay.firing.deliveries import Deliveries
-from goqueue.delay.holding.records import Slot
+from goqueue.delay.firing.set_aside import SetAside
+from goqueue.delay.holding.records import Change, Slot, decode
 from goqueue.delay.holding.store import Store
 from goqueue.delay.values import Held, SlotId
-from goqueue.errors import CorruptFrame
+from goqueue.errors import CorruptFrame, NotLeader, StorageError
 from goqueue.records import NewRecord, TopicPartition
 from goqueue.servers.services import Services
 from goqueue.testing.sim_node import SimNode
@@ -86,6 +87,72 @@ def test_more_damaged_messages_than_may_be_on_their_way_hold_up_nobody_and_can_b
         await asyncio.sleep(15)
         assert await values(services) == everything(b"late") | {b"%d" % at for at in range(1, 20)}
         assert services.delay.stats().pending == {"t": 0}
+
+    assert node.live(story)
+
+
+def test_damaged_messages_are_not_tried_more_often_whatever_comes_and_goes_beside_them(monkeypatch: Any) -> None:
+    """Each partition that came had the near future loaded again, with them: every time they began to wait once more."""
+    node = SimNode(4, Config())
+    tried, without = 0, SetAside.without
+
+    def counted(self: SetAside, *damage: Any) -> list[Row]:
+        nonlocal tried
+        tried += 1
+        return without(self, *damage)
+
+    monkeypatch.setattr(SetAside, "without", counted)
+
+    async def story(services: Services) -> None:
+        nonlocal tried
+        await services.topics.create(NewTopic("t", PARTITIONS))
+        await hold(services, b"first", 5_000)
+        await asyncio.sleep(1)
+        node.files.flip_bit(DAMAGED_LOG, 100)
+        await asyncio.sleep(6)
+        others = [TopicPartition("t", partition) for partition in range(PARTITIONS) if partition != DAMAGED.partition]
+        due_ms = services.clock.now_ms() + 20_000
+        for place in others:
+            later = NewRecord(None, b"%d later" % place.partition)
+            await services.delay.hold("t", [Held(later, due_ms, place.partition)])
+        for place in others * 5:
+            services.delay.stores.drop(place, NotLeader("a new term begins"))
+            services.delay.stores.load(place)
+            await asyncio.sleep(0.1)
+        # Until those that had been loaded in between are set aside.
+        await asyncio.sleep(20)
+        tried = 0
+        await asyncio.sleep(60)
+        assert tried <= 6, "once in ten seconds"
+        node.files.flip_bit(DAMAGED_LOG, 100)
+        await asyncio.sleep(15)
+        assert b"3 first" in await values(services)
+
+    assert node.live(story)
+
+
+def test_a_message_that_cannot_be_understood_holds_up_its_own_alone(monkeypatch: Any) -> None:
+    """Its frame is sound. Nothing was delivered any more in any partition, and the same was read again and again."""
+    node = SimNode(6, Config())
+
+    def decoded(offset: int, key: bytes | None, value: bytes | None) -> Change:
+        if value is not None and b"3 first" in value:
+            raise StorageError("a stored record of kind 0 cannot be read")
+        return decode(offset, key, value)
+
+    async def story(services: Services) -> None:
+        await services.topics.create(NewTopic("t", PARTITIONS))
+        due_ms = services.clock.now_ms() + 5_000
+        # In one batch with one that can.
+        both = [Held(NewRecord(None, b"3 %b" % what), due_ms, 3) for what in (b"first", b"second")]
+        await services.delay.hold("t", both)
+        await hold(services, b"third", 5_000)
+        monkeypatch.setattr("goqueue.delay.holding.slot_reads.decode", decoded)
+        await asyncio.sleep(10)
+        assert await values(services) == everything(b"third") | {b"3 second"}
+        monkeypatch.setattr("goqueue.delay.holding.slot_reads.decode", decode)
+        await asyncio.sleep(15)
+        assert await values(services) == everything(b"third") | {b"3 first", b"3 second"}
 
     assert node.live(story)
 

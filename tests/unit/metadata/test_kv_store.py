@@ -328,8 +328,13 @@ class Full(KvClient):
     """A store whose database has reached its quota for a while: it refuses writes, and answers everything else."""
 
     is_full = False
+    # What nobody foresaw, next time.
+    error: Exception | None = None
 
     async def txn(self, compares: Sequence[Compare], writes: Sequence[Write]) -> TxnResult:
+        error, self.error = self.error, None
+        if error is not None:
+            raise error
         if self.is_full:
             raise KvUnavailable("etcdserver: mvcc: database space exceeded")
         return await super().txn(compares, writes)
@@ -348,6 +353,8 @@ async def test_a_store_that_takes_changes_again_is_no_problem_although_nothing_i
     for _ in range(10):
         assert "database space exceeded" in str(store.problem())
         await asyncio.sleep(0.01)
+    client.error = ValueError("nobody foresaw this")
+    await eventually(lambda: client.error is None)
     client.is_full = False
     await eventually(lambda: store.problem() is None)
     client.is_full = True

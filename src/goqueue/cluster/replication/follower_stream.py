@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from functools import partial
 
 import msgspec
@@ -23,8 +23,8 @@ from goqueue.cluster.network import PeerConnection, PeerNetwork
 from goqueue.cluster.replication import messages
 from goqueue.cluster.replication.counts import CopyCounts
 from goqueue.cluster.replication.messages import Answer, Member, Progress, Round, Status, Unsubscribe
-from goqueue.cluster.replication.replica_log import AGAIN_S_FIRST, AGAIN_S_MAX, ReplicaLog
-from goqueue.errors import FencedLeaderEpoch, GoQueueError, NotLeader, PeerUnreachable
+from goqueue.cluster.replication.replica_log import AGAIN_S_FIRST, AGAIN_S_MAX, ReplicaLog, tell_failure
+from goqueue.errors import FencedLeaderEpoch, NotLeader, PeerUnreachable
 from goqueue.ports import Buffer, Offload
 from goqueue.records import LogKind, TopicPartition
 
@@ -198,24 +198,33 @@ class FollowerStream:
 
     async def _open(self, place: TopicPartition, leader_epoch: int) -> None:
         """Open the family and subscribe its logs."""
+
+        async def work() -> Sequence[LogKind]:
+            async with self._openings:
+                if (opening := self._partitions.opening(*place)) is not None:
+                    await opening
+                kinds = [kind for kind in LogKind if kind and self._partitions.has_member(place, kind)]
+                for kind in kinds:
+                    await self._partitions.follow_member(place, kind)
+            return (*reversed(kinds), LogKind.DATA)
+
+        await self._until_subscribed(place, leader_epoch, work)
+
+    async def _until_subscribed(
+        self, place: TopicPartition, leader_epoch: int, work: Callable[[], Awaitable[Sequence[LogKind]]]
+    ) -> None:
+        """Open logs and subscribe them; whatever is the matter with those of one partition stops no other."""
         wait_s = AGAIN_S_FIRST
         while self._wanted.get(place) == leader_epoch:
             try:
-                async with self._openings:
-                    opening = self._partitions.opening(*place)
-                    if opening is not None:
-                        await opening
-                    kinds = [kind for kind in LogKind if kind and self._partitions.has_member(place, kind)]
-                    for kind in kinds:
-                        await self._partitions.follow_member(place, kind)
-            except (GoQueueError, OSError) as error:
-                _log.warning("%s cannot be opened to follow node %d: %s", place, self._leader, error)
+                for kind in await work():
+                    self._subscribe(place, leader_epoch, kind)
+            except Exception as error:  # noqa: BLE001
+                tell_failure(f"a log of {place} cannot be opened to follow node {self._leader}", error)
                 await asyncio.sleep(wait_s)
                 wait_s = min(wait_s * 2, AGAIN_S_MAX)
-                continue
-            for kind in (*reversed(kinds), LogKind.DATA):
-                self._subscribe(place, leader_epoch, kind)
-            return
+            else:
+                return
 
     def _subscribe(self, place: TopicPartition, leader_epoch: int, kind: LogKind) -> None:
         if self._wanted.get(place) != leader_epoch:
@@ -261,8 +270,8 @@ class FollowerStream:
         except NotLeader:
             # It leads by now, or has no replica: the stream is told as well.
             return
-        except (GoQueueError, OSError) as error:
-            _log.warning("%s cannot be cut to what node %d has: %s", log.partition.key, self._leader, error)
+        except Exception as error:  # noqa: BLE001 - no other partition is stopped by it
+            tell_failure(f"{log.partition.key} cannot be cut to what node {self._leader} has", error)
             self._again(log)
             return
         if is_damaged and answer.status is Status.RESET:
@@ -279,20 +288,11 @@ class FollowerStream:
         if data is None or kind in self._families.get(data.partition.key, ()):
             return
 
-        async def work() -> None:
-            place, leader_epoch, wait_s = data.partition.key, data.leader_epoch, AGAIN_S_FIRST
-            while data.is_current:
-                try:
-                    await self._partitions.follow_member(place, kind)
-                except (GoQueueError, OSError) as error:
-                    _log.warning("a log of %s cannot be opened to follow node %d: %s", place, self._leader, error)
-                    await asyncio.sleep(wait_s)
-                    wait_s = min(wait_s * 2, AGAIN_S_MAX)
-                else:
-                    self._subscribe(place, leader_epoch, kind)
-                    return
+        async def work() -> Sequence[LogKind]:
+            await self._partitions.follow_member(data.partition.key, kind)
+            return (kind,)
 
-        self._spawn(work())
+        self._spawn(self._until_subscribed(data.partition.key, data.leader_epoch, work))
 
     def _again(self, log: ReplicaLog, wait_s: float | None = None) -> None:
         """Subscribe once more after a while."""
@@ -318,8 +318,8 @@ class FollowerStream:
         self._forget(place)
         try:
             await self._partitions.reopen(log.partition)
-        except (GoQueueError, OSError) as error:
-            _log.warning("%s cannot be recovered: %s", place, error)
+        except Exception as error:  # noqa: BLE001 - no other partition is stopped by it
+            tell_failure(f"{place} cannot be recovered", error)
         if self._wanted.get(place) == leader_epoch:
             self._begin(place, leader_epoch)
 
@@ -346,11 +346,11 @@ class FollowerStream:
                     await log.prepare(self._offload)
                     self._check_family(log)
                 log.take(part, mine, self._synced)
-            except (GoQueueError, OSError) as error:
+            except Exception as error:  # noqa: BLE001 - no other partition is stopped by it
                 # Nothing behind it in the family may be written: data without its slots would be a loss.
                 failed.add(log.partition.key)
                 level = logging.WARNING if log.wait_s == AGAIN_S_FIRST else logging.DEBUG
-                _log.log(level, "%s does not take what node %d sent: %s", log.partition.key, self._leader, error)
+                tell_failure(f"{log.partition.key} does not take what node {self._leader} sent", error, level)
                 self._fall_back(log)
             else:
                 self._counts.took(log.partition.key.topic, part.size)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from functools import partial
 
@@ -12,7 +13,7 @@ from goqueue.broker.replicas.partition import Partition
 from goqueue.broker.replicas.roles import Following
 from goqueue.cluster.replication.messages import Answer, LogRound, Reached, Status, Subscribe
 from goqueue.cluster.replication.reconciliation import kept_end
-from goqueue.errors import FencedLeaderEpoch
+from goqueue.errors import FencedLeaderEpoch, GoQueueError
 from goqueue.log.partition_log import PartitionLog
 from goqueue.ports import Buffer, Offload
 from goqueue.records import LogKind
@@ -128,3 +129,9 @@ class ReplicaLog:
             on_sync(self)
 
         asyncio.ensure_future(self._syncer.synced(self._log, end)).add_done_callback(done)
+
+
+def tell_failure(what: str, error: Exception, level: int = logging.WARNING) -> None:
+    """Log why something is tried again; also where it happened, if neither a disk nor another node is the reason."""
+    is_foreseen = isinstance(error, GoQueueError | OSError)
+    logging.getLogger("goqueue.cluster").log(level, "%s: %s", what, error, exc_info=None if is_foreseen else error)

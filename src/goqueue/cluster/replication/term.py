@@ -270,7 +270,10 @@ class PartitionTerm:
             position = log.positions.get(follower)
             if position is None:
                 lag_ms = max(lag_ms, now_ms - max(self.began_ms, log.began_ms))
-            elif not position.is_at_end(log):
+            elif position.is_at_end(log):
+                # While nothing is written it says nothing, and what is written next is not behind since it last spoke.
+                position.caught_up_ms = now_ms
+            else:
                 lag_ms = max(lag_ms, now_ms - position.caught_up_ms)
         return lag_ms
 

@@ -305,10 +305,10 @@ class Indexing:
                 self._is_taking_in = True
                 try:
                     held_up = await self._take_in(changes)
-                except GoQueueError as error:
+                except Exception as error:  # noqa: BLE001 - nothing is forgotten, and whoever waits is told, whatever it is
                     self._is_taking_in = False
                     self._unindexed = [*changes, *self._unindexed]
-                    if not await self._fail(error):
+                    if not await self._fail(_one_of_ours(error)):
                         return
                 else:
                     self._is_taking_in = False
@@ -466,6 +466,10 @@ async def _unsafe(ends: dict[Store, int], on_trouble: OnTrouble) -> set[Store]:
             on_trouble(f"delayed messages of {store.place} could not be synced", error)
             troubled.add(store)
     return troubled
+
+
+def _one_of_ours(error: Exception) -> GoQueueError:
+    return error if isinstance(error, GoQueueError) else StorageError(f"the index takes nothing in: {error!r}")
 
 
 @contextmanager

@@ -137,7 +137,7 @@ class Driver:
                         await self._round(one)
             except ShuttingDown:
                 return
-            except (GoQueueError, OSError) as error:
+            except Exception as error:  # noqa: BLE001 - without this loop nothing would ever be delivered again
                 self._on_trouble("delayed messages could not be fired", error)
                 self._retry_at_ms = self._clock.now_ms() + RETRY_MS
             for one in self._files:
@@ -171,7 +171,7 @@ class Driver:
                     near.take_in(stretch, rows, far_ms, file.find, file.stores.__contains__)
             except ShuttingDown:
                 return
-            except (GoQueueError, OSError) as error:
+            except Exception as error:  # noqa: BLE001 - nor anything be found that lies on the disk alone
                 self._on_trouble("delayed messages could not be looked up", error)
                 await asyncio.sleep(RETRY_MS / 1000)
             self.wake()
@@ -285,7 +285,7 @@ class Driver:
                 rows = rows[_FIRE_MAX:]
                 self.deliveries.add(store, batches)
                 fired.append((store, batches, store.log.end_offset))
-        except (GoQueueError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, these would stay on their way for ever
             self._on_trouble(f"delayed messages of {store.place} could not be fired", error)
             self._spawn(self._put_back_later(store, rows))
         return fired

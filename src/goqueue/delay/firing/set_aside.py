@@ -29,6 +29,8 @@ class SetAside:
         self._spawn = spawn
         self._wake = wake
         self._on_trouble = on_trouble
+        # By partition, the slots that wait already: the near future may be loaded again meanwhile, and has them then.
+        self._waiting: dict[Store, set[int]] = {}
 
     def without(self, store: Store, rows: Sequence[Row], damaged: Mapping[int, Exception]) -> list[Row]:
         """Set aside what is damaged of the rows of a partition; returns the others."""
@@ -38,24 +40,36 @@ class SetAside:
                 store.settle(row.slot)
             what = f"{len(aside)} delayed messages of {store.place} cannot be read"
             self._on_trouble(what, damaged[aside[0].slot])
-            self._spawn(self._bring_back(store, aside))
+            waiting = self._waiting.setdefault(store, set())
+            if fresh := [row for row in aside if row.slot not in waiting]:
+                waiting.update(row.slot for row in fresh)
+                self._spawn(self._bring_back(store, fresh))
         return [row for row in rows if row.slot not in damaged]
 
     async def _bring_back(self, store: Store, aside: Sequence[Row]) -> None:
-        while True:
+        left = list(reversed(aside))
+        while left and not store.is_over:
             await asyncio.sleep(DAMAGED_RETRY_MS / 1000)
             try:
-                for at, row in enumerate(aside):
-                    if at % _LOOK_UPS_MAX == 0:
-                        await asyncio.sleep(0)
-                    if store.is_over:
-                        return
-                    # As it is by now: cancelled, perhaps, or put off. Done twice, it has no effect.
-                    store.near.put(row.key, store.find(row.slot))
+                await self._put_back(store, left)
             except ShuttingDown:
                 return
             except GoQueueError as error:
                 self._on_trouble(f"delayed messages of {store.place} could not be looked up", error)
-            else:
-                self._wake()
+            self._wake()
+        if store.is_over:
+            self._waiting.pop(store, None)
+
+    async def _put_back(self, store: Store, left: list[Row]) -> None:
+        """Take off the list, one after the other, what may be read again."""
+        while left and not store.is_over:
+            for row in left[: -_LOOK_UPS_MAX - 1 : -1]:
+                # As it is by now: cancelled, perhaps, or put off. Done twice, it has no effect.
+                store.near.put(row.key, store.find(row.slot))
+                # Not later: the driver may find it damaged once more before the others are looked up.
+                self._waiting[store].discard(row.slot)
+                left.pop()
+            if not self._waiting[store]:
+                del self._waiting[store]
                 return
+            await asyncio.sleep(0)

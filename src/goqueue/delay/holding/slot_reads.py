@@ -80,17 +80,21 @@ def _read(log: PartitionLog, rows: Sequence[Row]) -> tuple[SlotsRead, int]:
             continue
         try:
             read = log.read_batches(place, max_bytes=1, upper=end)
+            records = [record for batch in read.batches for record in decode_records(batch, only=wanted)]
         except (GoQueueError, OSError) as damage:
             read_slots.damaged[wanted[place]] = damage
             continue
-        for batch in read.batches:
-            for record in decode_records(batch, only=wanted):
-                slot = wanted[record.offset]
+        for record in records:
+            slot = wanted[record.offset]
+            try:
                 change = decode(record.offset, record.key, record.value)
-                if change.key == SlotKey(slot) and isinstance(change.value, Slot):
-                    read_slots.slots[slot] = change.value
-                    size += len(record.value or b"")
-            if size > _WHOLE_BYTES_MAX and len(wanted) > 1:
-                return read_slots, size
+            except GoQueueError as damage:
+                read_slots.damaged[slot] = damage
+                continue
+            if change.key == SlotKey(slot) and isinstance(change.value, Slot):
+                read_slots.slots[slot] = change.value
+                size += len(record.value or b"")
+        if size > _WHOLE_BYTES_MAX and len(wanted) > 1:
+            return read_slots, size
         seen_to = read.next_offset
     return read_slots, size

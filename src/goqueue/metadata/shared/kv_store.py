@@ -9,6 +9,7 @@ staged (`kv_staging`).
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import suppress
 
@@ -53,6 +54,8 @@ from goqueue.metadata.store import Guard, Listener, SessionGuard
 
 LANES = 8
 COMMIT_ATTEMPTS_MAX = 1000
+
+_log = logging.getLogger("goqueue.cluster")
 
 _RETRY_S = 0.05
 # After a change that was refused, as by a store that is full.
@@ -288,8 +291,12 @@ class KvMetadata:
         while self._refusal is not None:
             await asyncio.sleep(REFUSED_RETRY_S)
             if self._refusal is not None:
-                with suppress(MetadataUnavailable):
+                try:
                     await self.transact([], [])
+                except MetadataUnavailable:
+                    continue
+                except Exception:  # noqa: BLE001 - without this loop the node would not be ready again
+                    _log.exception("whether the metadata store takes changes again could not be tried")
         self._retrying = None
 
     async def _until_it_answers(self) -> None:

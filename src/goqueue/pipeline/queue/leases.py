@@ -8,6 +8,9 @@ from typing import Any, NamedTuple, Self
 # No topic can be called so.
 _NUMBER, _LEASES = "@queue", "@leases"
 
+# How a receipt is refused that no lease of the topic was ever given: the topic is gone, or another by now.
+NEVER_GIVEN = 404
+
 
 class Lease(NamedTuple):
     """One message that is ours for a while."""

@@ -43,17 +43,20 @@ class QueueBroker:
             for one in reply["messages"]
         ]
 
-    def ack(self, receipts: Sequence[str]) -> int:
-        """Messages are done, on the disk; returns how many receipts were not valid any more."""
+    def ack(self, receipts: Sequence[str]) -> dict[str, int]:
+        """Messages are done, on the disk; returns the receipts that were refused, each with a status of HTTP.
+
+        `leases.NEVER_GIVEN`: not in this topic. Others say that the lease has ended, or that nobody could be asked.
+        """
         return self._settle("/messages/ack", receipts, durable=True)
 
     def extend(self, receipts: Sequence[str], visibility_ms: int) -> int:
         """Ask for more time; returns how many receipts were not valid any more."""
-        return self._settle("/messages/visibility", receipts, visibility=f"{visibility_ms}ms")
+        return len(self._settle("/messages/visibility", receipts, visibility=f"{visibility_ms}ms"))
 
     def reject(self, receipts: Sequence[str], error: str) -> int:
         """Messages can never succeed; returns how many receipts were not valid any more."""
-        return self._settle("/messages/reject", receipts, error=error)
+        return len(self._settle("/messages/reject", receipts, error=error))
 
     def close(self) -> None:
         """End the connections."""
@@ -61,11 +64,12 @@ class QueueBroker:
             self._loop.run(self._transport.close())
             self._loop.close()
 
-    def _settle(self, path: str, receipts: Sequence[str], **fields: Any) -> int:
-        failed = 0
+    def _settle(self, path: str, receipts: Sequence[str], **fields: Any) -> dict[str, int]:
+        refused: dict[str, int] = {}
         for some in _slices(receipts):
-            failed += self._call(path, {"receipts": list(some), **fields}, repeatable=True)["failed"]
-        return failed
+            reply = self._call(path, {"receipts": list(some), **fields}, repeatable=True)
+            refused |= {one["receipt_handle"]: one["status"] for one in reply["results"] if not one["success"]}
+        return refused
 
     def _call(self, path: str, body: dict[str, Any], *, repeatable: bool = False) -> dict[str, Any]:
         return self._loop.run(self._transport.call("POST", path, dict[str, Any], body=body, repeatable=repeatable))

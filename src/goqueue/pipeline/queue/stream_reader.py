@@ -19,7 +19,7 @@ from pyspark.sql.datasource import DataSourceStreamReader
 
 from goqueue.pipeline.errors import BadOption, in_one_line
 from goqueue.pipeline.queue.keeper import Keeper
-from goqueue.pipeline.queue.leases import Lease, QueueOffset
+from goqueue.pipeline.queue.leases import NEVER_GIVEN, Lease, QueueOffset
 from goqueue.pipeline.queue.options import QueueOptions
 from goqueue.pipeline.queue.reading import QueueTask, read_leases
 from goqueue.pipeline.spark.api import (
@@ -51,8 +51,8 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._keeper: Keeper | None = None
         self._acknowledged = 0
         self._looked_at = 0.0
-        # Messages that are done and could not be acknowledged, and how often they had been delivered.
-        self._unsettled: dict[tuple[int, int], int] = {}
+        # Messages that are done and could not be acknowledged, with their receipts.
+        self._unsettled: dict[tuple[int, int], str] = {}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - the name is Spark's
         """Before the first batch."""
@@ -75,14 +75,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return start
         broker = self._connected()
         taken = broker.receive(self.options.batch_max, self.options.visibility_ms)
-        # Their lease ended between the commit of their batch and its acknowledgement, as after a crash. A message that
-        # was never delivered before is another one, of a topic that was made anew.
-        processed = self._unsettled | _deliveries(done.leases)
-        again = [one for one in taken if one.delivery_count > processed.get(one.place, one.delivery_count)]
-        if again:
-            broker.ack([one.receipt for one in again])
-            for one in again:
-                self._unsettled.pop(one.place, None)
+        again = self._done_before(taken)
         known = {one.receipt for one in again}
         fresh = tuple(one for one in taken if one.receipt not in known)
         if not fresh:
@@ -119,13 +112,30 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         reached("queue-done", done.number)
         failed = self._connected().ack([one.receipt for one in done.leases])
         if failed:
-            _LOG.info("%d of %d messages were settled before, or their lease had ended", failed, len(done.leases))
+            _LOG.info("%d of %d messages were settled before, or their lease had ended", len(failed), len(done.leases))
             # Those come back, perhaps not with the next batch.
-            self._unsettled |= _deliveries(done.leases)
+            self._unsettled |= {one.place: one.receipt for one in done.leases if one.receipt in failed}
             for place in list(self._unsettled)[:-_UNSETTLED_MAX]:
                 del self._unsettled[place]
         self._acknowledged = done.number
         reached("queue-acknowledged", done.number)
+
+    def _done_before(self, taken: Sequence[Lease]) -> list[Lease]:
+        """Acknowledge those of which the lease ended between the commit of their batch and its acknowledgement.
+
+        How often they were delivered does not tell: a broker that crashes forgets a lease that it has just given. Their
+        earlier receipts do, for they are refused in another way where a topic was made anew.
+        """
+        met = [one for one in taken if one.place in self._unsettled]
+        if not met:
+            return []
+        refused = self._connected().ack([self._unsettled[one.place] for one in met])
+        again = [one for one in met if refused.get(self._unsettled[one.place]) != NEVER_GIVEN]
+        refused = self._connected().ack([one.receipt for one in again])
+        for one in met:
+            del self._unsettled[one.place]
+        self._unsettled |= {one.place: one.receipt for one in again if one.receipt in refused}
+        return again
 
     def stop(self) -> None:
         """The query ends; what is taken and not done is delivered to others when its lease ends."""
@@ -151,7 +161,3 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._keeper is None:
             self._keeper = Keeper(self._connected(), self.options.visibility_ms)
         return self._keeper
-
-
-def _deliveries(leases: Sequence[Lease]) -> dict[tuple[int, int], int]:
-    return {one.place: one.delivery_count for one in leases}

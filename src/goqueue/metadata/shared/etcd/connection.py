@@ -40,6 +40,9 @@ _OPTIONS = (
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.enable_http_proxy", 0),
 )
+# What every server refuses alike, for it is the cluster that says so: asked again and again, as it is while there is no
+# room, it would end all watches each time.
+_REFUSED_BY_ALL = ("space exceeded", "permission denied")
 # What grpc says of a call that never left this process.
 _NOT_SENT = ("failed to connect", "dns resolution failed", "connections to all backends failing", "name resolution")
 
@@ -143,7 +146,8 @@ class Connection:
             self._token = None
         if error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNAUTHENTICATED):
             self._may_be_stale = True
-        if isinstance(found, KvAmbiguous | KvUnavailable) and asked == self._current:
+        is_refused_by_all = any(words in (error.details() or "") for words in _REFUSED_BY_ALL)
+        if isinstance(found, KvAmbiguous | KvUnavailable) and asked == self._current and not is_refused_by_all:
             self.next_server()
         return found
 
