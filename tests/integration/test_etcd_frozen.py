@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -99,3 +100,28 @@ async def test_a_watch_stays_where_it_is_while_a_store_without_room_refuses_chan
         await kv.close()
         full.stop()
         other.stop()
+
+
+async def test_a_stream_that_is_being_opened_while_the_server_changes_is_not_waited_for_without_end(
+    servers: tuple[EtcdServer, EtcdServer],
+) -> None:
+    """It was cancelled before it was open, and the session of a node was never renewed again."""
+    connection = Connection([server.url for server in servers])
+    kv = EtcdKv(connection)
+    lease = await kv.grant(60_000)
+
+    async def renew() -> None:
+        for _ in range(100):
+            with suppress(KvError):
+                await kv.keep_alive(lease)
+
+    async def move() -> None:
+        while True:
+            connection.next_server()
+            await asyncio.sleep(0.001)
+
+    moving = asyncio.create_task(move())
+    async with asyncio.timeout(DEADLINE_S):
+        await asyncio.gather(*(renew() for _ in range(4)))
+    moving.cancel()
+    await kv.close()

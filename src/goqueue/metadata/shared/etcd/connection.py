@@ -113,20 +113,33 @@ class Connection:
         """
         await self._renew_credentials()
         metadata = await self._metadata()
-        opened = self._channel(self.endpoint).stream_stream(
+        endpoint = self.endpoint
+        opened = self._channel(endpoint).stream_stream(
             f"/etcdserverpb.{method}",
             request_serializer=_serialized,
             response_deserializer=MESSAGES[answer].FromString,
         )(metadata=metadata)
-        self._streams[opened] = self.endpoint
-        opened.add_done_callback(lambda ended: self._streams.pop(ended, None))
         try:
-            with ends_when_it_moves():
+            async with asyncio.timeout(CALL_S_MAX):
                 await opened.write(first)
         except grpc.aio.AioRpcError as error:
             raise self.failed(error) from error
         except asyncio.InvalidStateError as error:
-            raise KvUnavailable(f"{self.endpoint} closed the stream") from error
+            raise KvUnavailable(f"{endpoint} closed the stream") from error
+        except asyncio.CancelledError:
+            opened.cancel()
+            raise
+        except TimeoutError:
+            opened.cancel()
+            if endpoint == self.endpoint:
+                self.next_server()
+            raise KvUnavailable(f"{endpoint} opened no stream in {CALL_S_MAX} s") from None
+        if endpoint != self.endpoint:
+            opened.cancel()
+            raise KvUnavailable("another server is asked from now on")
+        # Not before: whoever writes to a stream that is cancelled before it is open waits for ever.
+        self._streams[opened] = endpoint
+        opened.add_done_callback(lambda ended: self._streams.pop(ended, None))
         return opened
 
     def failed(self, error: Any) -> KvError:
