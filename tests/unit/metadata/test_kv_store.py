@@ -35,7 +35,7 @@ from goqueue.metadata.events import (
 )
 from goqueue.metadata.features import METADATA_VERSION
 from goqueue.metadata.keys import PRODUCER_IDS, partition_key
-from goqueue.metadata.shared.kv import Compare, KvDelta, KvUnavailable, Put, Range, TxnResult, Write
+from goqueue.metadata.shared.kv import Compare, KvCompacted, KvDelta, KvUnavailable, Put, Range, TxnResult, Write
 from goqueue.metadata.shared.kv_store import KvMetadata
 from goqueue.metadata.store import Guard, SessionGuard
 from goqueue.testing.kv_model import KvClient, KvFaults, KvModel
@@ -322,6 +322,34 @@ async def test_a_store_that_answers_again_is_no_problem_although_nothing_is_chan
     await eventually(lambda: store.problem() is None)
     await (await cluster.join()).commit([created("t", A)])
     await eventually(lambda: store.image.topic("t") is not None)
+
+
+class Unreadable(KvClient):
+    """A store that ends its watches, and answers what nobody foresaw when it is asked again."""
+
+    ends: Exception | None = None
+
+    async def watch(self, prefix: str, from_revision: int) -> AsyncIterator[KvDelta]:
+        async for delta in super().watch(prefix, from_revision):
+            if self.ends is not None:
+                raise self.ends
+            yield delta
+
+    async def range(self, prefix: str) -> Range:
+        if self.ends is not None:
+            raise ValueError("nobody foresaw this")
+        return await super().range(prefix)
+
+
+@pytest.mark.parametrize("ends", [KvCompacted("revision 2 is compacted"), KvUnavailable("the server is gone")])
+async def test_who_waits_is_told_also_if_it_fails_while_it_looks_again(cluster: Cluster, ends: Exception) -> None:
+    """Behind a compaction, or an interruption: the watch ended in silence, and whoever waited did so for ever."""
+    client = Unreadable(cluster.model, Random(0), KvFaults())
+    store = await cluster.join(client)
+    client.ends = ends
+    with pytest.raises(MetadataUnavailable, match=r"cannot be followed: .*nobody foresaw this"):
+        await asyncio.wait_for(store.catch_up(), 5)
+    assert "nobody foresaw this" in str(store.problem())
 
 
 class Full(KvClient):

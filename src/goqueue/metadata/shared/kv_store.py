@@ -266,25 +266,27 @@ class KvMetadata:
             await waiter
 
     async def _follow(self) -> None:
-        while True:
-            try:
-                async for change in self._kv.watch(self._prefix, self._applied + 1):
-                    # A watch that was begun again may repeat what was seen.
-                    if change.revision > self._applied:
-                        self._take(change)
-            except KvCompacted:
-                await self._read_again()
-            except KvError as error:
-                self._problem = f"the metadata store does not answer: {error}"
-                await self._until_it_answers()
-            except GoQueueError as error:
-                # A newer version wrote it. Whoever waits must not wait for ever, and nothing more is changed.
-                self._fail(error)
-                return
-            except Exception as error:  # noqa: BLE001 - whoever waits must be told, whatever it was
-                self._fail(StorageError(f"{error!r} at a revision behind {self._applied}"))
-                return
-            await asyncio.sleep(_RETRY_S)
+        try:
+            while True:
+                await self._follow_for_a_while()
+                await asyncio.sleep(_RETRY_S)
+        except GoQueueError as error:
+            # A newer version wrote it. Whoever waits must not wait for ever, and nothing more is changed.
+            self._fail(error)
+        except Exception as error:  # noqa: BLE001 - whoever waits must be told, whatever it was
+            self._fail(StorageError(f"{error!r} at a revision behind {self._applied}"))
+
+    async def _follow_for_a_while(self) -> None:
+        try:
+            async for change in self._kv.watch(self._prefix, self._applied + 1):
+                # A watch that was begun again may repeat what was seen.
+                if change.revision > self._applied:
+                    self._take(change)
+        except KvCompacted:
+            await self._read_again()
+        except KvError as error:
+            self._problem = f"the metadata store does not answer: {error}"
+            await self._until_it_answers()
 
     async def _until_taken(self) -> None:
         """Try an empty change until one is taken: for a long time there may be nothing else to change."""
