@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from http.client import RemoteDisconnected
 from pathlib import Path
 from typing import Any
+from urllib.error import URLError
 
 import pytest
+from msgspec import structs
 
 from goqueue.config import BrokerConfig, Config, MetadataConfig
 from goqueue.metadata.shared.kv import KvError
@@ -86,3 +89,21 @@ def test_data_that_was_set_aside_is_lost_and_still_there(voter: Voter, tmp_path:
     (tmp_path / "etcd" / "member").mkdir()
     voter.set_aside()
     assert not voter.has_data
+
+
+async def test_a_voter_that_cannot_join_says_why(voter: Voter, config: Config, monkeypatch: Any) -> None:
+    """etcd closes connections whose certificate does not name where they come from; that is not silence."""
+
+    def read_members(url: str, _tls: object) -> list[dict[str, Any]]:
+        if "10.0.0.2" in url:
+            raise RemoteDisconnected("Remote end closed connection without response")
+        raise URLError(ConnectionRefusedError(111, "Connection refused"))
+
+    monkeypatch.setattr(rejoining, "_read_members", read_members)
+    secured = structs.replace(voter, tls=("ca.pem", "node.pem", "node.key"))
+    with pytest.raises(KvError) as refused:
+        await rejoining._clients_of_others(secured)
+    assert str(refused.value).startswith(
+        "http://10.0.0.2:2380: the connection was closed; etcd does this when node.pem"
+    )
+    assert str(refused.value).endswith("http://10.0.0.3:2380: [Errno 111] Connection refused")

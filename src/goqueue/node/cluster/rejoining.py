@@ -51,7 +51,7 @@ async def join_again(voter: Voter, config: Config) -> dict[str, str]:
         try:
             return await _replaced(voter, config)
         except KvError as error:
-            _log.warning("the other voters do not answer yet: %s", error)
+            _log.warning("the etcd of node %d cannot join the others yet: %s", voter.node_id, error)
             await asyncio.sleep(_RETRY_S * 4)
 
 
@@ -156,11 +156,13 @@ async def _members_from_others(voter: Voter) -> dict[int, Member]:
 
 async def _clients_of_others(voter: Voter) -> list[str]:
     """The URLs on which other voters take clients; raises `KvError` if none answers."""
+    problems = []
     for number, url in voter.urls.items():
         if number != voter.node_id:
             try:
                 listed = await asyncio.to_thread(_read_members, url, voter.tls)
-            except (OSError, ValueError):
+            except (OSError, ValueError) as error:
+                problems.append(f"{url}: {_reason(error, voter.tls[1])}")
                 continue
             clients = [
                 client
@@ -170,7 +172,19 @@ async def _clients_of_others(voter: Voter) -> list[str]:
             ]
             if clients:
                 return clients
-    raise KvError(f"none of {', '.join(url for number, url in voter.urls.items() if number != voter.node_id)} answers")
+            problems.append(f"{url}: lists no member that takes clients")
+    raise KvError("; ".join(problems))
+
+
+def _reason(error: Exception, certificate: str) -> str:
+    """Why there is no answer. A certificate that etcd does not like ends the connection without a word."""
+    cause = getattr(error, "reason", error)
+    if certificate and isinstance(cause, ConnectionResetError | BrokenPipeError):
+        return (
+            f"the connection was closed; etcd does this when {certificate} does not name the address from which this "
+            "node connects, or is not from the authority of the nodes"
+        )
+    return str(cause)
 
 
 def _read_members(url: str, tls: tuple[str, str, str]) -> list[dict[str, Any]]:
