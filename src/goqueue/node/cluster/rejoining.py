@@ -98,6 +98,10 @@ async def settle(voter: Voter, config: Config) -> None:
     try:
         while True:
             found = await _members_from_others(voter)
+            if not found and len(voter.urls) > 1:
+                # None of them answers yet, and this one may be a learner that only waits to be promoted.
+                await asyncio.sleep(_RETRY_S)
+                continue
             own = next((one for one in found.values() if voter.url in one.peer_urls), None)
             if own is None or not own.is_learner:
                 # A single voter has no others to ask; nor is there anything to promote.
@@ -195,4 +199,8 @@ def _read_members(url: str, tls: tuple[str, str, str]) -> list[dict[str, Any]]:
         if certificate:
             context.load_cert_chain(certificate, key)
     with urllib.request.urlopen(f"{url}/members", timeout=_ASK_S, context=context) as answer:  # noqa: S310 - checked URL
-        return list(json.load(answer))
+        listed = json.load(answer)
+    if not listed:
+        # One that has just been started says null.
+        raise ValueError("this etcd knows no members yet")
+    return list(listed)
