@@ -13,8 +13,10 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import count as numbers
 from pathlib import Path
 
@@ -30,6 +32,8 @@ from tests.e2e.process import BrokerProcess
 
 RATIO_MIN = 0.97
 ROUNDS = 7
+# Of each delayed message, which is no work; and how long to wait for all of them.
+_DELAY_SECONDS, _DELAY_SECONDS_MAX = 1, 120
 _ROOT = Path(__file__).parents[2]
 
 # Seconds that one round of a work takes on a broker.
@@ -58,6 +62,22 @@ def broker_of(source: Path, directory: str | None) -> Iterator[BrokerProcess]:
             yield broker
         finally:
             broker.stop()
+
+
+def seconds_until_delivered(new_topic: Callable[[BrokerProcess], str], total: int, broker: BrokerProcess) -> float:
+    """From the first publish of delayed messages until all have come due and are in their topic, less the delay."""
+    http, topic = Http(broker.http), new_topic(broker)
+    started = time.monotonic()
+    for first in range(0, total, 1000):
+        messages = [{"value": "x" * 100, "delay": f"{_DELAY_SECONDS}s"} for _ in range(min(1000, total - first))]
+        reply = http.post(f"/topics/{topic}/messages", {"messages": messages})
+        if not all(one.get("delayed") for one in reply["results"]):
+            raise RuntimeError(f"not every message was held: {reply}")
+    while (stored := http.get(f"/topics/{topic}/partitions")["partitions"][0]["latest"]) < total:
+        if time.monotonic() > started + _DELAY_SECONDS_MAX:
+            raise RuntimeError(f"only {stored} of {total} messages came due")
+        time.sleep(0.002)
+    return time.monotonic() - started - _DELAY_SECONDS
 
 
 def works(divisor: int) -> dict[str, Work]:
@@ -121,6 +141,7 @@ def works(divisor: int) -> dict[str, Work]:
         "receive-ack": receive_and_ack,
         "transactions": transactions,
         "share-group": share_group,
+        "delay": partial(seconds_until_delivered, new_topic, 20_000 // divisor),
     }
 
 

@@ -11,16 +11,18 @@ from tests.fixtures.former_layout.reading import unpack
 
 from goqueue.errors import ConfigError
 from goqueue.node.assembly.migration import migrate
-from goqueue.node.cluster.importing import export_from
+from goqueue.node.cluster.importing import taken_over
 
 
 @pytest.mark.parametrize(("name", "former"), [("queues", "__delivery_state"), ("delays", "__delayed")])
 def test_no_cluster_is_founded_from_a_directory_that_was_not_taken_over(name: str, former: str, tmp_path: Path) -> None:
     unpack(name, tmp_path)
-    data_dir, file = tmp_path / "data", tmp_path / "import"
-    with pytest.raises(ConfigError, match=f"{former} is not taken over yet: start it once on its own"):
-        export_from(data_dir, 1, file)
-    assert not file.exists()
+    data_dir = tmp_path / "data"
+    with (
+        pytest.raises(ConfigError, match=f"{former} is not taken over yet: start it once on its own"),
+        taken_over(data_dir, 1),
+    ):
+        raise AssertionError("it was taken over")
     assert not (data_dir / "cluster.json").exists(), "it may be started on its own"
 
 
