@@ -47,7 +47,10 @@ def test_a_cluster_that_runs_already_is_not_started_a_second_time(
     monkeypatch.setattr("goqueue.node.cluster.operations.checking.check_program", lambda: "etcd")
     with ExitStack() as stack:
         taken = stack.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1]
-        ports = Ports(taken, *free_ports(2), etcd=free_ports(1)[0])
-        found(tmp_path / "c", planned(["127.0.0.1"], ports), Manner(1))
+        ports = Ports(taken, *free_ports(3))
+        found(tmp_path / "one", planned(["127.0.0.1"], ports), Manner(1))
+        with pytest.raises(ConfigError, match=r"the cluster in .*one runs already"):
+            up(data_dir=tmp_path / "one")
+        found(tmp_path / "two", planned(["127.0.0.1", "127.0.0.2"], ports), Manner(1))
         with pytest.raises(ConfigError, match=rf"node1.toml: listeners.kafka cannot listen on 127.0.0.1:{taken}"):
-            up(data_dir=tmp_path / "c")
+            up(data_dir=tmp_path / "two")
