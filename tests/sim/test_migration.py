@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from random import Random
 
 import pytest
 from tests.fixtures.former_layout.reading import load
@@ -12,9 +13,12 @@ from tests.sim.test_transaction_crashes import committed_values as committed
 from goqueue.config import Config, DeliveryConfig
 from goqueue.delivery.values import Action, Receive, Settlement
 from goqueue.errors import ReceiptExpired
+from goqueue.metadata.features import DELAY_VERSION, SCHEDULE_HOMES_LEVEL
+from goqueue.metadata.local import LocalMetadata
 from goqueue.records import TopicPartition
 from goqueue.servers.services import Services
 from goqueue.testing.clock import ManualClock
+from goqueue.testing.sim_loop import InlineOffload
 from goqueue.testing.sim_node import SimNode
 from goqueue.transactions.commands import Claim, Producer
 from goqueue.transactions.records import TransactionState
@@ -115,6 +119,16 @@ def test_a_directory_is_migrated_once() -> None:
     assert world.node.live(world.check_all)
     assert world.node.files.read("layout.json") == before
     assert not world.node.files.exists("logs/__delivery_state")
+
+
+@pytest.mark.parametrize("is_former", [True, False])
+def test_a_version_that_does_not_know_the_new_logs_starts_no_more(is_former: bool) -> None:
+    """0.1.0 would not see what waits in them, and would write to topics that the next start takes over."""
+    world = World()
+    node = world.node if is_former else SimNode(1, Config())
+    assert node.live(world.nothing)
+    metadata = LocalMetadata.open(node.files, clock=ManualClock(), rng=Random(1), offload=InlineOffload())
+    assert metadata.image.feature_levels()[DELAY_VERSION] == SCHEDULE_HOMES_LEVEL
 
 
 def test_a_power_cut_in_the_migration_loses_and_doubles_nothing() -> None:

@@ -7,6 +7,7 @@ and `--help` is written from the table alone.
 from __future__ import annotations
 
 import io
+import os
 import sys
 from importlib import import_module
 from typing import Annotated, Any
@@ -138,6 +139,11 @@ def main() -> None:
         if package not in EXTRAS:
             raise
         fail(ConfigError([f"this command needs the package {package}: pip install 'goqueue[{EXTRAS[package]}]'"]))
+    except OSError as error:
+        if not isinstance(error.filename, str | bytes | os.PathLike):
+            raise
+        # A file that the user named, or one below a folder that they named: missing, not theirs, or on a full disk.
+        fail(ConfigError([f"{os.fsdecode(error.filename)}: {error.strerror}"]))
 
 
 def fail(error: Exception) -> None:

@@ -36,7 +36,8 @@ GROUP_SETTINGS_LEVEL = 3
 SECURITY_VERSION = "security.version"
 _SECURITY_VALUES = 1
 
-# 1: recurring messages have a home partition.
+# 1: recurring messages have a home partition; queues and delayed messages lie in logs of their partitions.
+# A node on its own finalises it at its first start: an older version would not see these logs.
 DELAY_VERSION = "delay.version"
 SCHEDULE_HOMES_LEVEL = 1
 

@@ -97,7 +97,14 @@ def assemble(
             stack.push_async_callback(storage.cluster.hand_over, storage.directory)
         world = tools.world
         return Running(
-            services, world.data_dir, world.kafka, world.http, world.grpc, *world.named_listeners(), security
+            services,
+            world.data_dir,
+            world.kafka,
+            world.http,
+            world.grpc,
+            *world.named_listeners(),
+            security,
+            config.tls.client_ca,
         )
 
     return Node(wire)

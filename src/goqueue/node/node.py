@@ -32,6 +32,8 @@ class Running:
     tls: frozenset[str] = frozenset()
     # There when security is on.
     security: Security | None = None
+    # File with the authorities that client certificates are checked against; empty: none is set.
+    client_ca: str = ""
 
     @property
     def http_url(self) -> str:

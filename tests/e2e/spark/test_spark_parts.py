@@ -153,6 +153,14 @@ def test_what_a_failed_try_staged_is_never_seen(broker, topic):
     assert [row[4] for row in truth(broker.kafka, name)] == [b"second try"]
 
 
+def test_rows_without_a_key_of_small_epochs_are_spread(broker, topic):
+    name = topic(3)
+    options = sink(broker, name)
+    for epoch in range(3):
+        publish(options, [write_rows(options, name, epoch, batches([b"of %d" % epoch]))], epoch)
+    assert {row[0] for row in truth(broker.kafka, name, 3)} == {0, 1, 2}
+
+
 @pytest.mark.parametrize("partitioner", ["murmur2", "murmur3"])
 def test_rows_with_a_key_go_where_the_topic_says(broker, topic, partitioner):
     name = topic(5, goqueue_partitioner=partitioner)

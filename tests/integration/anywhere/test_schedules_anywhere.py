@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from tests.integration.anywhere.three_nodes import NODES, ThreeNodes, three_nodes
 
-from goqueue.metadata.events import FeatureFinalised, ScheduleHome, ScheduleHomed
-from goqueue.metadata.features import DELAY_VERSION, SCHEDULE_HOMES_LEVEL
+from goqueue.metadata.events import ScheduleHome, ScheduleHomed
 
 
 @pytest.fixture
@@ -74,7 +73,6 @@ async def test_a_name_that_a_crash_left_at_another_leader_is_used_again(nodes: T
     metadata = nodes.running[1].services.defaults._metadata
     topic = metadata.image.topic("orders")
     assert topic is not None
-    await metadata.commit([FeatureFinalised(DELAY_VERSION, SCHEDULE_HOMES_LEVEL)])
     for home in range(3):
         for node in NODES:
             name = f"left-{home}-{node}"

@@ -38,3 +38,19 @@ def test_tls_is_not_promised_where_there_is_none(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="was founded without TLS") as refused:
         up(data_dir=tmp_path / "c", nodes=1, secure=True)
     assert len(refused.value.problems) == 2, "all at once"
+
+
+def test_a_cluster_that_runs_already_is_not_started_a_second_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first one's ready files were there, so the command said that the cluster is ready before its nodes failed."""
+    monkeypatch.setattr("goqueue.node.cluster.operations.checking.check_program", lambda: "etcd")
+    with ExitStack() as stack:
+        taken = stack.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1]
+        ports = Ports(taken, *free_ports(3))
+        found(tmp_path / "one", planned(["127.0.0.1"], ports), Manner(1))
+        with pytest.raises(ConfigError, match=r"the cluster in .*one runs already"):
+            up(data_dir=tmp_path / "one")
+        found(tmp_path / "two", planned(["127.0.0.1", "127.0.0.2"], ports), Manner(1))
+        with pytest.raises(ConfigError, match=rf"node1.toml: listeners.kafka cannot listen on 127.0.0.1:{taken}"):
+            up(data_dir=tmp_path / "two")

@@ -69,6 +69,14 @@ def test_version_is_the_packages_version() -> None:
     assert run("--version").stdout == run("version", "--client").stdout
 
 
+@pytest.mark.parametrize("arguments", [("cluster", "init"), ("cluster", "certificates", "--host", "h")])
+def test_a_path_that_cannot_be_used_is_named_without_a_traceback(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    result = run(*arguments, str(tmp_path / "file" / "folder"))
+    assert result.returncode == 2
+    assert re.fullmatch(rf"goqueue: {tmp_path}/file/\S+: Not a directory\n", result.stderr)
+
+
 def test_an_unknown_command_is_refused_with_exit_code_2() -> None:
     result = run("sever")
     assert result.returncode == 2

@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goqueue.node.config.addresses import Address, parse_address
+from goqueue.cli.cluster.founding import certificates, init
+from goqueue.cli.cluster.replace import replace
+from goqueue.errors import ConfigError
+from goqueue.node.config.addresses import Address, check_hosts, parse_address
 
 
 @pytest.mark.parametrize(
@@ -85,3 +90,23 @@ def test_who_can_reach_an_address(host: str, loopback: bool, everywhere: bool) -
     address = Address(host, 1)
     assert address.is_loopback is loopback
     assert address.is_everywhere is everywhere
+
+
+def test_hosts_of_nodes_are_names_or_addresses_and_nothing_else() -> None:
+    check_hosts(["broker1.example", "10.0.0.1", "fe80::1", "localhost"], "--host")
+    for wrong in ("bad host", "b:9092", "http://b", "", "0.0.0.0", "::", "10.0.0", "[::1]"):
+        with pytest.raises(ConfigError, match=r"--host .*: give a host name or an address, without scheme and port"):
+            check_hosts(["good", wrong], "--host")
+
+
+def test_a_wrong_host_is_refused_before_anything_is_written_or_removed(tmp_path: Path) -> None:
+    """`cluster replace` once removed the etcd member first, and then ended with a traceback."""
+    folder = tmp_path / "cluster"
+    for command in (
+        lambda: replace(2, str(folder / "node.toml"), host="bad host"),
+        lambda: init(folder, host=["good", "bad host"]),
+        lambda: certificates(folder, host=["bad host"]),
+    ):
+        with pytest.raises(ConfigError, match="--host 'bad host'"):
+            command()
+    assert not folder.exists()

@@ -52,11 +52,12 @@ def test_the_next_step_works_on_all_interfaces_and_with_security() -> None:
     out = io.StringIO()
     api = Address("0.0.0.0", 8080)
     secured = replace(RUNNING, **everywhere, http=api, listeners={"http": api}, tls=frozenset({"http"}))
+    secured = replace(secured, client_ca="/etc/goqueue/ca.pem")
     show_banner(replace(secured, security=SimpleNamespace()), out)
     line = next(line for line in out.getvalue().splitlines() if line.startswith("Next"))
     assert "kcat" not in line
     assert "GOQUEUE_SERVER=https://broker.example:8080 GOQUEUE_API_KEY=" in line
-    assert "GOQUEUE_CA=security/ca.pem goqueue security whoami" in line
+    assert "GOQUEUE_CA=/etc/goqueue/ca.pem goqueue security whoami" in line
 
     out = io.StringIO()
     show_banner(replace(RUNNING, listeners={"kafka": RUNNING.kafka}, tls=frozenset({"kafka"})), out)

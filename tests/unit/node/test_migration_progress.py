@@ -58,7 +58,8 @@ def test_it_is_said_every_second_from_the_first_moment_to_the_last(caplog: pytes
 
 async def slow_migration(clock: ManualClock, caplog: pytest.LogCaptureFixture) -> None:
     step = SlowStep()
-    image = SimpleNamespace(topic=lambda _name: SimpleNamespace(name="__former", topic_id=None))
+    former = SimpleNamespace(name="__former", topic_id=None)
+    image = SimpleNamespace(topic=lambda _name: former, feature_levels=dict)
     migration = Migration(
         [step],
         files=MemoryFiles(),

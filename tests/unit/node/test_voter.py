@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import io
+import urllib.request
+from functools import partial
+from http.client import RemoteDisconnected
 from pathlib import Path
 from typing import Any
+from urllib.error import URLError
 
 import pytest
+from msgspec import structs
 
 from goqueue.config import BrokerConfig, Config, MetadataConfig
+from goqueue.metadata.shared.etcd.servers import Member
 from goqueue.metadata.shared.kv import KvError
 from goqueue.node.cluster import rejoining
 from goqueue.node.cluster.rejoining import is_old_copy
@@ -86,3 +93,53 @@ def test_data_that_was_set_aside_is_lost_and_still_there(voter: Voter, tmp_path:
     (tmp_path / "etcd" / "member").mkdir()
     voter.set_aside()
     assert not voter.has_data
+
+
+async def test_a_voter_that_cannot_join_says_why(voter: Voter, config: Config, monkeypatch: Any) -> None:
+    """etcd closes connections whose certificate does not name where they come from; that is not silence."""
+
+    def read_members(url: str, _tls: object) -> list[dict[str, Any]]:
+        if "10.0.0.2" in url:
+            raise RemoteDisconnected("Remote end closed connection without response")
+        raise URLError(ConnectionRefusedError(111, "Connection refused"))
+
+    monkeypatch.setattr(rejoining, "_read_members", read_members)
+    secured = structs.replace(voter, tls=("ca.pem", "node.pem", "node.key"))
+    with pytest.raises(KvError) as refused:
+        await rejoining._clients_of_others(secured)
+    assert str(refused.value).startswith(
+        "http://10.0.0.2:2380: the connection was closed; etcd does this when node.pem"
+    )
+    assert str(refused.value).endswith("http://10.0.0.3:2380: [Errno 111] Connection refused")
+
+
+async def test_an_etcd_that_has_just_started_knows_no_members_yet(voter: Voter, monkeypatch: Any) -> None:
+    """It says null; a node that asked it then ended with a traceback."""
+    monkeypatch.setattr(urllib.request, "urlopen", lambda *_args, **_how: io.BytesIO(b"null"))
+    with pytest.raises(KvError, match=r"http://10.0.0.2:2380: this etcd knows no members yet"):
+        await rejoining._clients_of_others(voter)
+    assert await rejoining._members_from_others(voter) == {}
+
+
+async def test_a_learner_is_promoted_also_when_the_others_answer_later(
+    voter: Voter, config: Config, monkeypatch: Any
+) -> None:
+    own = partial(Member, 7, "node-1", (voter.url,))
+    answers = [{}, {7: own(is_learner=True)}, {7: own(is_learner=False)}]
+    promoted: list[int] = []
+
+    async def members_from_others(_voter: Voter) -> dict[int, Member]:
+        return answers.pop(0)
+
+    async def clients_of_others(_voter: Voter) -> list[str]:
+        return ["http://10.0.0.2:2379"]
+
+    async def promote(_connection: object, member_id: int) -> None:
+        promoted.append(member_id)
+
+    monkeypatch.setattr(rejoining, "_RETRY_S", 0)
+    monkeypatch.setattr(rejoining, "_members_from_others", members_from_others)
+    monkeypatch.setattr(rejoining, "_clients_of_others", clients_of_others)
+    monkeypatch.setattr(rejoining, "promote", promote)
+    await rejoining.settle(voter, config)
+    assert promoted == [7]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st  # noqa: E402
 
 from goqueue.partitioner import partition_for_key  # noqa: E402
 from goqueue.pipeline.sink.key_hashes import partitions_of  # noqa: E402
-from goqueue.pipeline.sink.targets import Target  # noqa: E402
+from goqueue.pipeline.sink.targets import Target, first_turn  # noqa: E402
 
 keys = st.binary(max_size=9) | st.sampled_from([bytes(16), b"\xff" * 31, b"key-0000001"]) | st.none()
 
@@ -35,3 +35,12 @@ def test_a_row_goes_where_it_says_then_by_its_key_then_in_turn():
 
     assert chosen.tolist()[:3] == [partition_for_key(b"a", 4, "murmur2"), 3, 9]
     assert target.choose(pa.nulls(2, pa.binary()), None).tolist() == [0, 0]
+
+
+def test_micro_batches_and_writes_of_one_task_fill_every_partition_in_turn():
+    """All rows without a key of such a query once went to partition 0."""
+    epochs = [first_turn("query", epoch, 0) % 5 for epoch in range(5)]
+    assert sorted(epochs) == [0, 1, 2, 3, 4]
+    tasks = [first_turn("query", 7, task) % 5 for task in range(5)]
+    assert sorted(tasks) == [0, 1, 2, 3, 4]
+    assert {first_turn(f"spark-batch-{n}", 0, 0) % 5 for n in range(50)} == {0, 1, 2, 3, 4}

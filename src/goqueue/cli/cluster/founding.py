@@ -9,6 +9,7 @@ import typer
 
 from goqueue.errors import ConfigError
 from goqueue.node.cluster.issuing import AUTHORITIES, issue, issued
+from goqueue.node.config.addresses import check_hosts
 
 Folder = Annotated[Path, typer.Argument(help="New folder for the settings files, the secret and the certificates.")]
 Hosts = Annotated[
@@ -53,6 +54,7 @@ def init(
     from goqueue.node.cluster.founding import Manner, Ports, found, planned
 
     hosts = host or ["127.0.0.1"] * nodes
+    check_hosts(hosts, "--host")
     plan = planned(hosts, Ports(kafka_port, http_port, peer_port, etcd_port))
     manner = Manner(voters or default_voters(len(plan)), secure, allow_insecure, path.absolute() if path else None)
     written = found(folder, plan, manner, from_dir=from_dir)
@@ -81,6 +83,7 @@ def certificates(
     ] = None,
 ) -> None:
     """Issue certificates for every node, signed by the authorities in the folder, which are made if there are none."""
+    check_hosts(host or (), "--host")
     hosts = {node_id: [name] for node_id, name in enumerate(host, 1)} if host else issued(folder)
     if not hosts:
         raise ConfigError([f"{folder} has no certificates of nodes: name the hosts with --host, once for each node"])

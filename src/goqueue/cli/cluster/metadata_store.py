@@ -146,6 +146,8 @@ def backup(
 
     if file.exists():
         raise ConfigError([f"{file} exists already"])
+    if not file.parent.is_dir():
+        raise ConfigError([f"{file}: there is no folder {file.parent}"])
 
     async def work(kv: Any, loaded: Config) -> Any:
         return await take_backup(kv, loaded.metadata.prefix)

@@ -50,6 +50,10 @@ def replace(
     from goqueue.node.cluster.etcd import connect
     from goqueue.node.cluster.operations import replacing
     from goqueue.node.cluster.operations.settings_file import settings_for
+    from goqueue.node.config.addresses import check_hosts
+
+    # Before anything is changed.
+    check_hosts([] if host is None else [host], "--host")
 
     async def work(kv: Any, loaded: Config) -> Done:
         image = await image_of(kv, loaded)

@@ -45,7 +45,7 @@ def up(
 
     configs = settings_in(data_dir)
     if configs:
-        problems = list(_misfits(data_dir, configs, nodes, is_secure_wanted=secure))
+        problems = list(_misfits(data_dir, configs, nodes, is_secure_wanted=secure)) or _unfit(data_dir, configs)
         if problems:
             raise ConfigError(problems)
     else:
@@ -76,6 +76,16 @@ def _misfits(folder: Path, configs: Sequence[Path], nodes: int | None, *, is_sec
         )
     if is_secure_wanted and any(config.stem != _OWN_FOLDER for config in configs):
         yield f"--secure: the cluster in {folder} was founded without TLS and authentication: name a new folder"
+
+
+def _unfit(folder: Path, configs: Sequence[Path]) -> list[str]:
+    """What keeps the nodes from starting, such as that they run already. Told before the first of them is started."""
+    from goqueue.node.cluster.operations.checking import addresses_in_use, load_all, machine_problems
+
+    loaded, problems = load_all(configs)
+    if not problems and all(addresses_in_use(config) for config in loaded.values()):
+        return [f"the cluster in {folder} runs already: every one of its nodes has an address that is in use"]
+    return problems or list(machine_problems(loaded))
 
 
 def _taken(plan: Sequence[NodePlan], voters: int) -> Iterator[str]:

@@ -51,7 +51,7 @@ async def join_again(voter: Voter, config: Config) -> dict[str, str]:
         try:
             return await _replaced(voter, config)
         except KvError as error:
-            _log.warning("the other voters do not answer yet: %s", error)
+            _log.warning("the etcd of node %d cannot join the others yet: %s", voter.node_id, error)
             await asyncio.sleep(_RETRY_S * 4)
 
 
@@ -98,6 +98,10 @@ async def settle(voter: Voter, config: Config) -> None:
     try:
         while True:
             found = await _members_from_others(voter)
+            if not found and len(voter.urls) > 1:
+                # None of them answers yet, and this one may be a learner that only waits to be promoted.
+                await asyncio.sleep(_RETRY_S)
+                continue
             own = next((one for one in found.values() if voter.url in one.peer_urls), None)
             if own is None or not own.is_learner:
                 # A single voter has no others to ask; nor is there anything to promote.
@@ -156,11 +160,13 @@ async def _members_from_others(voter: Voter) -> dict[int, Member]:
 
 async def _clients_of_others(voter: Voter) -> list[str]:
     """The URLs on which other voters take clients; raises `KvError` if none answers."""
+    problems = []
     for number, url in voter.urls.items():
         if number != voter.node_id:
             try:
                 listed = await asyncio.to_thread(_read_members, url, voter.tls)
-            except (OSError, ValueError):
+            except (OSError, ValueError) as error:
+                problems.append(f"{url}: {_reason(error, voter.tls[1])}")
                 continue
             clients = [
                 client
@@ -170,7 +176,19 @@ async def _clients_of_others(voter: Voter) -> list[str]:
             ]
             if clients:
                 return clients
-    raise KvError(f"none of {', '.join(url for number, url in voter.urls.items() if number != voter.node_id)} answers")
+            problems.append(f"{url}: lists no member that takes clients")
+    raise KvError("; ".join(problems))
+
+
+def _reason(error: Exception, certificate: str) -> str:
+    """Why there is no answer. A certificate that etcd does not like ends the connection without a word."""
+    cause = getattr(error, "reason", error)
+    if certificate and isinstance(cause, ConnectionResetError | BrokenPipeError):
+        return (
+            f"the connection was closed; etcd does this when {certificate} does not name the address from which this "
+            "node connects, or is not from the authority of the nodes"
+        )
+    return str(cause)
 
 
 def _read_members(url: str, tls: tuple[str, str, str]) -> list[dict[str, Any]]:
@@ -181,4 +199,8 @@ def _read_members(url: str, tls: tuple[str, str, str]) -> list[dict[str, Any]]:
         if certificate:
             context.load_cert_chain(certificate, key)
     with urllib.request.urlopen(f"{url}/members", timeout=_ASK_S, context=context) as answer:  # noqa: S310 - checked URL
-        return list(json.load(answer))
+        listed = json.load(answer)
+    if not listed:
+        # One that has just been started says null.
+        raise ValueError("this etcd knows no members yet")
+    return list(listed)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from goqueue.errors import ConfigError
 
 _PORT_MAX = 65535
 _HOST_NAME = re.compile(r"(?=.{1,253}$)[A-Za-z0-9_]([A-Za-z0-9_-]{0,62})(\.[A-Za-z0-9_]([A-Za-z0-9_-]{0,62}))*\.?")
@@ -54,6 +57,20 @@ def parse_address(text: str) -> Address:
     if not (port.isascii() and port.isdigit() and int(port) <= _PORT_MAX):
         raise ValueError(f"{port!r} is not a port: give a number from 0 to {_PORT_MAX}")
     return Address(host or _EVERYWHERE, int(port))
+
+
+def check_hosts(hosts: Sequence[str], option: str) -> None:
+    """Raise `ConfigError` unless each is a host that others can reach, without scheme and port."""
+    wrong = [host for host in hosts if not _is_host(host)]
+    if wrong:
+        raise ConfigError(
+            [f"{option} {one!r}: give a host name or an address, without scheme and port" for one in wrong]
+        )
+
+
+def _is_host(text: str) -> bool:
+    ip = _ip(text)
+    return _is_host_name(text) if ip is None else not ip.is_unspecified
 
 
 def _is_host_name(host: str) -> bool:

@@ -3,7 +3,8 @@
 1. Begin anew: whatever an attempt before has left of the new logs is removed.
 2. Write: the state is read from the former topic and written to the logs of the partitions that it is about. Open and
    decided transactions get these partitions as participants, in the place of those of the former topic.
-3. Mark: when all of that is synced, the layout mark is written. It separates "begin anew" from "done".
+3. Mark: when all of that is synced, the feature level of the new logs is finalised, so that no version that does not
+   know them starts here again, and the layout mark is written. It separates "begin anew" from "done".
 4. Remove the former topic.
 
 A crash before the mark leaves the former topic as it was; one after it leaves only the removal to be done. Nothing is
@@ -18,7 +19,8 @@ from typing import Protocol
 
 from goqueue.broker.replicas.partitions import Partitions
 from goqueue.clock import Clock
-from goqueue.metadata.events import TopicDeleted
+from goqueue.metadata.events import FeatureFinalised, TopicDeleted
+from goqueue.metadata.features import DELAY_VERSION, SCHEDULE_HOMES_LEVEL
 from goqueue.metadata.store import MetadataStore
 from goqueue.node.migration.layout import mark_taken_over, read_layout
 from goqueue.node.migration.participants import rewrite_participants
@@ -86,6 +88,7 @@ class Migration:
             await step.finish()
             await self._metadata.commit([TopicDeleted(topic.name, topic.topic_id)])
             self._at_step(f"{step.topic}: removed")
+        await self._finalise()
 
     async def _take_over(self, step: Step) -> None:
         _log.info("taking over %s into the logs of partitions", step.topic)
@@ -106,5 +109,12 @@ class Migration:
             self._partitions, former=step.topic, waiting=waiting, offload=self._offload, now_ms=self._clock.now_ms()
         )
         self._at_step(f"{step.topic}: participants rewritten")
+        # Not before: should this fail, the version that wrote the directory can still be started on it.
+        await self._finalise()
         await self._offload(lambda: mark_taken_over(self._files, step.topic))
         self._at_step(f"{step.topic}: marked")
+
+    async def _finalise(self) -> None:
+        """Versions that do not know the logs of queues and delayed messages do not start on this directory any more."""
+        if self._metadata.image.feature_levels().get(DELAY_VERSION, 0) < SCHEDULE_HOMES_LEVEL:
+            await self._metadata.commit([FeatureFinalised(DELAY_VERSION, SCHEDULE_HOMES_LEVEL)])

@@ -56,7 +56,8 @@ def _next_step(running: Running) -> str:
         kafka = _reachable(running, running.kafka)
         return f"echo hello | kcat -P -b {kafka} -t first, then kcat -C -b {kafka} -t first -e"
     scheme, _, _ = running.http_url.partition("://")
-    authority = " GOQUEUE_CA=security/ca.pem" if scheme == "https" else ""
+    # `security init` and `cluster init` sign clients and servers by one authority.
+    authority = f" GOQUEUE_CA={running.client_ca}" if scheme == "https" and running.client_ca else ""
     server = f"{scheme}://{_reachable(running, running.http)}"
     return f"GOQUEUE_SERVER={server} GOQUEUE_API_KEY=your-key{authority} goqueue security whoami"
 

@@ -27,6 +27,7 @@ from goqueue.client.wire.producer import BatchProducer, Identity, new_identity
 from goqueue.pipeline.errors import PipelineError, RowRefused, in_one_line
 from goqueue.pipeline.sink.rows import RowWriter
 from goqueue.pipeline.sink.sink_options import SinkOptions
+from goqueue.pipeline.sink.targets import first_turn
 from goqueue.pipeline.spark.api import HAS_ARROW_STREAM_WRITER, DataSourceStreamArrowWriter, as_arrow
 from goqueue.pipeline.spark.worker_heap import settle
 from goqueue.pipeline.steps import reached
@@ -68,7 +69,7 @@ def write_rows(options: SinkOptions, writer: str, epoch: int, batches: Iterator[
             return Written(writer, None, 0, 0)
         reached("opened", epoch)
         producer = BatchProducer(client, identity)
-        rows = RowWriter(options, client, producer, number)
+        rows = RowWriter(options, client, producer, first_turn(writer, epoch, number))
         try:
             for batch in batches:
                 rows.write(batch)

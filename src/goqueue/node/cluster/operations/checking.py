@@ -84,16 +84,23 @@ def machine_problems(configs: Mapping[Path, Config]) -> Iterator[str]:
         except ConfigError as error:
             yield from error.problems
     for file, config in configs.items():
-        for name, address in addresses_of(config):
-            try:
-                bind(address).close()
-            except CannotListen as error:
-                yield f"{file}: {name} {error}"
+        yield from (f"{file}: {problem}" for problem in addresses_in_use(config))
         yield from (f"{file}: {problem}" for problem in _certificate_problems(config))
         directory = Path(config.broker.data_dir).absolute()
         parent = next(one for one in (directory, *directory.parents) if one.exists())
         if not os.access(parent, os.W_OK):
             yield f"{file}: broker.data_dir: {parent} cannot be written"
+
+
+def addresses_in_use(config: Config) -> list[str]:
+    """Which of a node's addresses it cannot listen on, each with its setting and the reason."""
+    problems = []
+    for name, address in addresses_of(config):
+        try:
+            bind(address).close()
+        except CannotListen as error:
+            problems.append(f"{name} {error}")
+    return problems
 
 
 def addresses_of(config: Config) -> Iterator[tuple[str, Address]]:
