@@ -39,6 +39,20 @@ def duration(param: typer.CallbackParam, value: str | None) -> str | None:
         raise fail(f"{option} {value!r} is not a duration: {error.hint}", USAGE) from None
 
 
+def moment(param: typer.CallbackParam, value: str | None) -> str | None:
+    """The callback of every option that takes an RFC 3339 time, which has a zone."""
+    if value is None:
+        return None
+    from goqueue.client.admin.delayed import time_text
+    from goqueue.client.errors import InvalidArgument
+
+    option = param.opts[0]
+    try:
+        return time_text(value, option)
+    except InvalidArgument as error:
+        raise fail(f"{option} {value!r} is not an RFC 3339 time with a zone: {error.hint}", USAGE) from None
+
+
 def time_text(time_ms: int | None) -> str | None:
     """A time that people and programs both read; None for "no timestamp"."""
     if time_ms is None or time_ms < 0:

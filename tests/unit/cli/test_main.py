@@ -77,6 +77,24 @@ def test_a_path_that_cannot_be_used_is_named_without_a_traceback(arguments: tupl
     assert re.fullmatch(rf"goqueue: {tmp_path}/file/\S+: Not a directory\n", result.stderr)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("produce", "t", "-m", "x", "--deliver-at", "tomorrow"), "--deliver-at 'tomorrow' is not an RFC 3339 time"),
+        (("delayed", "reschedule", "t", "0/1", "--deliver-at", "2026-01-01"), "--deliver-at '2026-01-01' is not"),
+        (
+            ("produce", "t", "-m", "x", "--delay", "1s", "--deliver-at", "2099-01-01T00:00:00Z"),
+            "--delay and --deliver-at are both given",
+        ),
+        (("config", "set-context", "x", "--ca", "/nowhere/ca.pem"), "--ca '/nowhere/ca.pem': there is no such file"),
+    ],
+)
+def test_a_wrong_option_is_named_as_it_was_written(arguments: tuple[str, ...], said: str) -> None:
+    result = run(*arguments)
+    assert result.returncode == 2
+    assert f"error: {said}" in result.stderr
+
+
 def test_an_unknown_command_is_refused_with_exit_code_2() -> None:
     result = run("sever")
     assert result.returncode == 2

@@ -63,6 +63,9 @@ def set_context(
         if api_key is not None:
             raise fail("--api-key and --user are both given: give one of them", USAGE)
         password = os.environ.get("GOQUEUE_PASSWORD") or typer.prompt("Password", hide_input=True)
+    for option, file in (("--ca", ca), ("--certificate", certificate)):
+        if file is not None and not Path(file).is_file():
+            raise fail(f"{option} {file!r}: there is no such file", USAGE)
     files = [None if path is None else str(Path(path).absolute()) for path in (ca, certificate)]
     known.known[name] = Context(server, api_key, int(timeout.removesuffix("ms")) / 1000, user, password, *files)
     contexts.save(known)

@@ -8,7 +8,7 @@ import typer
 
 from goqueue.cli.output import Format, show, tell
 from goqueue.cli.session import USAGE, ContextName, Output, Server, fail, with_client
-from goqueue.cli.times import duration
+from goqueue.cli.times import duration, moment
 
 app = typer.Typer(help="List, reschedule and cancel delayed messages.", no_args_is_help=True)
 
@@ -61,7 +61,7 @@ def reschedule(
     delay: Annotated[
         str | None, typer.Option("--delay", "-d", help="From now, such as 30s or 1h30m.", callback=duration)
     ] = None,
-    deliver_at: Annotated[str | None, typer.Option("--deliver-at", help="An RFC 3339 time.")] = None,
+    deliver_at: Annotated[str | None, typer.Option("--deliver-at", help="An RFC 3339 time.", callback=moment)] = None,
     output: Output = Format.table,
     server: Server = None,
     context: ContextName = None,

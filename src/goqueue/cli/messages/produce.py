@@ -15,7 +15,7 @@ from goqueue.cli.messages.lines import DASH, BadLine, Line, lines_of
 from goqueue.cli.output import Format, show, tell
 from goqueue.cli.schemas.encoding import Encode, encoder
 from goqueue.cli.session import REFUSED, USAGE, ContextName, Output, Server, TopicName, agreed, fail, with_client
-from goqueue.cli.times import duration
+from goqueue.cli.times import duration, moment
 from goqueue.client import Client, ClientError, Delivered, InvalidArgument, TopicNotFound
 from goqueue.client.options import AcksName
 from goqueue.errors import InvalidValue
@@ -63,7 +63,8 @@ def produce(
         typer.Option("--delay", "-d", help="Deliver after this, such as 30s, 1h30m or 365d.", callback=duration),
     ] = None,
     deliver_at: Annotated[
-        str | None, typer.Option("--deliver-at", help="Deliver at this RFC 3339 time.", show_default=False)
+        str | None,
+        typer.Option("--deliver-at", help="Deliver at this RFC 3339 time.", show_default=False, callback=moment),
     ] = None,
     schema: Annotated[
         str | None,
@@ -93,6 +94,8 @@ def produce(
         raise fail("a value and --file exclude each other", USAGE)
     if dedup_id is not None and message is None:
         raise fail("--dedup-id belongs to one message: give its value, or deduplication_id in each line", USAGE)
+    if delay is not None and deliver_at is not None:
+        raise fail("--delay and --deliver-at are both given: give one of them", USAGE)
     extra: dict[str, Any] = {
         "key": None if key is None else os.fsencode(key),
         "headers": _headers(header),
