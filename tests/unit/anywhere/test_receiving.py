@@ -206,3 +206,35 @@ async def test_if_no_leader_answers_the_receiver_is_told() -> None:
     receive._local = cast("DeliveryService", Dead())
     with pytest.raises(PeerUnreachable):
         await receive.receive(Receive("g", "c", PLACES, 10, wait_ms=0), ANONYMOUS)
+
+
+async def test_whoever_waits_for_partitions_without_a_leader_leaves_the_loop_to_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It looked again and again without a pause: the node answered nobody for 20 s, and lost its session."""
+
+    async def answer(_node: int, _request: Receive) -> list[Delivery]:
+        raise AssertionError("nobody leads anything")
+
+    receiver, peers, _ = receiving(answer)
+    looks = 0
+
+    def none_leads(places: Any) -> dict[int, list[TopicPartition]]:
+        nonlocal looks
+        looks += 1
+        return {-1: list(places)}
+
+    monkeypatch.setattr(peers.homes, "by_leader", none_leads)
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0.01)
+
+    beside = asyncio.create_task(others())
+    assert await receiver.receive(Receive("g", "c", PLACES, 10, wait_ms=200), ANONYMOUS) == []
+    beside.cancel()
+    assert turns > 5
+    assert looks <= 3

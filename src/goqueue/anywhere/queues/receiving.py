@@ -75,7 +75,11 @@ class ReceiveAnywhere:
         answering = {node: places for node, places in groups.items() if node >= 0 and node not in refused}
         if refused and not answering:
             raise next(iter(refused.values()))
-        if seconds <= 0 or not answering:
+        if seconds <= 0:
+            return []
+        if not answering:
+            # No partition has a leader. Whoever asked again at once would keep the loop from everything else.
+            await asyncio.sleep(min(seconds, _LEADERLESS_WAIT_S))
             return []
         if len(answering) < len(groups):
             # Some partitions have no leader that answers: who leads them is looked up again before long.
