@@ -34,7 +34,8 @@ _OPTIONS = (
     # Else grpc asks only once a minute while nothing else is sent, as on a watch without news.
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
+    # So long a connection may take to be made, TLS included; one that is refused is known at once.
+    ("grpc.min_reconnect_backoff_ms", 1_000),
     ("grpc.max_reconnect_backoff_ms", 1_000),
     # Every node of a process (in tests) has connections of its own.
     ("grpc.use_local_subchannel_pool", 1),
