@@ -22,7 +22,7 @@ from goqueue.delivery.observer import DeliveryObserver
 from goqueue.delivery.parts import DeliveryParts
 from goqueue.delivery.positions import QueuePositions
 from goqueue.delivery.reading.acquired_batches import AcquiredReads
-from goqueue.delivery.receiving import Receiver
+from goqueue.delivery.receiving import Receiver, SessionProblem
 from goqueue.delivery.records import QueuePlace
 from goqueue.delivery.service import DeliveryService
 from goqueue.delivery.settlement.promises import CheckTransaction, Promises, VerifyTransaction
@@ -58,8 +58,12 @@ def feature(
     on_moved: OnMoved | None = None,
     queue_observer: QueueObserver | None = None,
     observers: Sequence[DeliveryObserver] = (),
+    session_problem: SessionProblem | None = None,
 ) -> DeliveryService:
-    """The delivery service over the delivery logs of partitions; what they say is loaded in the background."""
+    """The delivery service over the delivery logs of partitions; what they say is loaded in the background.
+
+    `session_problem` says, in a cluster, why this node may not speak for what it leads.
+    """
     dead_letters = DeadLetters(
         topics=topics,
         partitions=partitions,
@@ -119,7 +123,13 @@ def feature(
         RedrivenTopics(shards, topics),
     )
     receiver = Receiver(
-        parts, config=config, topics=topics, partitions=partitions, group_settings=group_settings, clock=clock
+        parts,
+        config=config,
+        topics=topics,
+        partitions=partitions,
+        group_settings=group_settings,
+        clock=clock,
+        session_problem=session_problem,
     )
     service = DeliveryService(
         parts,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from goqueue.broker.reading.waiters import Waiter
@@ -30,9 +30,12 @@ from goqueue.delivery.values import (
     Settlement,
     Start,
 )
-from goqueue.errors import CoordinatorUnavailable, InternalTopic, InvalidRequest, StorageError
+from goqueue.errors import CoordinatorUnavailable, InternalTopic, InvalidRequest, NotLeader, StorageError
 from goqueue.ids import parse_group_id
 from goqueue.records import TopicPartition
+
+# Why this node may not speak for what it leads: another may lead it by now. None if it may.
+SessionProblem = Callable[[], str | None]
 
 # How long to wait for messages while a partition cannot be read: it may be usable again.
 _TROUBLE_SECONDS = 1.0
@@ -50,7 +53,10 @@ class Receiver:
         partitions: Partitions,
         group_settings: GroupSettingsOf,
         clock: Clock,
+        session_problem: SessionProblem | None = None,
     ) -> None:
+        """`session_problem` says, in a cluster, why this node may not speak for what it leads."""
+        self._session_problem = session_problem
         self._shards = parts.shards
         self._queues = parts.queues
         self._taker = parts.taker
@@ -75,7 +81,9 @@ class Receiver:
             # Each time: the group may be deleted while somebody waits, and made again.
             settings = await self._group_settings(request.group)
             wanted, trouble = await self._usable(request, settings)
+            self._check_session()
             found = await self._take_from(request, wanted)
+            self._check_session()
             seconds_left = deadline - asyncio.get_running_loop().time()
             if found:
                 return found
@@ -85,6 +93,15 @@ class Receiver:
                     raise trouble
                 return found
             await self._wait(wanted, seconds_left if trouble is None else min(seconds_left, _TROUBLE_SECONDS))
+
+    def _check_session(self) -> None:
+        """Another node may lead what this one does, and may have given these messages out and had them settled.
+
+        It is looked at before anything is leased, so that mostly nothing is, and when the answer is given.
+        """
+        problem = None if self._session_problem is None else self._session_problem()
+        if problem is not None:
+            raise NotLeader(f"messages may be delivered elsewhere: {problem}")
 
     async def acquire(
         self,
@@ -116,7 +133,9 @@ class Receiver:
         if whole_batches and quotas is None:
             batch_end = partial(self._acquired_reads.batch_end, wanted.queue_id, wanted.partition)
             wanted = wanted._replace(batch_end=batch_end, limit_max=min(free, self._config.receive_max))
+        self._check_session()
         granted = await self._taker.acquire(wanted)
+        self._check_session()
         ranges = [
             AcquiredRange(one.ranges[at], one.ranges[at + 1], one.count)
             for one in granted

@@ -168,6 +168,7 @@ def _queues_and_groups(
         on_dead_letter_failure=report_dead_letters,
         on_moved=stories.queues.moved,
         queue_observer=stories.queues,
+        session_problem=None if storage.cluster is None else storage.cluster.problem,
     )
     tools.stack.push_async_callback(delivery.close)
     queues = (
