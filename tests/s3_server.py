@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -19,19 +20,26 @@ def s3_server(*buckets: str) -> Iterator[str]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     address = f"http://127.0.0.1:{port}"
-    server = subprocess.Popen(
-        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, "MOTO_S3_CUSTOM_ENDPOINTS": address},
-    )
-    try:
-        for bucket in buckets:
-            _make(bucket, address, server)
-        yield address
-    finally:
-        server.terminate()
-        server.wait(30)
+    with tempfile.TemporaryFile() as output:
+        # A session of its own: what ends a test's process group does not end the server that other tests share.
+        server = subprocess.Popen(
+            [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "MOTO_S3_CUSTOM_ENDPOINTS": address},
+            start_new_session=True,
+        )
+        try:
+            for bucket in buckets:
+                _make(bucket, address, server)
+            yield address
+        finally:
+            ended_early = server.poll()
+            server.terminate()
+            server.wait(30)
+            output.seek(0)
+            last_lines = output.read()[-2000:].decode(errors="replace")
+            assert ended_early is None, f"moto ended with {ended_early} while tests used it:\n{last_lines}"
 
 
 def s3_environment(address: str) -> dict[str, str]:
