@@ -16,7 +16,8 @@ from goqueue.clock import Clock
 from goqueue.config import DelayConfig
 from goqueue.delay.due.following import FollowerFeed
 from goqueue.delay.due.index import FILES, DueIndex
-from goqueue.delay.due.indexing import Indexing, OnTrouble, OpenIndex
+from goqueue.delay.due.index_in_use import OpenIndex
+from goqueue.delay.due.indexing import Indexing, OnTrouble
 from goqueue.delay.due.near import Near
 from goqueue.delay.firing.driver import Driver
 from goqueue.delay.holding.store import Store

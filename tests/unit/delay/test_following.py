@@ -10,7 +10,8 @@ from goqueue.broker.topics import NewTopic
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.config import Config
 from goqueue.delay.due.index import DueIndex, Known
-from goqueue.delay.due.indexing import Indexing, _replay
+from goqueue.delay.due.indexing import Indexing
+from goqueue.delay.due.replay import replay as replay_log
 from goqueue.delay.holding.records import Slot, SlotKey, encode
 from goqueue.log.partition_log import PartitionLog
 from goqueue.metadata.events import Assignment, AssignmentsChanged
@@ -55,7 +56,7 @@ class Follower:
     async def known(self) -> tuple[Known, list[int]]:
         """How far the index has the log, and the slots that it has."""
         await asyncio.sleep(3)
-        file = next(one for one in files(self.services) if one._index is not None)
+        file = next(one for one in files(self.services) if one._file.index is not None)
 
         def ask(index: DueIndex) -> tuple[Known, list[int]]:
             known = index.register(self.topic_id, 0)
@@ -100,7 +101,7 @@ def test_the_index_of_a_follower_has_what_lies_below_the_high_watermark() -> Non
         await asyncio.sleep(2 * HOUR_MS / 1000)
         assert services.delay.stats().pending == {}
 
-        with patch("goqueue.delay.due.indexing._replay", wraps=_replay) as replay:
+        with patch("goqueue.delay.due.indexing.replay", wraps=replay_log) as replay:
             follower.write(["e"], delay_ms=0)
             await lead(services, 1, 2)
             await asyncio.sleep(1)

@@ -9,7 +9,7 @@ from typing import Any
 
 from goqueue.broker.topics import NewTopic
 from goqueue.config import Config, DelayConfig
-from goqueue.delay.due import indexing
+from goqueue.delay.due import index_in_use, indexing
 from goqueue.delay.due.index import DueIndex
 from goqueue.delay.values import Held
 from goqueue.errors import StorageError
@@ -54,7 +54,7 @@ def spoil_once(monkeypatch: Any) -> None:
 
 def in_the_first_replay(monkeypatch: Any, do: Callable[[], None]) -> list[int]:
     """Call this once, in the middle of making an index anew."""
-    replay, replays = indexing._replay, []
+    replay, replays = index_in_use.replay, []
 
     def replay_and_more(*arguments: Any, **options: Any) -> int:
         replays.append(1)
@@ -62,7 +62,7 @@ def in_the_first_replay(monkeypatch: Any, do: Callable[[], None]) -> list[int]:
             do()
         return replay(*arguments, **options)
 
-    monkeypatch.setattr(indexing, "_replay", replay_and_more)
+    monkeypatch.setattr(index_in_use, "replay", replay_and_more)
     return replays
 
 
