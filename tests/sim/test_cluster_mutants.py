@@ -22,7 +22,7 @@ from tests.sim import test_cluster_replication as stories
 from tests.sim.test_cluster_replication import Mutant
 
 from goqueue.errors import GoQueueError
-from goqueue.testing.cluster.mischief import BLACKOUTS, LATE_JOINERS, MIXED, SLOTS, TIMED, ZOMBIES, Profile
+from goqueue.testing.cluster.fault_profiles import BLACKOUTS, LATE_JOINERS, MIXED, SLOTS, TIMED, ZOMBIES, Profile
 from goqueue.testing.cluster.run import run_cluster
 from goqueue.testing.sim_loop import SimLoop
 

@@ -29,7 +29,7 @@ from goqueue.metadata.store import Guard, SessionGuard
 from goqueue.records import NewRecord, TopicPartition
 from goqueue.testing.cluster.checks import settle
 from goqueue.testing.cluster.cluster import TOPIC, SimCluster
-from goqueue.testing.cluster.mischief import BLACKOUTS, MIXED, ROT, UNSURE, Profile
+from goqueue.testing.cluster.fault_profiles import BLACKOUTS, MIXED, ROT, UNSURE, Profile
 from goqueue.testing.cluster.run import run_cluster
 from goqueue.testing.disk import Survival
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from goqueue.testing.clock import seeded_rng
 from goqueue.testing.cluster.checks import Watch, check_everything, settle
 from goqueue.testing.cluster.cluster import SimCluster
-from goqueue.testing.cluster.mischief import PROFILES, Mischief, Profile
+from goqueue.testing.cluster.fault_injector import FaultInjector
+from goqueue.testing.cluster.fault_profiles import PROFILES, Profile
 from goqueue.testing.cluster.workload import History, producers
 
 # Within so long a node has read all of its files once.
@@ -40,8 +41,9 @@ def run_cluster(seed: int, *, seconds: float = 15.0, profile: Profile | None = N
         rng = seeded_rng(seed, "clients")
         clients = producers(cluster, history, rng, is_bursty=profile.is_bursty, slots=profile.slots)
         sending = [asyncio.create_task(client.run()) for client in clients]
-        mischief = Mischief(cluster, seeded_rng(seed, "mischief"), profile)
-        await mischief.run(seconds)
+        # The name of this stream of random numbers is part of what every recorded seed means.
+        faults = FaultInjector(cluster, seeded_rng(seed, "mischief"), profile)
+        await faults.run(seconds)
         for client in clients:
             client.is_stopped = True
         await asyncio.gather(*sending)
@@ -57,7 +59,7 @@ def run_cluster(seed: int, *, seconds: float = 15.0, profile: Profile | None = N
         check_everything(cluster, history)
         acknowledged = sum(one.end >= 0 for one in history.sent)
         epochs = sum(one.leader_epoch for one in cluster.metadata.image.assignments(cluster.topic_id))
-        outcome.append(Outcome(acknowledged, history.refusals, dict(mischief.counts), epochs))
+        outcome.append(Outcome(acknowledged, history.refusals, dict(faults.counts), epochs))
 
     cluster.run(story())
     # A task tells of an error that nobody looked at when it is collected.

@@ -1,4 +1,4 @@
-"""Mischief: what goes wrong in a simulated cluster, and when it is repaired, all by one seed.
+"""FaultInjector: lets nodes, links and disks of a simulated cluster fail and repairs them, all by one seed.
 
 Each fault runs for a while on one node or link and cleans up after itself; several may overlap. A node that lost its
 session goes on as a zombie for a moment, and is then started again, as its supervisor would.
@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
 from random import Random
 
 from goqueue.records import TopicPartition
+from goqueue.testing.cluster import moments
 from goqueue.testing.cluster.cluster import TOPIC, SimCluster
+from goqueue.testing.cluster.fault_profiles import Profile
 from goqueue.testing.disk import Survival
-from goqueue.testing.kv_model import KvFaults
 
 # How long a node that does not renew its session keeps it.
 SESSION_S = 6.0
@@ -25,86 +25,8 @@ _MOMENTS_MAX = 1500
 Fault = Callable[[], Awaitable[None]]
 
 
-@dataclass(frozen=True)
-class Profile:
-    """Which faults a run prefers: how often each is chosen, how long to wait between two, and what the store does."""
-
-    weights: Mapping[str, int]
-    pause_s_max: float
-    kv_faults: KvFaults
-    # Whether nodes are mostly lost when it hurts: while something is on its way to followers, while the in-sync
-    # replicas change, or right after an election.
-    is_timed: bool = False
-    # Whether clients are silent now and then, so that leaders come and go without having written anything.
-    is_bursty: bool = False
-    # Whether a batch that is stored already is believed to have its slot: so it is if nothing written is ever lost.
-    trusts_repeats: bool = False
-    # How many of the batches have a slot.
-    slots: float = 0.2
-
-
-_ALL = {
-    "kill": 3,
-    "power_cut": 4,
-    "freeze": 2,
-    "cut_off": 2,
-    "one_way": 2,
-    "slow_link": 1,
-    "broken_connection": 2,
-    "moved_leader": 2,
-    "full_disk": 1,
-    "failed_sync": 1,
-    "lost_disk": 2,
-}
-_LOSSY = KvFaults(lost_call=0.03, lost_reply=0.03, late=0.02, watch_broken=0.02, delay_s_max=0.01)
-_SLOW = KvFaults(lost_call=0.05, lost_reply=0.1, late=0.05, delay_s_max=0.4)
-
-MIXED = Profile(_ALL, 1.5, _LOSSY)
-# The same, and more.
-WIDE = Profile({**_ALL, "no_store": 2, "slow_disk": 3, "clock_step": 1}, 1.2, _LOSSY)
-# One election after the other.
-ELECTIONS = Profile({"moved_leader": 12, "kill": 3, "power_cut": 3, "broken_connection": 2, "one_way": 2}, 0.4, _LOSSY)
-# Changes of the in-sync replicas take long, and meanwhile nodes and disks are lost.
-UNSURE = Profile({"kill": 4, "power_cut": 6, "lost_disk": 6, "moved_leader": 3, "cut_off": 1}, 1.0, _SLOW)
-# Leaders are replaced without knowing it, or with a tail that nobody has, and write little.
-ZOMBIES = Profile(
-    {"no_store": 6, "lone_leader": 6, "moved_leader": 4, "kill": 2, "power_cut": 2, "one_way": 2},
-    0.8,
-    _LOSSY,
-    is_bursty=True,
-)
-# Nodes go at the worst moment.
-TIMED = Profile(
-    {"kill": 6, "power_cut": 6, "lost_disk": 6, "moved_leader": 3, "slow_disk": 2, "slow_link": 2},
-    0.6,
-    _SLOW,
-    is_timed=True,
-)
-# Replicas that are behind join while changes of the in-sync replicas take long and clients write in bursts.
-JOINERS = Profile(
-    {"slow_joiner": 8, "lost_disk": 4, "kill": 2, "moved_leader": 2}, 0.8, _SLOW, is_timed=True, is_bursty=True
-)
-# Replicas are late from the moment at which they join, while that takes long and clients go on writing.
-LATE_JOINERS = Profile({"late_joiner": 6, "kill": 3, "power_cut": 1, "moved_leader": 1}, 0.8, _SLOW)
-# Leaders are killed while records and their slots are on their way to followers. For mutants: logs of a family are not
-# cut in one step, so a replica that is elected in the middle of it has a record without its slot now and then.
-SLOTS = Profile(
-    {"kill": 6, "slow_link": 6, "moved_leader": 2, "broken_connection": 1},
-    0.3,
-    _LOSSY,
-    is_timed=True,
-    trusts_repeats=True,
-    slots=0.8,
-)
-PROFILES = (WIDE, ELECTIONS, UNSURE, ZOMBIES, TIMED, JOINERS, LATE_JOINERS)
-# The power of all machines goes at once.
-BLACKOUTS = Profile({"blackout": 6, "moved_leader": 3, "kill": 2, "broken_connection": 2}, 0.8, _LOSSY)
-# Files rot, on one machine at a time, and nodes and leaders come and go meanwhile.
-ROT = Profile({"rot": 8, "moved_leader": 3, "kill": 2, "power_cut": 2, "failed_sync": 2, "full_disk": 1}, 1.0, _LOSSY)
-
-
-class Mischief:
-    """The faults of one run."""
+class FaultInjector:
+    """The faults of one run. Each method that is named after a fault is one, from beginning to end."""
 
     def __init__(self, cluster: SimCluster, rng: Random, profile: Profile) -> None:
         self._cluster = cluster
@@ -189,7 +111,7 @@ class Mischief:
 
     async def lone_leader(self) -> None:
         """A leader reaches neither peers nor the store, clients write to it, another is elected; then it is back."""
-        leaders = self._leaders()
+        leaders = moments.leaders(self._cluster)
         node = self._rng.choice(leaders) if leaders else 0
         if not node or node in self._busy:
             return
@@ -224,7 +146,7 @@ class Mischief:
     async def late_joiner(self) -> None:
         """What a leader sends to a follower is late, from the moment at which it begins to let it in."""
         for _ in range(_MOMENTS_MAX):
-            found = sorted(self._let_in())
+            found = sorted(moments.fit_followers(self._cluster))
             if found:
                 one, other = self._rng.choice(found)
                 self._cluster.network.slow(one, other, 300)
@@ -352,7 +274,7 @@ class Mischief:
             place = TopicPartition(TOPIC, self._rng.randrange(topic.partition_count))
             await self._cluster.controller.move(topic, place.partition)
 
-    # --- parts of them --------------------------------------------------------------------
+    # --- steps of faults ------------------------------------------------------------------
 
     def _spoil(self, node: int, *, removes: bool) -> None:
         files = self._cluster.slots[node].files
@@ -391,9 +313,9 @@ class Mischief:
         """As `_take`; a timed profile waits for a moment at which it hurts, and takes a node that is part of it."""
         if not self._profile.is_timed:
             return self._take()
-        find = self._rng.choice((self._half_copied, self._joining, self._elected))
+        find = self._rng.choice((moments.leaders_ahead, moments.joining, moments.new_leaders))
         for _ in range(_MOMENTS_MAX):
-            found = sorted(node for node in find() if node not in self._busy)
+            found = sorted(node for node in find(self._cluster) if node not in self._busy)
             if found:
                 node = self._rng.choice(found)
                 self._busy.add(node)
@@ -401,55 +323,6 @@ class Mischief:
                 return node
             await asyncio.sleep(0.001)
         return self._take()
-
-    def _half_copied(self) -> set[int]:
-        """Leaders with something that not all have."""
-        return {
-            number
-            for number, slot in self._cluster.slots.items()
-            if slot.node is not None
-            and any(
-                writer.log.high_watermark < writer.log.end_offset
-                for led in slot.node.terms.all()
-                for writer in led.writers.values()
-            )
-        }
-
-    def _joining(self) -> set[int]:
-        """Nodes that are being taken into the in-sync replicas, or out of them."""
-        return {
-            node
-            for slot in self._cluster.slots.values()
-            if slot.node is not None
-            for led in slot.node.terms.all()
-            if led.term.proposed is not None
-            for node in led.term.proposed ^ led.term.isr
-        }
-
-    def _let_in(self) -> set[tuple[int, int]]:
-        """Leaders whose in-sync replicas are being changed, each with a follower that is fit to be one of them."""
-        return {
-            (number, follower)
-            for number, slot in self._cluster.slots.items()
-            if slot.node is not None
-            for led in slot.node.isr.under_way
-            for follower in self._cluster.slots.keys() - led.term.isr
-            if led.term.is_caught_up(follower)
-        }
-
-    def _elected(self) -> set[int]:
-        """Leaders that do not know yet what is committed."""
-        return {
-            number
-            for number, slot in self._cluster.slots.items()
-            if slot.node is not None
-            and any(not writer.is_settled for led in slot.node.terms.all() for writer in led.writers.values())
-        }
-
-    def _leaders(self) -> list[int]:
-        image = self._cluster.metadata.image
-        found = {one.leader for topic in image.topics() for one in image.assignments(topic.topic_id)}
-        return sorted(node for node in found if node > 0)
 
     async def _wait(self, low_s: float, high_s: float) -> None:
         await asyncio.sleep(low_s + self._rng.random() * (high_s - low_s))
