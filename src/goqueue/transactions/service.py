@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Sequence
-from contextlib import suppress
-from typing import Protocol, cast
+from collections.abc import Callable, Collection, Sequence
+from typing import cast
 
 import msgspec
 
@@ -15,7 +14,6 @@ from goqueue.clock import Clock
 from goqueue.config import TransactionsConfig
 from goqueue.coordinator.runtime import Coordinator
 from goqueue.errors import (
-    ConcurrentTransactions,
     GoQueueError,
     InternalTopic,
     InvalidProducerIdMapping,
@@ -27,7 +25,7 @@ from goqueue.errors import (
     TransactionalIdNotFound,
     WriterNotFound,
 )
-from goqueue.ids import parse_group_id, parse_transactional_id
+from goqueue.ids import parse_group_id
 from goqueue.records import TopicPartition
 from goqueue.transactions.admission import Admission
 from goqueue.transactions.commands import (
@@ -50,47 +48,19 @@ from goqueue.transactions.commands import (
     Producer,
     ProducerIdNeeded,
 )
+from goqueue.transactions.elsewhere import Elsewhere
 from goqueue.transactions.markers import Markers
 from goqueue.transactions.names import Name, Participant, parse_participant, parse_writer, shard_key
 from goqueue.transactions.open_transactions import OpenTransactions
 from goqueue.transactions.sessions import ProducerSessions
 from goqueue.transactions.statistics import TransactionStatistics
+from goqueue.transactions.submissions import Submissions
 from goqueue.transactions.transitions import fenced
 
 TRANSACTION_STATE = "__transaction_state"
 
-# A transaction that is being ended is done within milliseconds. Clients that are told to come back
-# wait much longer than that, so the answer is held instead.
-HOLD_SECONDS_MAX = 5.0
-
 # The partition of the groups' topic in which a group's offsets lie.
 GroupPlace = Callable[[str], TopicPartition]
-
-
-class Elsewhere(Protocol):
-    """Asks the coordinators on other nodes."""
-
-    def admit(
-        self, transactional_id: str, producer: Producer, places: Collection[TopicPartition], /, *, implicit: bool
-    ) -> asyncio.Future[None] | None:
-        """What batches wait for until it is known here that partitions are part of a transaction; None if nothing."""
-        ...
-
-    def join(self, producer: Producer, place: TopicPartition, number: int | None, /) -> Awaitable[None]:
-        """See `TransactionService.join`."""
-        ...
-
-    def enlist(self, producer: Producer, place: TopicPartition, number: int, /) -> Awaitable[None]:
-        """See `TransactionService.enlist`."""
-        ...
-
-    def name_of(self, producer_id: int, /) -> Awaitable[Name | None]:
-        """Whose transactions a producer writes; None if it writes none."""
-        ...
-
-    def known_name(self, producer_id: int, /) -> Name | None:
-        """As `name_of`, as far as this node has asked."""
-        ...
 
 
 class TransactionService:
@@ -119,6 +89,9 @@ class TransactionService:
         self._group_place = group_place
         # In a cluster, set by the node: asks the coordinator, if that is another node.
         self.elsewhere: Elsewhere | None = None
+        submissions = Submissions(coordinator, markers)
+        self._submit = submissions.submit
+        self._until_applied = submissions.until_applied
         self._sessions = ProducerSessions(clock, config.session_timeout_ms, self._end_session)
         self._admission = Admission(open_transactions, self._submit, lambda place: self._refusal(place) is None)
 
@@ -224,7 +197,7 @@ class TransactionService:
             new_id = await self._producer_ids.allocate()
             reply = await self._submit(transactional_id, msgspec.structs.replace(command, new_producer_id=new_id))
         if until_applied:
-            await self._applied(transactional_id)
+            await self._until_applied(transactional_id)
         return cast("Producer", reply)
 
     async def abort(self, transactional_id: str) -> None:
@@ -412,32 +385,6 @@ class TransactionService:
 
     async def _end_session(self, transactional_id: str, producer: Producer) -> None:
         await self._submit(transactional_id, AbortAny(transactional_id, producer))
-
-    async def _submit(self, name: Name, command: object) -> object:
-        if isinstance(name, str):
-            parse_transactional_id(name)
-        shard = self._coordinator.partition_for(shard_key(name))
-        self._markers.watch((shard,))
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + HOLD_SECONDS_MAX
-        while True:
-            try:
-                return await self._coordinator.submit_to(shard, command)
-            except ConcurrentTransactions:
-                left = deadline - loop.time()
-                if left <= 0:
-                    raise
-                await self._markers.ended(name, left)
-
-    async def _applied(self, transactional_id: str) -> None:
-        """Wait until the markers of a decided transaction are written. It is decided, so no failure is raised."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + HOLD_SECONDS_MAX
-        with suppress(GoQueueError):
-            while (left := deadline - loop.time()) > 0:
-                if not (await self.describe(transactional_id)).state.is_prepared:
-                    return
-                await self._markers.ended(transactional_id, left)
 
     def _check_exists(self, transactional_id: str) -> None:
         if self._topics.find(TRANSACTION_STATE) is None:

@@ -219,11 +219,11 @@ async def test_the_next_transaction_waits_for_the_markers_of_the_last_and_no_lon
         return append(self, batch, **more)
 
     monkeypatch.setattr(LocalWriter, "append", failing)
-    monkeypatch.setattr("goqueue.transactions.service.HOLD_SECONDS_MAX", 0.05)
+    monkeypatch.setattr("goqueue.transactions.submissions.HOLD_SECONDS_MAX", 0.05)
     await services.transactions.end("tx", producer, commit=True)
     with pytest.raises(ConcurrentTransactions):
         await services.transactions.add_partitions("tx", producer, [A0])
-    monkeypatch.setattr("goqueue.transactions.service.HOLD_SECONDS_MAX", 5.0)
+    monkeypatch.setattr("goqueue.transactions.submissions.HOLD_SECONDS_MAX", 5.0)
     waiting = asyncio.ensure_future(services.transactions.add_partitions("tx", producer, [A0]))
     await asyncio.sleep(0)
     assert not waiting.done()
