@@ -250,7 +250,7 @@ async def _store_with_slot(node: ReplicaNode) -> None:
     """As `produce`; a repeat is believed to have its slot."""
     data = batch(1)
     partition = node.partitions.leader(*PLACE)
-    is_repeat = partition.log.check_producer(parse_batch_header(data)) is not None
+    is_repeat = partition.log.producers.check(parse_batch_header(data)) is not None
     await node.produce(PLACE, data, None if is_repeat else slot(1))
 
 

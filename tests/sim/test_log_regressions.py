@@ -70,7 +70,7 @@ class Disk:
         self.log.end_sync(begun, None)
 
     def producers(self) -> list[int]:
-        return [one.producer_id for one in self.log.producers()]
+        return [one.producer_id for one in self.log.producers.all()]
 
     def aborted(self) -> list[tuple[int, int]]:
         found = self.log.aborted_between(self.log.start_offset, self.log.end_offset)

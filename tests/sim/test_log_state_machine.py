@@ -317,8 +317,8 @@ class LogMachine(RuleBasedStateMachine):
         finally:
             self.log = leader
         assert copied == self.read_all()
-        known = {one.producer_id: one for one in leader.producers()}
-        for one in follower.producers():
+        known = {one.producer_id: one for one in leader.producers.all()}
+        for one in follower.producers.all():
             if self.remembers(one.producer_id):
                 assert (one.epoch, one.last_sequence) == (
                     known[one.producer_id].epoch,
@@ -576,14 +576,14 @@ class LogMachine(RuleBasedStateMachine):
         known = self.model.producers().get(producer, ModelProducer(epoch=0))
         if known.last_offset >= self.log.start_offset:
             return known
-        real = [one for one in self.log.producers() if one.producer_id == producer]
+        real = [one for one in self.log.producers.all() if one.producer_id == producer]
         if not real:
             return known
         return ModelProducer(real[0].epoch, real[0].last_sequence, -1, real[0].open_first_offset)
 
     def check_producers(self) -> None:
         first = min((frame.base_offset for frame in self.model.stored()), default=self.log.start_offset)
-        real = {one.producer_id: one for one in self.log.producers()}
+        real = {one.producer_id: one for one in self.log.producers.all()}
         wanted = self.model.producers()
         assert real.keys() <= wanted.keys()
         for producer_id, producer in wanted.items():

@@ -9,9 +9,8 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from uuid import UUID
 
-from goqueue.codec.batch import BatchHeader
 from goqueue.codec.frame import parse_frame_header
-from goqueue.errors import CorruptFrame, OffsetOutOfRange, StorageError
+from goqueue.errors import CorruptFrame, StorageError
 from goqueue.log import appends, removal, timestamps
 from goqueue.log.appends import append_data
 from goqueue.log.compaction import compaction_round as compacting
@@ -22,16 +21,15 @@ from goqueue.log.durability.write_failures import WriteObserver
 from goqueue.log.index.aborted_lookup import aborted_between
 from goqueue.log.index.lane_lookup import LaneRuns, lane_runs
 from goqueue.log.index.time_rebuild import segment_without_times
-from goqueue.log.reads import Read, Reader
+from goqueue.log.producers import LogProducers
+from goqueue.log.reads import Read, read_log
 from goqueue.log.recovery.recovery import recover
 from goqueue.log.recovery.scan import RecoveryReport
 from goqueue.log.repair.segment_repair import SegmentRepair, damaged_segments
 from goqueue.log.segment.handle_cache import SegmentCache
 from goqueue.log.segment.segment import Segment
-from goqueue.log.segment.segment_list import Segments
 from goqueue.log.settings import LogSettings
 from goqueue.log.state.log_state import LogState
-from goqueue.log.state.producer_state import ProducerInfo
 from goqueue.log.timestamps import TimestampOffset
 from goqueue.ports import Buffer, Files
 from goqueue.records import AbortedTransaction, Appended
@@ -45,10 +43,11 @@ _OWN_OPEN_SEGMENTS = 8
 class PartitionLog:
     """The log of one partition."""
 
-    __slots__ = ("_state", "recovery")
+    __slots__ = ("_state", "producers", "recovery")
 
     def __init__(self, state: LogState, recovery: RecoveryReport) -> None:
         self._state = state
+        self.producers = LogProducers(state)
         self.recovery = recovery
 
     @classmethod
@@ -242,28 +241,6 @@ class PartitionLog:
             return appends.append_marker(self._state, batch, now_ms=now_ms, leader_epoch=leader_epoch)
         return append_data(self._state, batch, now_ms, leader_epoch, priority, flags, headers, thinned=thinned)
 
-    def check_producer(self, header: BatchHeader) -> int | None:
-        """Refuse a batch that is neither its producer's next one nor a repeat; of a repeat, where the first one is."""
-        stored = self._state.producers.check(header) if header.producer_id >= 0 else None
-        return None if stored is None else stored.first_offset
-
-    def next_sequence(self, producer_id: int, epoch: int) -> int | None:
-        """The sequence that is expected next; None of a producer of whom nothing is known."""
-        return self._state.producers.next_sequence(producer_id, epoch)
-
-    def coordinator_epoch_of(self, producer_id: int) -> int:
-        """The epoch of the coordinator that last ended a transaction of this producer here; -1 if none did."""
-        return self._state.producers.coordinator_epoch_of(producer_id)
-
-    def keep_producer(self, producer_id: int) -> None:
-        """Do not forget this producer while the log is open, however long it is silent: it may repeat a batch."""
-        self._state.producers.keep(producer_id)
-
-    def is_of_ended_transaction(self, header: BatchHeader) -> bool:
-        """Whether a transactional batch is a repeat of one whose transaction has ended; refuses as `check_producer`."""
-        stored = self._state.producers.check(header)
-        return stored is not None and not self._state.producers.is_open_at(header.producer_id, stored.first_offset)
-
     def append_frames(self, data: Buffer, *, continues: int) -> int:
         """Write frames as the leader has them, which follow everything below `continues`; returns the new end."""
         return appends.append_frames(self._state, data, continues)
@@ -311,11 +288,11 @@ class PartitionLog:
 
     def read_batches(self, offset: int, *, max_bytes: int, upper: int, nowait: bool = False) -> Read:
         """Closed batches from `offset` on that end below `upper`; at least one if there is one."""
-        return self._read(offset, max_bytes, upper, frames=False, nowait=nowait)
+        return read_log(self._state, offset, max_bytes, upper, frames=False, nowait=nowait)
 
     def read_frames(self, offset: int, *, max_bytes: int, upper: int, nowait: bool = False) -> Read:
         """As `read_batches`, with the frames around them."""
-        return self._read(offset, max_bytes, upper, frames=True, nowait=nowait)
+        return read_log(self._state, offset, max_bytes, upper, frames=True, nowait=nowait)
 
     def offset_for_timestamp(self, timestamp_ms: int, *, upper: int) -> TimestampOffset | None:
         """The first record below `upper` at or after a time."""
@@ -356,18 +333,6 @@ class PartitionLog:
     def lane_runs(self, lane: int | None, offset: int, *, upper: int, runs_max: int, nowait: bool = False) -> LaneRuns:
         """The runs of a lane (None: of all) from `offset` up to `upper`; how far is in the answer."""
         return lane_runs(self._state, lane, offset, upper=upper, runs_max=runs_max, nowait=nowait)
-
-    def has_open_transaction(self, producer_id: int) -> bool:
-        """Whether the producer has written in a transaction that has not ended here."""
-        return self._state.producers.has_open(producer_id)
-
-    def knows_producer(self, producer_id: int) -> bool:
-        """Whether the producer has written here lately, or has a transaction open."""
-        return self._state.producers.knows(producer_id)
-
-    def producers(self) -> list[ProducerInfo]:
-        """Every producer that the log remembers."""
-        return self._state.producers.producers()
 
     # --- taking away ------------------------------------------------------------------
 
@@ -448,31 +413,3 @@ class PartitionLog:
         self._state.cache.forget_unsynced(self._state.sync)
         for segment in self._state.segments.current.all:
             segment.release()
-
-    def _read(self, offset: int, max_bytes: int, upper: int, *, frames: bool, nowait: bool) -> Read:
-        state = self._state
-        state.check_idle()
-
-        def look(segments: Segments) -> Read:
-            start, end = state.start_offset, state.end_offset
-            if not start <= offset <= end:
-                raise OffsetOutOfRange(offset, start, end)
-            reader = Reader(offset, max_bytes=max_bytes, upper=min(upper, end), frames=frames, nowait=nowait)
-            return reader.read(segments, state.segments.gaps, state.is_dense)
-
-        try:
-            return state.segments.search(look)
-        except CorruptFrame as damage:
-            state.note_damage(damage)
-            raise
-        except StorageError as error:
-            missing = error.__cause__
-            if isinstance(missing, FileNotFoundError):
-                self._note_missing(missing)
-            raise
-
-    def _note_missing(self, missing: FileNotFoundError) -> None:
-        """A segment's file was removed while the log is open: that is damage, too."""
-        for segment in self._state.segments.current.all:
-            if str(missing.filename).endswith(segment.path):
-                self._state.note_damage(CorruptFrame(segment.path, 0, "the file is gone"))

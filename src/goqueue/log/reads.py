@@ -12,12 +12,13 @@ from typing import NamedTuple
 from goqueue.codec.batch import parse_batch_header
 from goqueue.codec.batch_encode import emptied_batch
 from goqueue.codec.frame import HEADER_BYTES, FrameDamage, parse_frame_header
-from goqueue.errors import CorruptFrame
+from goqueue.errors import CorruptFrame, OffsetOutOfRange, StorageError
 from goqueue.log.segment.frame_reader import find_frame
 from goqueue.log.segment.frame_spans import frame_spans
 from goqueue.log.segment.segment import Segment
 from goqueue.log.segment.segment_files import SegmentFiles
 from goqueue.log.segment.segment_list import Gap, Segments
+from goqueue.log.state.log_state import LogState
 from goqueue.ports import ColdRead
 
 # Room for the frames between an index entry and the offset asked for.
@@ -35,6 +36,36 @@ class Read(NamedTuple):
     batches: list[memoryview]
     next_offset: int
     bytes: int
+
+
+def read_log(state: LogState, offset: int, max_bytes: int, upper: int, *, frames: bool, nowait: bool) -> Read:
+    """Read from a log, and note the damage that the read meets."""
+    state.check_idle()
+
+    def look(segments: Segments) -> Read:
+        start, end = state.start_offset, state.end_offset
+        if not start <= offset <= end:
+            raise OffsetOutOfRange(offset, start, end)
+        reader = Reader(offset, max_bytes=max_bytes, upper=min(upper, end), frames=frames, nowait=nowait)
+        return reader.read(segments, state.segments.gaps, state.is_dense)
+
+    try:
+        return state.segments.search(look)
+    except CorruptFrame as damage:
+        state.note_damage(damage)
+        raise
+    except StorageError as error:
+        missing = error.__cause__
+        if isinstance(missing, FileNotFoundError):
+            _note_missing(state, missing)
+        raise
+
+
+def _note_missing(state: LogState, missing: FileNotFoundError) -> None:
+    """A segment's file was removed while the log is open: that is damage, too."""
+    for segment in state.segments.current.all:
+        if str(missing.filename).endswith(segment.path):
+            state.note_damage(CorruptFrame(segment.path, 0, "the file is gone"))
 
 
 class Reader:

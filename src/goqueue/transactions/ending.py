@@ -77,9 +77,9 @@ class Ending:
         partition = await self._partitions.open_leader(*place)
         # Nothing is awaited between this look and the marker.
         self._open.check_end(place, transaction, coordinator_epoch)
-        if not partition.log.has_open_transaction(transaction.producer_id):
+        if not partition.log.producers.has_open_transaction(transaction.producer_id):
             # An earlier call may have written the marker, which need not be durable yet.
-            if partition.log.knows_producer(transaction.producer_id):
+            if partition.log.producers.knows(transaction.producer_id):
                 unsafe = partition.writer.reached(partition.log.end_offset, Acks.ALL)
                 if unsafe is not None:
                     await unsafe

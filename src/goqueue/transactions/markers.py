@@ -106,7 +106,7 @@ class Markers:
 
     async def abort_hanging(self, producer: Producer, place: TopicPartition) -> None:
         """Abort in one partition what no coordinator knows of; done once the marker is durable."""
-        if not (await self._partitions.open_leader(*place)).log.has_open_transaction(producer.producer_id):
+        if not (await self._partitions.open_leader(*place)).log.producers.has_open_transaction(producer.producer_id):
             raise InvalidTransactionState(f"producer {producer.producer_id} has no transaction in {place}")
         transaction = Transaction(producer.producer_id, producer.epoch)
         await self._end_at(place, transaction, commit=False, coordinator_epoch=_NO_COORDINATOR)

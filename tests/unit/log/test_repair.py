@@ -143,12 +143,12 @@ def test_producers_and_aborted_transactions_are_derived_again() -> None:
     marker = encode_marker(False, producer_id=9, producer_epoch=1, coordinator_epoch=3, now_ms=NOW_MS)
     log.append_batch(marker, now_ms=NOW_MS, leader_epoch=0, marker=True)
     log.high_watermark = log.end_offset
-    aborted, producers = log.aborted_between(0, 41), log.producers()
+    aborted, producers = log.aborted_between(0, 41), log.producers.all()
     log.close()
     repair(files)
     log = opened(files)
     assert log.aborted_between(0, 41) == aborted != []
-    assert log.producers() == producers != []
+    assert log.producers.all() == producers != []
 
 
 def test_a_damaged_end_is_not_touched_without_being_told() -> None:

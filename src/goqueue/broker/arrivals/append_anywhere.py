@@ -91,7 +91,7 @@ class LocalAppends:
         partition = self._partitions.leader(*place)
         if header.producer_id >= 0 and not header.is_transactional:
             # One of our own. A transaction keeps its producer by itself, as long as it is open.
-            partition.log.keep_producer(header.producer_id)
+            partition.log.producers.keep(header.producer_id)
         try:
             pending = self._publish.append(*place, batch, acks=acks, facts=facts, caller=INTERNAL)
         except DuplicateSequence:
@@ -115,7 +115,7 @@ class LocalAppends:
         writer, now_ms = partition.writer, self._clock.now_ms()
         first = -1
         if self._on_ended is not None:
-            open_first = {one.producer_id: one.open_first_offset for one in partition.log.producers()}
+            open_first = {one.producer_id: one.open_first_offset for one in partition.log.producers.all()}
             first = open_first.get(header.producer_id, -1)
         try:
             appended = writer.append(batch, now_ms=now_ms, marker=True)

@@ -59,7 +59,7 @@ class RefusedSequences:
         if found is None:
             return
         lowest, at_ms = found
-        if header.base_sequence > lowest and at_ms + KEPT_MS >= now_ms and not place.log.knows_producer(key[2]):
+        if header.base_sequence > lowest and at_ms + KEPT_MS >= now_ms and not place.log.producers.knows(key[2]):
             raise NotLeader(
                 f"producer {key[2]} sent sequence {header.base_sequence}, and sequence {lowest} before it was refused: "
                 "send both again, in their order"

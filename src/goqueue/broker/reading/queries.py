@@ -171,7 +171,7 @@ class PartitionQueries:
 
     def producers(self, topic: str, partition: int) -> list[ProducerInfo]:
         """The producers that the partition remembers."""
-        return self._partitions.leader(topic, partition).log.producers()
+        return self._partitions.leader(topic, partition).log.producers.all()
 
     def size_bytes(self, topic: str, partition: int) -> int:
         """What one partition takes on the disk. Opens nothing."""

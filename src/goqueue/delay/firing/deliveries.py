@@ -121,7 +121,7 @@ class Deliveries:
         target.queue.extend(batches)
         self._queued[target] = None
         # A repeat must be recognised however long it takes until it comes.
-        store.data.log.keep_producer(batches[0].fire.producer_id)
+        store.data.log.producers.keep(batches[0].fire.producer_id)
 
     def settled(self, store: Store, fire: Fire) -> None:
         """A batch of which it is known that its partition has it."""

@@ -87,7 +87,7 @@ def is_half_stored(place: Partition, marks: Sequence[OriginMark], header: BatchH
     if not marks or marks[-1].epoch != header.producer_epoch:
         return False
     mark = marks[-1]
-    expected = place.log.next_sequence(header.producer_id, header.producer_epoch)
+    expected = place.log.producers.next_sequence(header.producer_id, header.producer_epoch)
     return expected is not None and is_behind(expected, mark)
 
 

@@ -103,7 +103,7 @@ class HeaderDelay:
         epoch, under which those slots are not recognised when the batch is sent again.
         """
         try:
-            return place.log.check_producer(header)
+            return place.log.producers.check(header)
         except OutOfOrderSequence:
             if header.is_transactional or not self._service.stores.has(place.key):
                 raise

@@ -59,7 +59,7 @@ class Staging:
         """
         place, header, records, now_ms = arrival.partition, arrival.header, arrival.records(), arrival.now_ms
         # Refused before anything is staged: a batch that is not the producer's next one may come again later.
-        if place.log.is_of_ended_transaction(header):
+        if place.log.producers.is_of_ended_transaction(header):
             return None
         producer_id, epoch = header.producer_id, header.producer_epoch
         found = [store.staged.find(producer_id, epoch, sequence_of(header, one)) for one in records]
@@ -118,7 +118,9 @@ class Staging:
 
 
 def _check_coordinator(store: Store, producer_id: int, coordinator_epoch: int) -> None:
-    known = max(store.data.log.coordinator_epoch_of(producer_id), store.staged.coordinator_epoch_of(producer_id))
+    known = max(
+        store.data.log.producers.coordinator_epoch_of(producer_id), store.staged.coordinator_epoch_of(producer_id)
+    )
     if 0 <= coordinator_epoch < known:
         raise CoordinatorFenced(
             f"the end of a transaction of producer {producer_id} comes from coordinator epoch {coordinator_epoch}, "

@@ -84,7 +84,7 @@ class Quarantine:
         """Copy the bad records, and go on with the others."""
         place, header = arrival.partition, arrival.header
         # What is not the producer's next batch is refused before anything is copied.
-        place.log.check_producer(header)
+        place.log.producers.check(header)
         records = arrival.records()
         copies = [self._copy(arrival, position, records[position], reason) for position, reason in bad.items()]
         name = _name(place)

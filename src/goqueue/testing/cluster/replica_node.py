@@ -180,7 +180,7 @@ class ReplicaNode:
 
 def _is_known(partition: Partition, batch: bytes) -> bool:
     try:
-        return partition.log.check_producer(parse_batch_header(batch)) is not None
+        return partition.log.producers.check(parse_batch_header(batch)) is not None
     except ProducerError:
         # The append says so, once it is certain that this node leads.
         return False

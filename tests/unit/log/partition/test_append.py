@@ -208,7 +208,7 @@ def test_frames_of_a_leader_make_a_byte_identical_follower(desk, make_desk):
         read = desk.log.read_frames(read.next_offset, max_bytes=10**6, upper=desk.log.end_offset)
     logs = [{n: c for n, c in each.files.tree().items() if n.endswith(".log")} for each in (desk, follower)]
     assert logs[0] == logs[1]
-    assert follower.log.producers() == desk.log.producers()
+    assert follower.log.producers.all() == desk.log.producers.all()
     assert follower.log.aborted_between(0, 99) == desk.log.aborted_between(0, 99)
 
 

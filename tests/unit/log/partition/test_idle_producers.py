@@ -13,7 +13,7 @@ def pass_ms(desk, ms):
 
 
 def known(desk):
-    return sorted(one.producer_id for one in desk.log.producers())
+    return sorted(one.producer_id for one in desk.log.producers.all())
 
 
 def write_as(desk, producer_id, sequence=0):
@@ -36,7 +36,7 @@ def test_what_is_forgotten_is_in_no_later_checkpoint_or_snapshot(desk):
     for producer_id in range(1000):
         write_as(desk, producer_id)
     desk.log.checkpoint()
-    full = len(desk.log.producers())
+    full = len(desk.log.producers.all())
     full_bytes = desk.files.size(f"{desk.log.directory}/partition.ckpt")
     pass_ms(desk, HOUR_MS)
     write_as(desk, 5000)

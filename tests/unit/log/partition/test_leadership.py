@@ -98,11 +98,11 @@ def test_a_cut_takes_along_what_was_derived_from_the_frames(desk):
     desk.append(b"c", priority=0)
     desk.mark(commit=False)
     desk.append(b"d", epoch=2)
-    assert desk.log.producers()
+    assert desk.log.producers.all()
     assert desk.log.aborted_between(0, 5)
     desk.log.truncate_to(1)
     assert desk.log.end_offset == 1
-    assert desk.log.producers() == []
+    assert desk.log.producers.all() == []
     assert desk.log.aborted_between(0, 5) == []
     assert [tuple(run) for run in desk.log.lane_runs(None, 0, upper=1, runs_max=9).runs] == [(2, 0, 1)]
     assert desk.log.leader_epoch == 0

@@ -159,13 +159,13 @@ def test_a_damaged_last_frame_that_was_synced_is_reported_and_its_offset_not_giv
 def test_without_a_checkpoint_everything_is_scanned_and_nothing_is_lost(desk):
     desk.append_many(12)
     desk.send(b"a", transactional=True)
-    before = (desk.read(), desk.log.producers(), desk.log.last_stable_offset)
+    before = (desk.read(), desk.log.producers.all(), desk.log.last_stable_offset)
     desk.log.close()
     desk.lose_checkpoint()
     desk.reopen()
     assert not desk.log.recovery.is_clean
     assert desk.log.recovery.scanned_bytes == desk.log.size_bytes
-    assert (desk.read(), desk.log.producers(), desk.log.last_stable_offset) == before
+    assert (desk.read(), desk.log.producers.all(), desk.log.last_stable_offset) == before
 
 
 def test_a_damaged_checkpoint_is_no_checkpoint(desk):
@@ -270,7 +270,7 @@ def test_what_was_synced_survives_a_power_cut_with_all_that_travels_with_it(desk
     desk.sync()
     before = (
         desk.read(),
-        desk.log.producers(),
+        desk.log.producers.all(),
         desk.log.aborted_between(0, 99),
         desk.log.end_offset_for_epoch(0),
         desk.log.last_stable_offset,
@@ -279,7 +279,7 @@ def test_what_was_synced_survives_a_power_cut_with_all_that_travels_with_it(desk
     assert desk.log.damage == ()
     after = (
         desk.read(),
-        desk.log.producers(),
+        desk.log.producers.all(),
         desk.log.aborted_between(0, 99),
         desk.log.end_offset_for_epoch(0),
         desk.log.last_stable_offset,
@@ -295,7 +295,7 @@ def test_a_producers_batch_that_a_power_cut_took_is_not_taken_for_stored(desk, o
     desk.send(b"b", sequence=1)
     desk.log.checkpoint()  # which knows of the second
     desk.crash(Survival.NOTHING)
-    assert [one.last_sequence for one in desk.log.producers()] == [0]
+    assert [one.last_sequence for one in desk.log.producers.all()] == [0]
     for _ in range(others):
         desk.append(b"in its place")
         desk.kill()
@@ -309,7 +309,7 @@ def test_a_transaction_whose_first_records_are_deleted_is_still_known_after_a_po
     desk.log.delete_before(desk.log.segments[1].base_offset)
     desk.log.checkpoint()
     desk.crash(Survival.NOTHING)
-    assert [one.open_first_offset for one in desk.log.producers()] == [0]
+    assert [one.open_first_offset for one in desk.log.producers.all()] == [0]
     assert desk.log.last_stable_offset == desk.log.start_offset
 
 
@@ -317,13 +317,13 @@ def test_lost_snapshots_are_replayed_from_the_log(desk):
     desk.send(b"a")
     desk.append_many(9)
     desk.send(b"b", sequence=1)
-    before = desk.log.producers()
+    before = desk.log.producers.all()
     desk.log.close()
     for name in desk.names(PRODUCER_SNAPSHOT):
         desk.files.remove(f"{desk.log.directory}/{name}")
     desk.lose_checkpoint()
     desk.reopen()
-    assert desk.log.producers() == before
+    assert desk.log.producers.all() == before
 
 
 def test_a_log_of_another_topic_is_not_opened(desk):

@@ -34,7 +34,7 @@ def shape(desk):
     return {
         "end": log.end_offset,
         "batches": desk.read(),
-        "producers": sorted(log.producers(), key=lambda one: one.producer_id),
+        "producers": sorted(log.producers.all(), key=lambda one: one.producer_id),
         "aborted": log.aborted_between(0, 999),
         "epochs": [log.end_offset_for_epoch(epoch) for epoch in range(7)],
         "stable": log.last_stable_offset,

@@ -66,7 +66,7 @@ def knowledge(desk):
         "segments": [(one.base_offset, one.end_offset, one.size_bytes, one.max_timestamp_ms) for one in log.segments],
         "indexes": {path: data for path, data in desk.files.tree().items() if "index" in path},
         "lanes": list(log.segments[-1].lanes.runs(None, 0)),
-        "producers": log.producers(),
+        "producers": log.producers.all(),
         "stable": log.last_stable_offset,
         "aborted": log.aborted_between(0, 999),
         "epochs": [log.end_offset_for_epoch(epoch) for epoch in range(32)],
