@@ -12,12 +12,12 @@ from uuid import UUID
 from tests.bench.measure import Bar, Stopwatch, at_least, told
 
 from goqueue.coordinator.shard import Record, Shard, Transaction
-from goqueue.delivery.commands import FreshShare, Granted, Lease, OpenQueue, Settle, SettleShare
 from goqueue.delivery.leases.receive_plan import LaneOffer, make_plan
-from goqueue.delivery.machine import DeliveryMachine
 from goqueue.delivery.policy import DeliveryPolicy
-from goqueue.delivery.queue import Queue
-from goqueue.delivery.records import QueueId, offsets_of
+from goqueue.delivery.state.commands import FreshShare, Granted, Lease, OpenQueue, Settle, SettleShare
+from goqueue.delivery.state.machine import DeliveryMachine
+from goqueue.delivery.state.queue import Queue
+from goqueue.delivery.state.records import QueueId, offsets_of
 from goqueue.delivery.values import Action
 
 QUEUE = QueueId("group", UUID(int=1), 0)

@@ -9,10 +9,10 @@ from tests.unit.delivery.driver import Table
 from tests.unit.groups.driver import FakeTopics
 
 from goqueue.config import GroupsConfig, TransactionsConfig
-from goqueue.delivery import commands as delivery_commands
-from goqueue.delivery import records as delivery_records
-from goqueue.delivery.machine import DeliveryMachine
 from goqueue.delivery.policy import DeliveryPolicy
+from goqueue.delivery.state import commands as delivery_commands
+from goqueue.delivery.state import records as delivery_records
+from goqueue.delivery.state.machine import DeliveryMachine
 from goqueue.delivery.values import Action
 from goqueue.groups import commands as group_commands
 from goqueue.groups import records as group_records

@@ -12,12 +12,12 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from goqueue.delivery.commands import CutQueue
+from goqueue.delivery.state.commands import CutQueue
 
 if TYPE_CHECKING:
     from goqueue.broker.replicas.partitions import Partition
     from goqueue.coordinator.runtime import Shards
-    from goqueue.delivery.records import QueueId, QueuePlace
+    from goqueue.delivery.state.records import QueueId, QueuePlace
     from goqueue.delivery.table import NodeQueues
 
 logger = logging.getLogger(__name__)

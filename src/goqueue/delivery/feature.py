@@ -17,17 +17,18 @@ from goqueue.delivery.dead_letters.dead_letter_moves import OnFailure as OnDeadL
 from goqueue.delivery.dead_letters.originals import Originals
 from goqueue.delivery.dead_letters.redriven_topics import RedrivenTopics
 from goqueue.delivery.leases.taker import Taker
-from goqueue.delivery.machine import DeliveryMachine, QueueObserver
 from goqueue.delivery.observer import DeliveryObserver
 from goqueue.delivery.parts import DeliveryParts
 from goqueue.delivery.positions import QueuePositions
 from goqueue.delivery.reading.acquired_batches import AcquiredReads
 from goqueue.delivery.receiving import Receiver, SessionProblem
-from goqueue.delivery.records import QueuePlace
 from goqueue.delivery.service import DeliveryService
 from goqueue.delivery.settlement.promises import CheckTransaction, Promises, VerifyTransaction
 from goqueue.delivery.settlement.settler import Settler
 from goqueue.delivery.shards import DELIVERY_LOGS, DeliveryLogs, QueueShards
+from goqueue.delivery.state.listeners import QueueObserver
+from goqueue.delivery.state.machine import DeliveryMachine
+from goqueue.delivery.state.records import QueuePlace
 from goqueue.delivery.table import NodeQueues
 from goqueue.delivery.values import GroupSettingsOf
 from goqueue.errors import NotFound, NotLeader

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from goqueue.broker.replicas.partitions import Partitions
 from goqueue.broker.topics import TopicService
 from goqueue.delivery.agreement import Agreement
-from goqueue.delivery.commands import ForgetQueue, ResetQueue
 from goqueue.delivery.leases.taker import Taker
-from goqueue.delivery.records import QueueId
 from goqueue.delivery.settlement.settler import Settler
 from goqueue.delivery.shards import QueueShards
+from goqueue.delivery.state.commands import ForgetQueue, ResetQueue
+from goqueue.delivery.state.records import QueueId
 from goqueue.delivery.table import NodeQueues
 from goqueue.errors import PartitionNotFound, TopicNotFound
 from goqueue.records import TopicPartition

@@ -11,14 +11,14 @@ from goqueue.broker.replicas.partitions import Partition, Partitions
 from goqueue.broker.topics import TopicService
 from goqueue.clock import Clock
 from goqueue.config import DeliveryConfig
-from goqueue.delivery.commands import OpenQueue
 from goqueue.delivery.lanes.group_lanes import GroupLanes, LanePlan, Quotas, in_turn
 from goqueue.delivery.leases.taker import Wanted
 from goqueue.delivery.parts import DeliveryParts
 from goqueue.delivery.policy import DeliveryPolicy, Policies
-from goqueue.delivery.records import QueueId
 from goqueue.delivery.settlement.settler import check_visibility
 from goqueue.delivery.shards import UNUSABLE
+from goqueue.delivery.state.commands import OpenQueue
+from goqueue.delivery.state.records import QueueId
 from goqueue.delivery.values import (
     RECEIVE_BYTES_MAX,
     AcquiredRange,

@@ -11,7 +11,14 @@ from goqueue.caller import ANONYMOUS, Caller
 from goqueue.clock import Clock, Rng
 from goqueue.config import DeliveryConfig
 from goqueue.coordinator.shard import Transaction
-from goqueue.delivery.commands import (
+from goqueue.delivery.lanes.group_lanes import Quotas
+from goqueue.delivery.leases.receive_plan import LaneOffer
+from goqueue.delivery.observer import DeliveryObserver
+from goqueue.delivery.parts import DeliveryParts
+from goqueue.delivery.policy import DeliveryPolicy
+from goqueue.delivery.receiving import Receiver
+from goqueue.delivery.settlement.settler import LeasedOffsets, LeaseSettled, one_by_one
+from goqueue.delivery.state.commands import (
     FreshShare,
     Govern,
     ReleaseConsumer,
@@ -19,15 +26,8 @@ from goqueue.delivery.commands import (
     SetAsideHeld,
     SettleHeld,
 )
-from goqueue.delivery.lanes.group_lanes import Quotas
-from goqueue.delivery.leases.receive_plan import LaneOffer
-from goqueue.delivery.observer import DeliveryObserver
-from goqueue.delivery.parts import DeliveryParts
-from goqueue.delivery.policy import DeliveryPolicy
-from goqueue.delivery.queue import Queue
-from goqueue.delivery.receiving import Receiver
-from goqueue.delivery.records import QueueId, QueuePlace
-from goqueue.delivery.settlement.settler import LeasedOffsets, LeaseSettled, one_by_one
+from goqueue.delivery.state.queue import Queue
+from goqueue.delivery.state.records import QueueId, QueuePlace
 from goqueue.delivery.stats import LaneReport, PriorityStats, ReliabilityStats, priority_stats, reliability_stats
 from goqueue.delivery.values import (
     AcquiredRange,

@@ -15,9 +15,9 @@ from goqueue.broker.replicas.partitions import Partitions
 from goqueue.broker.replicas.roles import Leading, Role, not_leader
 from goqueue.broker.topics import TopicService
 from goqueue.coordinator.runtime import Shards
-from goqueue.delivery.commands import Settle
-from goqueue.delivery.queue import Queue
-from goqueue.delivery.records import QueueId, QueuePlace
+from goqueue.delivery.state.commands import Settle
+from goqueue.delivery.state.queue import Queue
+from goqueue.delivery.state.records import QueueId, QueuePlace
 from goqueue.delivery.table import NodeQueues
 from goqueue.errors import CoordinatorUnavailable, GoQueueError, StorageError, TopicIdNotFound, TopicNotFound
 from goqueue.ports import Offload

@@ -11,7 +11,7 @@ import msgspec
 from goqueue.broker.lane_rates import LaneRates
 from goqueue.delivery.lanes.lane_scheduler import LANES
 from goqueue.delivery.leases.receive_plan import LaneOffer
-from goqueue.delivery.queue import Queue
+from goqueue.delivery.state.queue import Queue
 
 
 class QueueStats(msgspec.Struct, frozen=True):

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 from goqueue.broker.reading.waiters import Waiters
 from goqueue.delivery.lanes.lane_window import LaneWindow
-from goqueue.delivery.queue import Queue
-from goqueue.delivery.records import QueueId, QueuePlace
+from goqueue.delivery.state.queue import Queue
+from goqueue.delivery.state.records import QueueId, QueuePlace
 
 
 class Desk:

@@ -9,7 +9,7 @@ import logging
 
 from goqueue.caller import INTERNAL, Caller
 from goqueue.cluster.cluster_events import ClusterEvent
-from goqueue.delivery.records import QueueId
+from goqueue.delivery.state.records import QueueId
 from goqueue.errors import NotLeader
 from goqueue.metadata.events import Event, PartitionsAdded, TopicConfigChanged, TopicCreated, TopicDeleted
 from goqueue.records import TopicPartition

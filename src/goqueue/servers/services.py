@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from goqueue.delay.recurring.schedules import ScheduleService
     from goqueue.delay.service import DelayService
     from goqueue.delivery.dead_letters.redrive import Redrives
-    from goqueue.delivery.lane_reads import LaneReader
+    from goqueue.delivery.lanes.lane_reads import LaneReader
     from goqueue.delivery.service import DeliveryService
     from goqueue.groups.classic.eager import EagerGroups
     from goqueue.groups.offsets.progress import GroupProgress

@@ -7,13 +7,13 @@ from typing import Any
 from uuid import UUID
 
 from goqueue.coordinator.shard import Entry, Record, Shard, Transaction
-from goqueue.delivery.commands import FreshShare, Granted, Lease, OpenQueue
 from goqueue.delivery.lanes.lane_scheduler import LANES
 from goqueue.delivery.leases.receive_plan import LaneOffer, make_plan
-from goqueue.delivery.machine import DeliveryMachine
 from goqueue.delivery.policy import DeliveryPolicy
-from goqueue.delivery.queue import Queue
-from goqueue.delivery.records import QueueId, offsets_of, ranges_of
+from goqueue.delivery.state.commands import FreshShare, Granted, Lease, OpenQueue
+from goqueue.delivery.state.machine import DeliveryMachine
+from goqueue.delivery.state.queue import Queue
+from goqueue.delivery.state.records import QueueId, offsets_of, ranges_of
 
 QUEUE = QueueId("group", UUID(int=7), 0)
 

@@ -10,7 +10,7 @@ from tests.unit.delivery.driver import QUEUE, Driver
 
 from goqueue.broker.topics import NewTopic
 from goqueue.config import Config
-from goqueue.delivery.commands import OpenQueue
+from goqueue.delivery.state.commands import OpenQueue
 from goqueue.delivery.values import Action, Receive, Settlement
 from goqueue.errors import CoordinatorUnavailable, ReceiptExpired
 from goqueue.node.assemble import assemble

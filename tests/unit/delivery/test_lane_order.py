@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import pytest
 
 from goqueue.broker.topics import NewTopic
-from goqueue.delivery.lane_order import LaneOrder, ReadTurns
-from goqueue.delivery.lane_reads import LaneRead
+from goqueue.delivery.lanes.lane_order import LaneOrder, ReadTurns
+from goqueue.delivery.lanes.lane_reads import LaneRead
 from goqueue.delivery.policy import LANE_WEIGHTS
 from goqueue.errors import OffsetOutOfRange
 from goqueue.records import Acks, NewRecord, TopicPartition

@@ -5,8 +5,17 @@ from __future__ import annotations
 import pytest
 from tests.unit.delivery.driver import QUEUE, Driver
 
-from goqueue.delivery.commands import BeginMove, CutQueue, EndPromises, Move, Promise, ResetQueue, Settle, SettleShare
 from goqueue.delivery.policy import DeliveryPolicy
+from goqueue.delivery.state.commands import (
+    BeginMove,
+    CutQueue,
+    EndPromises,
+    Move,
+    Promise,
+    ResetQueue,
+    Settle,
+    SettleShare,
+)
 from goqueue.delivery.values import Action
 
 

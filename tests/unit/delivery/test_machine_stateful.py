@@ -8,11 +8,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from goqueue.delivery import records as delivery_records
-from goqueue.delivery.commands import BeginMove, EndMove, Move, ReleaseConsumer, Settle, SettleShare
 from goqueue.delivery.policy import DeliveryPolicy
-from goqueue.delivery.records import offsets_of
-from goqueue.delivery.snapshots import snapshot_of
+from goqueue.delivery.state import records as delivery_records
+from goqueue.delivery.state.commands import BeginMove, EndMove, Move, ReleaseConsumer, Settle, SettleShare
+from goqueue.delivery.state.records import offsets_of
+from goqueue.delivery.state.snapshots import snapshot_of
 from goqueue.delivery.values import Action
 
 from .driver import QUEUE, Driver

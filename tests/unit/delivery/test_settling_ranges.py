@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goqueue.delivery.commands import Promise, SettleHeld, SettleShare
 from goqueue.delivery.leases.outstanding import State
-from goqueue.delivery.queue import Queue
-from goqueue.delivery.records import Settled, offsets_of
 from goqueue.delivery.settlement.outcomes import Changes, settle_held
-from goqueue.delivery.snapshots import snapshot_of
+from goqueue.delivery.state.commands import Promise, SettleHeld, SettleShare
+from goqueue.delivery.state.queue import Queue
+from goqueue.delivery.state.records import Settled, offsets_of
+from goqueue.delivery.state.snapshots import snapshot_of
 from goqueue.delivery.values import Action, RangeSettlement
 
 from .driver import QUEUE, Driver

@@ -18,10 +18,10 @@ from goqueue.metadata.events import Delta, GroupSettingsChanged
 
 if TYPE_CHECKING:
     from goqueue.coordinator.shard import Transaction
-    from goqueue.delivery.commands import FreshShare
-    from goqueue.delivery.records import QueueId
     from goqueue.delivery.service import DeliveryService
     from goqueue.delivery.settlement.settler import LeasedOffsets, LeaseSettled
+    from goqueue.delivery.state.commands import FreshShare
+    from goqueue.delivery.state.records import QueueId
     from goqueue.delivery.values import Action, Delivery, Receive, Settlement, SettleResult
 
 _GOVERN: PeerMethod[str, None] = PeerMethod("queue.govern", str, None)

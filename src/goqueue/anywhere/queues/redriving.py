@@ -10,10 +10,10 @@ import msgspec
 from goqueue.anywhere.asking import Asking, PeerMethod
 from goqueue.caller import INTERNAL, Caller
 from goqueue.coordinator.shard import Transaction
-from goqueue.delivery.commands import FreshShare
 from goqueue.delivery.dead_letters.letters import Letter
 from goqueue.delivery.dead_letters.originals import Original
-from goqueue.delivery.records import QueueId
+from goqueue.delivery.state.commands import FreshShare
+from goqueue.delivery.state.records import QueueId
 from goqueue.errors import NotFound
 from goqueue.records import TopicPartition
 

@@ -25,10 +25,10 @@ from goqueue.codec.batch_encode import encode_with_gaps
 from goqueue.coordinator.runtime import Shards
 from goqueue.coordinator.timers import Alarm
 from goqueue.delivery.agreement import Agreement
-from goqueue.delivery.commands import BeginMove, Dead, EndMove, Move, ProducerIdNeeded
 from goqueue.delivery.dead_letters.raw_letters import raw_letter
 from goqueue.delivery.reading.opened_batches import open_batches, raw_batch
-from goqueue.delivery.records import QueueId, QueuePlace
+from goqueue.delivery.state.commands import BeginMove, Dead, EndMove, Move, ProducerIdNeeded
+from goqueue.delivery.state.records import QueueId, QueuePlace
 from goqueue.delivery.stats import DeadLetterCounts
 from goqueue.errors import GoQueueError, OutOfOrderSequence, PartitionNotFound, ProducerFenced, TopicIdNotFound
 from goqueue.ids import DEAD_LETTER_SUFFIX

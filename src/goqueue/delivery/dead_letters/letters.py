@@ -9,7 +9,7 @@ import msgspec
 
 from goqueue.broker.arrivals.deduplication.ids import DEDUPLICATION_HEADER
 from goqueue.delivery.dead_letters.dead_letter_moves import HEADER_PREFIX
-from goqueue.delivery.queue import UNREADABLE
+from goqueue.delivery.state.queue import UNREADABLE
 from goqueue.delivery.values import ADDRESS_HEADER
 from goqueue.records import Header, NewRecord
 

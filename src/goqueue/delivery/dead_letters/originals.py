@@ -11,10 +11,10 @@ from goqueue.clock import Clock
 from goqueue.delivery.agreement import Agreement
 from goqueue.delivery.dead_letters.letters import Letter
 from goqueue.delivery.leases.taker import key_hash
-from goqueue.delivery.queue import Queue
 from goqueue.delivery.reading.opened_batches import open_batches
-from goqueue.delivery.records import QueueId
 from goqueue.delivery.shards import QueueShards
+from goqueue.delivery.state.queue import Queue
+from goqueue.delivery.state.records import QueueId
 from goqueue.errors import TooBusy
 from goqueue.ports import Offload
 from goqueue.records import Record

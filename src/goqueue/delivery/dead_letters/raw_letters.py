@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from goqueue.broker.reading.unreadable import Unreadable
-from goqueue.delivery.commands import Dead
-from goqueue.delivery.queue import UNREADABLE
-from goqueue.delivery.records import QueueId
+from goqueue.delivery.state.commands import Dead
+from goqueue.delivery.state.queue import UNREADABLE
+from goqueue.delivery.state.records import QueueId
 from goqueue.records import Header, NewRecord
 
 # The letter's batch has a header, the letter itself has its history.

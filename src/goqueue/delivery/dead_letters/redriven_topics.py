@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from uuid import UUID
 
 from goqueue.broker.topics import TopicService
-from goqueue.delivery.records import QueueId
 from goqueue.delivery.shards import QueueShards
+from goqueue.delivery.state.records import QueueId
 from goqueue.ids import DEAD_LETTER_SUFFIX, REDRIVE_GROUP
 
 

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from goqueue.delivery.leases.grants import by_key
-from goqueue.delivery.records import Change, Parked, Reopened, Reopening, offsets_of, ranges_of
+from goqueue.delivery.state.records import Change, Parked, Reopened, Reopening, offsets_of, ranges_of
 
 if TYPE_CHECKING:
-    from goqueue.delivery.queue import Queue
+    from goqueue.delivery.state.queue import Queue
 
 
 class Reopenings:

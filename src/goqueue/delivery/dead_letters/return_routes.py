@@ -14,7 +14,7 @@ from goqueue.broker.topics import TopicService
 from goqueue.clock import Clock
 from goqueue.delivery.dead_letters.letters import Edits, Letter, way_back
 from goqueue.delivery.dead_letters.originals import Original, Originals
-from goqueue.delivery.records import QueueId
+from goqueue.delivery.state.records import QueueId
 from goqueue.delivery.values import Delivery
 from goqueue.errors import Conflict, GoQueueError, TooBusy
 from goqueue.partitioner import partition_for_key

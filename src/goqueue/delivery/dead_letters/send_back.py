@@ -16,11 +16,11 @@ from goqueue.caller import INTERNAL
 from goqueue.clock import Clock
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.coordinator.shard import Transaction
-from goqueue.delivery.commands import FreshShare
 from goqueue.delivery.dead_letters.originals import Original
 from goqueue.delivery.dead_letters.return_routes import Routed
-from goqueue.delivery.records import QueueId, ranges_of
 from goqueue.delivery.service import DeliveryService
+from goqueue.delivery.state.commands import FreshShare
+from goqueue.delivery.state.records import QueueId, ranges_of
 from goqueue.delivery.values import Delivery
 from goqueue.errors import GoQueueError, InvalidRequest, NotFound, wire_of
 from goqueue.records import Acks, NewRecord, TopicPartition

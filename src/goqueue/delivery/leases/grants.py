@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from goqueue.delivery.commands import FreshShare, Granted, Lease
-from goqueue.delivery.records import Change, Leased, Parked, offsets_of, ranges_of
+from goqueue.delivery.state.commands import FreshShare, Granted, Lease
+from goqueue.delivery.state.records import Change, Leased, Parked, offsets_of, ranges_of
 
 if TYPE_CHECKING:
-    from goqueue.delivery.queue import Queue
+    from goqueue.delivery.state.queue import Queue
 
 
 class Grants:

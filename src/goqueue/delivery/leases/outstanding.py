@@ -7,7 +7,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from goqueue.delivery.queue import Queue
+    from goqueue.delivery.state.queue import Queue
 
 _STALE_MIN = 1024
 

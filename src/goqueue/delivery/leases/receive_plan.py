@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from goqueue.delivery.lanes.lane_scheduler import LANES
 from goqueue.delivery.policy import DeliveryPolicy
-from goqueue.delivery.queue import Queue
+from goqueue.delivery.state.queue import Queue
 
 
 class LaneOffer(NamedTuple):

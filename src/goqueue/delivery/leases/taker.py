@@ -19,15 +19,15 @@ from goqueue.broker.reading.unreadable import Unreadable
 from goqueue.broker.replicas.partitions import Partition
 from goqueue.clock import Clock, Rng
 from goqueue.coordinator.runtime import Shards
-from goqueue.delivery.commands import FreshShare, Granted, Lease, SetAside
 from goqueue.delivery.lanes.lane_scheduler import LANES
 from goqueue.delivery.lanes.lane_window import LOOK_RUNS_MAX
 from goqueue.delivery.leases.receipts import receipt_parts
 from goqueue.delivery.leases.receive_plan import Item, LaneOffer, Plan, lanes_available, make_plan
 from goqueue.delivery.policy import DeliveryPolicy
-from goqueue.delivery.queue import Queue
 from goqueue.delivery.reading.opened_batches import OpenedBatches, Part, address_of, place_batches
-from goqueue.delivery.records import QueueId, QueuePlace, offsets_of, ranges_of
+from goqueue.delivery.state.commands import FreshShare, Granted, Lease, SetAside
+from goqueue.delivery.state.queue import Queue
+from goqueue.delivery.state.records import QueueId, QueuePlace, offsets_of, ranges_of
 from goqueue.delivery.table import NodeQueues
 from goqueue.delivery.values import Delivery
 from goqueue.ports import ColdRead, Offload

@@ -21,7 +21,7 @@ from goqueue.broker.reading.record_reads import is_hidden
 from goqueue.broker.reading.unreadable import Unreadable
 from goqueue.codec.batch import BatchHeader, parse_batch_header
 from goqueue.codec.batch_cut import START, Mark, cut_batch, is_cuttable
-from goqueue.delivery.records import QueueId
+from goqueue.delivery.state.records import QueueId
 from goqueue.errors import CorruptBatch, CorruptFrame, StorageError
 from goqueue.ports import Buffer, ColdRead, Offload
 from goqueue.records import TopicPartition

@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from itertools import groupby, pairwise
 from typing import Any
 
-from goqueue.delivery.commands import EndPromises, Promise, Settle, SettleHeld, SettleShare, ShareSettled
 from goqueue.delivery.leases.backoff import backoff_ms
 from goqueue.delivery.leases.outstanding import Hold, State
-from goqueue.delivery.queue import Queue
-from goqueue.delivery.records import (
+from goqueue.delivery.state.commands import EndPromises, Promise, Settle, SettleHeld, SettleShare, ShareSettled
+from goqueue.delivery.state.queue import Queue
+from goqueue.delivery.state.records import (
     Change,
     Dying,
     Extended,
     Promised,
+    Reopening,
     Requeued,
     Settled,
     Withdrawn,
@@ -87,7 +88,11 @@ def promise(command: Promise, leases: dict[int, list[Any]], changes: Changes) ->
 
 def check_end(queue: Queue, command: EndPromises) -> None:
     """Refuse an end that was decided before what waits in the queue was promised."""
-    for one in (*queue.promises.get(command.producer_id, ()), *queue.reopenings.of(command.producer_id)):
+    waiting: list[Promised | Reopening] = [
+        *queue.promises.of(command.producer_id),
+        *queue.reopenings.of(command.producer_id),
+    ]
+    for one in waiting:
         if 0 <= command.coordinator_epoch < one.coordinator_epoch:
             raise CoordinatorFenced(
                 f"the end of a transaction of producer {command.producer_id} comes from coordinator epoch "
@@ -103,7 +108,7 @@ def check_end(queue: Queue, command: EndPromises) -> None:
 def end_promises(queue: Queue, command: EndPromises, now_ms: int) -> list[Change]:
     """What a transaction's end does to a queue."""
     found: list[Change] = []
-    for one in queue.promises.get(command.producer_id, ()) if command.commit else ():
+    for one in queue.promises.of(command.producer_id) if command.commit else ():
         offsets = [offset for offset in offsets_of(one.ranges) if offset in queue.outstanding]
         if not offsets:
             continue

@@ -11,10 +11,10 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from goqueue.coordinator.runtime import Shards
 from goqueue.coordinator.shard import Transaction
-from goqueue.delivery.commands import EndPromises, FreshShare, Promise, Reopen, Settle, SettleShare, ShareSettled
-from goqueue.delivery.records import QueueId, QueuePlace
 from goqueue.delivery.settlement.settler import REASON_CHARS_MAX, Settler
 from goqueue.delivery.shards import DeliveryLogs
+from goqueue.delivery.state.commands import EndPromises, FreshShare, Promise, Reopen, Settle, SettleShare, ShareSettled
+from goqueue.delivery.state.records import QueueId, QueuePlace
 from goqueue.delivery.values import Action
 from goqueue.errors import ReceiptExpired
 from goqueue.records import TopicPartition

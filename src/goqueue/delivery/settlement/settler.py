@@ -9,11 +9,11 @@ from goqueue.broker.replicas.partitions import Partition, Partitions
 from goqueue.broker.topics import TopicService
 from goqueue.clock import Rng
 from goqueue.coordinator.runtime import Shards
-from goqueue.delivery.commands import Settle, SettleShare, ShareSettled
 from goqueue.delivery.dead_letters.dead_letter_moves import DeadLetters
 from goqueue.delivery.leases.receipts import is_ours, parse_nonce, split_place, split_receipt
-from goqueue.delivery.queue import Queue
-from goqueue.delivery.records import QueuePlace
+from goqueue.delivery.state.commands import Settle, SettleShare, ShareSettled
+from goqueue.delivery.state.queue import Queue
+from goqueue.delivery.state.records import QueuePlace
 from goqueue.delivery.table import NodeQueues
 from goqueue.delivery.values import Action, Settlement, SettleResult
 from goqueue.errors import GoQueueError, InvalidRequest, ReceiptExpired, ReceiptNotFound

@@ -13,7 +13,7 @@ from goqueue.broker.reading.fetch import FetchService
 from goqueue.broker.reading.queries import PartitionQueries
 from goqueue.broker.reading.record_reads import ReadsRecords, RecordReader
 from goqueue.broker.replicas.partition_facts import LocalFacts, PartitionFacts
-from goqueue.delivery.lane_reads import LaneReader
+from goqueue.delivery.lanes.lane_reads import LaneReader
 from goqueue.node.assembly.anywhere import reading_anywhere
 from goqueue.node.assembly.storage import Storage
 from goqueue.node.assembly.tools import Tools

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 from goqueue.broker.replicas.partitions import Partitions
 from goqueue.coordinator.journal import PartitionJournal
-from goqueue.delivery.machine import DeliveryMachine, snapshot_record
-from goqueue.delivery.queue import Queue
-from goqueue.delivery.records import QueueId
+from goqueue.delivery.state.machine import DeliveryMachine
+from goqueue.delivery.state.queue import Queue
+from goqueue.delivery.state.queue_records import snapshot_record
+from goqueue.delivery.state.records import QueueId
 from goqueue.metadata.store import MetadataStore
 from goqueue.node.migration.layout import DELIVERY_STATE
 from goqueue.node.migration.replay import records_of
@@ -115,7 +116,7 @@ class QueuesStep:
 
 def _producers(queue: Queue) -> set[int]:
     """Whose open transactions will settle or reopen messages of the queue."""
-    return {*queue.promises, *(one.producer_id for one in queue.reopenings)}
+    return {*queue.promises.producer_ids(), *(one.producer_id for one in queue.reopenings)}
 
 
 class _Queues:

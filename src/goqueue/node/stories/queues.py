@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from goqueue.broker.topics import TopicService
 from goqueue.clock import Clock
-from goqueue.delivery.commands import Dead, Lease, Settle, SettleHeld
 from goqueue.delivery.dead_letters.dead_letter_moves import HEADER_PREFIX
 from goqueue.delivery.leases.outstanding import Hold
-from goqueue.delivery.queue import Queue
-from goqueue.delivery.records import (
+from goqueue.delivery.settlement.outcomes import REJECTED, RETRIES_EXHAUSTED
+from goqueue.delivery.state.commands import Dead, Lease, Settle, SettleHeld
+from goqueue.delivery.state.queue import Queue
+from goqueue.delivery.state.records import (
     Change,
     Dying,
     Extended,
@@ -22,7 +23,6 @@ from goqueue.delivery.records import (
     offsets_of,
     ranges_of,
 )
-from goqueue.delivery.settlement.outcomes import REJECTED, RETRIES_EXHAUSTED
 from goqueue.delivery.values import Action, Delivery
 from goqueue.records import Header
 from goqueue.tracing.events import At, Attributes, Kind

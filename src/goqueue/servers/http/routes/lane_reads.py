@@ -10,7 +10,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from goqueue.delivery.lane_order import LaneOrder
+from goqueue.delivery.lanes.lane_order import LaneOrder
 from goqueue.errors import InvalidRequest
 from goqueue.records import Priority, TopicPartition
 from goqueue.servers.http.bodies.large_answers import MessagesReply, size_of

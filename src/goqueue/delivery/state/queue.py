@@ -20,7 +20,8 @@ from goqueue.delivery.leases.key_order import KeyChains
 from goqueue.delivery.leases.lowest_offsets import LowestOffsets
 from goqueue.delivery.leases.outstanding import Hold, State, Timers, runs_by_hold
 from goqueue.delivery.policy import DeliveryPolicy
-from goqueue.delivery.records import (
+from goqueue.delivery.state.promised_offsets import PromisedOffsets
+from goqueue.delivery.state.records import (
     Change,
     Cursors,
     Cut,
@@ -46,7 +47,7 @@ from goqueue.delivery.records import (
     offsets_of,
     ranges_of,
 )
-from goqueue.delivery.snapshots import hold_of
+from goqueue.delivery.state.snapshots import hold_of
 
 _DEFAULT_POLICY = DeliveryPolicy()
 # Why a message dies that lies in a stretch that nobody can read.
@@ -89,9 +90,8 @@ class Queue:
         self.moving: list[int] = []
         self.chains = KeyChains()
         # Offsets that an open transaction may settle: they do not become available meanwhile.
-        self.pending: dict[int, int] = {}
-        # By producer, what its open transaction will do to them.
-        self.promises: dict[int, list[Promised]] = {}
+        self.promises = PromisedOffsets()
+        self.pending = self.promises.producers
         self.reopenings = Reopenings()
         # Which group of this name it is; and as far as that is stored. 0: not known.
         self.incarnation = 0
@@ -187,10 +187,9 @@ class Queue:
         self.moving = state.moving
         for one in state.holds:
             self._put(hold_of(one), fresh=True, keys=one.keys)
-        self.pending.clear()
         self.promises.clear()
         for promise in state.promises:
-            self._promised(promise)
+            self.promises.add(promise)
         self.reopenings = Reopenings(state.reopenings)
         self.incarnation = self.stored_incarnation = state.incarnation
         for lane, offset in self.chains.sort(lambda offset: self.outstanding[offset].state is State.PARKED):
@@ -260,16 +259,10 @@ class Queue:
     def _governed(self, change: Governed) -> None:
         self.policy = change.policy
 
-    def _promised(self, change: Promised) -> None:
-        self.pending.update(dict.fromkeys(offsets_of(change.ranges), change.producer_id))
-        self.promises.setdefault(change.producer_id, []).append(change)
-
     def _withdrawn(self, change: Withdrawn) -> None:
         self.reopenings.end(change.producer_id)
-        for promise in self.promises.pop(change.producer_id, ()):
-            for offset in offsets_of(promise.ranges):
-                self.pending.pop(offset, None)
-                self._look_again(offset)
+        for offset in self.promises.end(change.producer_id):
+            self._look_again(offset)
 
     def _look_again(self, offset: int) -> None:
         """What was passed over while it was promised counts now."""
@@ -294,11 +287,7 @@ class Queue:
             # Another batch is moved instead: under the same producer's sequence it would be taken for this one.
             self.moving, self.producer_id, self.next_sequence = [], -1, 0
         self.reopenings.cut(end)
-        promises, self.promises = self.promises, {}
-        self.pending.clear()
-        for one in (one for of_producer in promises.values() for one in of_producer):
-            one.ranges = ranges_of([offset for offset in offsets_of(one.ranges) if offset < end])
-            self._promised(one)
+        self.promises.cut(end)
 
     def _quarantined(self, change: Quarantined) -> None:
         first, last = change.first, change.last
@@ -326,7 +315,7 @@ class Queue:
         Moved: _moved,
         Governed: _governed,
         Reset: _reset,
-        Promised: _promised,
+        Promised: lambda queue, change: queue.promises.add(change),
         Withdrawn: _withdrawn,
         Cut: _cut,
         Reopening: lambda queue, change: queue.reopenings.add(change),

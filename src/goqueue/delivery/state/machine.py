@@ -8,14 +8,19 @@ written, unless the command asks for more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Protocol
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import msgspec
 
 from goqueue.broker.replicas.safety import NEEDED, Operation, Safety
 from goqueue.coordinator.shard import Decision, Record
-from goqueue.delivery.commands import (
+from goqueue.delivery.dead_letters.reopenings import reopened
+from goqueue.delivery.lanes.lane_scheduler import LANES
+from goqueue.delivery.leases.grants import Grants
+from goqueue.delivery.leases.outstanding import State, Timers
+from goqueue.delivery.settlement import outcomes
+from goqueue.delivery.state.commands import (
     BeginMove,
     CutQueue,
     Dead,
@@ -37,23 +42,16 @@ from goqueue.delivery.commands import (
     Settle,
     SettleHeld,
 )
-from goqueue.delivery.dead_letters.reopenings import reopened
-from goqueue.delivery.lanes.lane_scheduler import LANES
-from goqueue.delivery.leases.grants import Grants
-from goqueue.delivery.leases.outstanding import Hold, State, Timers
-from goqueue.delivery.queue import Queue
-from goqueue.delivery.records import (
+from goqueue.delivery.state.listeners import QueueObserver, QueueTable
+from goqueue.delivery.state.queue import Queue
+from goqueue.delivery.state.queue_records import records_of, snapshot_record, tombstones
+from goqueue.delivery.state.records import (
     KEYS,
-    SLOTS,
-    SNAPSHOT_DELTAS,
     VALUES,
     Change,
     Cursors,
     Cut,
-    Delta,
-    DeltaKey,
     Governed,
-    Incarnated,
     Moved,
     Moving,
     Quarantined,
@@ -65,8 +63,6 @@ from goqueue.delivery.records import (
     SnapshotKey,
     ranges_of,
 )
-from goqueue.delivery.settlement import outcomes
-from goqueue.delivery.snapshots import snapshot_of
 from goqueue.errors import GroupInFlight, StorageError
 
 MOVE_MESSAGES_MAX = 100
@@ -75,38 +71,6 @@ _ENDED_MAX = 10_000
 
 _snapshot_decoder = msgspec.msgpack.Decoder(list[tuple[bytes, bytes]])
 Changes = dict[Queue, list[Change]]
-
-
-class QueueTable(Protocol):
-    """Who wants to know of queues: all shards of a node share one."""
-
-    def put(self, queue: Queue) -> None:
-        """The queue is in memory from now on, in place of another of its id."""
-        ...
-
-    def drop(self, queue: Queue) -> None:
-        """The queue is gone."""
-        ...
-
-    def on_ready(self, queue: Queue) -> None:
-        """Messages of the queue became available by time."""
-        ...
-
-    def on_dying(self, queue: Queue) -> None:
-        """Messages of the queue are on their way to the dead-letter topic."""
-        ...
-
-
-class QueueObserver(Protocol):
-    """Told of what happens to messages, in ranges, as it is decided. It must not raise and must not take long."""
-
-    def changed(self, queue: Queue, changes: Sequence[Change], command: object, now_ms: int, /) -> None:
-        """These changes follow; the queue is still as it was before. `command` is None for what time alone did."""
-        ...
-
-    def expired(self, queue: Queue, hold: Hold, /) -> None:
-        """The visibility of what belongs to the hold has ended, perhaps before the node was started."""
-        ...
 
 
 class DeliveryMachine:
@@ -137,9 +101,9 @@ class DeliveryMachine:
             for queue, found in changes.items():
                 self._observer.changed(queue, found, command, now_ms)
         if isinstance(command, ForgetQueue) or (reply is True and isinstance(command, OpenQueue)):
-            return Decision(self._tombstones(command.queue), ((ticket, reply),))
+            return Decision(self._forgotten(command.queue), ((ticket, reply),))
         safety = Safety.WRITTEN if operation is None else NEEDED[operation]
-        return Decision(self._records(changes), ((ticket, reply),), safety=safety)
+        return Decision(records_of(changes), ((ticket, reply),), safety=safety)
 
     def tick(self, now_ms: int) -> Decision:
         """Let visibility end, and let those die whose last delivery it was."""
@@ -149,9 +113,7 @@ class DeliveryMachine:
         if self._observer is not None:
             for queue, found in changes.items():
                 self._observer.changed(queue, found, None, now_ms)
-        return Decision(
-            self._records({queue: found for queue, found in changes.items() if found}), safety=Safety.WRITTEN
-        )
+        return Decision(records_of({queue: found for queue, found in changes.items() if found}), safety=Safety.WRITTEN)
 
     def advance(self, now_ms: int) -> None:
         """What has changed by time alone. Writes nothing."""
@@ -372,32 +334,17 @@ class DeliveryMachine:
         Govern: _govern,
     }
 
-    # --- records -------------------------------------------------------------------------
+    # --- queues --------------------------------------------------------------------------
 
-    def _records(self, changes: Changes) -> list[Record]:
-        records: list[Record] = []
-        for queue, found in changes.items():
-            if queue.deltas >= SNAPSHOT_DELTAS:
-                records.append(snapshot_record(queue))
-            if queue.incarnation != queue.stored_incarnation:
-                found.append(Incarnated(queue.incarnation))
-            sequence = queue.sequence + 1
-            group, topic_id, partition = queue.id
-            key = KEYS.encode(DeltaKey(group, topic_id, partition, sequence % SLOTS))
-            records.append((key, VALUES.encode(Delta(sequence, found))))
-        return records
-
-    def _tombstones(self, queue_id: QueueId) -> list[Record]:
+    def _forgotten(self, queue_id: QueueId) -> list[Record]:
+        """What removes a queue from the log. One that was never written is dropped at once."""
         queue = self._queues.get(queue_id)
-        if queue is None or not (queue.sequence or queue.is_incomplete):
-            if queue is not None:
-                self._drop(queue_id)
+        if queue is None:
             return []
-        group, topic_id, partition = queue_id
-        slots = SLOTS if queue.is_incomplete else min(queue.sequence + 1, SLOTS)
-        records: list[Record] = [(KEYS.encode(SnapshotKey(group, topic_id, partition)), None)]
-        records += [(KEYS.encode(DeltaKey(group, topic_id, partition, slot)), None) for slot in range(slots)]
-        return records
+        if not (queue.sequence or queue.is_incomplete):
+            self._drop(queue_id)
+            return []
+        return tombstones(queue)
 
     def _put(self, queue_id: QueueId) -> Queue:
         queue = self._queues[queue_id] = Queue(queue_id, self._timers, self._leases, self.advance)
@@ -432,9 +379,3 @@ def _quarantined(one: SetAside, now_ms: int, *, dies: bool, with_leased: bool) -
 def _dead(queue: Queue, offset: int) -> Dead:
     hold = queue.outstanding[offset]
     return Dead(offset, hold.lane, hold.count, hold.consumer, hold.first_ms, hold.last_ms, hold.reason, hold.error)
-
-
-def snapshot_record(queue: Queue) -> tuple[bytes, bytes]:
-    """A queue as one record, which stands for all that were written of it before."""
-    group, topic_id, partition = queue.id
-    return KEYS.encode(SnapshotKey(group, topic_id, partition)), VALUES.encode(snapshot_of(queue))

@@ -18,7 +18,7 @@ from goqueue.broker.reading.answer_budget import AnswerBudget
 from goqueue.broker.reading.record_reads import RecordReader, RecordsRead, size_of
 from goqueue.broker.reading.unreadable import Unreadable
 from goqueue.broker.replicas.partitions import Partition, Partitions
-from goqueue.delivery.lane_order import LaneOrder, ReadTurns
+from goqueue.delivery.lanes.lane_order import LaneOrder, ReadTurns
 from goqueue.delivery.lanes.lane_scheduler import LANES
 from goqueue.delivery.lanes.lane_window import LOOK_RUNS_MAX
 from goqueue.errors import OffsetOutOfRange

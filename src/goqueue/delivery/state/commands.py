@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from goqueue.delivery.policy import DeliveryPolicy
-from goqueue.delivery.records import QueueId
+from goqueue.delivery.state.records import QueueId
 from goqueue.delivery.values import Action, RangeSettlement
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from goqueue.delivery.leases.outstanding import Hold, State
-from goqueue.delivery.records import HoldState, QueueState, ranges_of
+from goqueue.delivery.state.records import HoldState, QueueState, ranges_of
 
 if TYPE_CHECKING:
-    from goqueue.delivery.queue import Queue
+    from goqueue.delivery.state.queue import Queue
 
 # What has changed by time alone changes so again after a replay.
 _STORED = {
@@ -35,7 +35,7 @@ def snapshot_of(queue: Queue) -> QueueState:
         queue.producer_id,
         queue.next_sequence,
         queue.moving,
-        [promise for promises in queue.promises.values() for promise in promises],
+        list(queue.promises),
         queue.epoch,
         list(queue.reopenings),
         queue.incarnation,
