@@ -8,7 +8,7 @@ to another topic is set aside, and the partition starts clean.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from goqueue.broker.replicas.openings import Openings
 from goqueue.broker.replicas.partition import Partition
 from goqueue.broker.replicas.partition_files import PartitionFiles
 from goqueue.broker.replicas.removals import Removals
+from goqueue.broker.replicas.role_changes import RoleChanges
 from goqueue.broker.replicas.roles import Role, RoleListener, not_leader, role_of
 from goqueue.broker.replicas.topic_settings import TopicSettings
 from goqueue.broker.replicas.writers import WriterFactory, local_writers
@@ -31,7 +32,6 @@ from goqueue.config import LogConfig
 from goqueue.errors import (
     GoQueueError,
     NotFound,
-    NotLeader,
     PartitionNotFound,
     TopicNotFound,
 )
@@ -39,12 +39,7 @@ from goqueue.log.durability.write_failures import WriteObserver
 from goqueue.log.partition_log import PartitionLog
 from goqueue.metadata.events import (
     Assignment,
-    AssignmentsChanged,
-    BrokerDefaultsChanged,
-    Delta,
     Topic,
-    TopicConfigChanged,
-    TopicDeleted,
 )
 from goqueue.metadata.topic_config import TopicConfig
 from goqueue.partitioner import RoundRobin
@@ -52,8 +47,6 @@ from goqueue.ports import ColdRead, Files, MakeLock, Offload
 from goqueue.records import LogKind, TopicPartition
 
 if TYPE_CHECKING:
-    from uuid import UUID
-
     from goqueue.broker.replicas.family import FamilyLog
     from goqueue.metadata.store import MetadataStore
 
@@ -88,7 +81,6 @@ class Partitions:
         self._unpacked_bytes_max = unpacked_bytes_max
         self._open = OpenPartitions()
         self._leading = self._open.leading
-        self._role_listeners: list[RoleListener] = []
         self._removals = Removals(self._files, metadata, offload)
         self.traffic = Traffic()
         opener = LogOpener(self._files, syncer, clock, log_config, observer, make_lock)
@@ -105,9 +97,18 @@ class Partitions:
         )
         self.repairs = self._openings.repairs
         self._members = Members(self._files, opener, syncer, offload, self._open.is_open)
-        self._closed = False
-        self._removes_left = False
-        metadata.subscribe(self._on_delta)
+        self._roles = RoleChanges(
+            node_id=node_id,
+            metadata=metadata,
+            settings=self._settings,
+            files=self._files,
+            partitions=self._open,
+            openings=self._openings,
+            members=self._members,
+            removals=self._removals,
+            traffic=self.traffic,
+        )
+        metadata.subscribe(self._roles.on_delta)
 
     def leader(self, topic: str, partition: int) -> Partition:
         """The partition, which this node leads; raises NotLeader, TopicNotFound or PartitionNotFound.
@@ -207,7 +208,7 @@ class Partitions:
 
     def on_role(self, listener: RoleListener) -> None:
         """Call `listener` whenever the metadata gives this node another role in a partition, or a new term in one."""
-        self._role_listeners.append(listener)
+        self._roles.listeners.append(listener)
 
     def all_open(self) -> list[Partition]:
         """The partitions that were used since the start."""
@@ -279,13 +280,13 @@ class Partitions:
         `remove_left`: so does, from now on, every replica that is moved to other nodes.
         """
         self._removals.resume()
-        self._removes_left = remove_left
+        self._roles.removes_left = remove_left
         if remove_unknown:
             await self._removals.remove_unknown(self._node_id)
 
     async def close(self) -> list[tuple[TopicPartition, Exception]]:
         """Close every log, side by side; returns those that failed. A second close does no harm."""
-        self._closed = True
+        self._roles.is_closed = True
         removing = list(self._removals.under_way)
         await self._openings.close()
         if removing:
@@ -354,78 +355,3 @@ class Partitions:
             opening = self.opening(*partition.key)
             if opening is not None:
                 await opening
-
-    # --- what the metadata says -----------------------------------------------------------
-
-    def _on_delta(self, delta: Delta) -> None:
-        for event in delta.events:
-            if isinstance(event, TopicDeleted):
-                self._drop(event.name, event.topic_id)
-            elif isinstance(event, TopicConfigChanged):
-                topic = self._metadata.image.topic_by_id(event.topic_id)
-                for partition in self._open.of_topic(event.name):
-                    if topic is not None:
-                        partition.reconfigure(self.config(topic), self._settings.broker)
-            elif isinstance(event, AssignmentsChanged):
-                for number, assignment in event.assignments.items():
-                    self._assign(TopicPartition(event.name, number), assignment)
-            elif isinstance(event, BrokerDefaultsChanged):
-                self._alter_defaults(event.defaults)
-
-    def _alter_defaults(self, defaults: Mapping[str, str]) -> None:
-        self._settings.alter(defaults)
-        for partition in self._open.all.values():
-            topic = self._metadata.image.topic_by_id(partition.topic_id)
-            if topic is not None:
-                partition.reconfigure(self.config(topic), self._settings.broker)
-
-    def _assign(self, place: TopicPartition, assignment: Assignment) -> None:
-        """Take the role that an assignment gives this node, then tell everyone."""
-        role = role_of(assignment, self._node_id)
-        found = self._open.all.get(place)
-        if role is None and self._removes_left:
-            self._leave(place)
-        if found is not None:
-            if role is None:
-                self._open.remove(place)
-                found.abandon(not_leader(place, assignment))
-            else:
-                former = found.role
-                found.become(role)
-                self._open.put(found)
-                if former is not None and type(former) is type(role) and former.epoch == role.epoch:
-                    # Only other replicas have come or gone.
-                    return
-        for listener in self._role_listeners:
-            listener(place, role)
-
-    def _leave(self, place: TopicPartition) -> None:
-        """This node has no replica any more: if there are files of one, remove them."""
-        topic = self._metadata.image.topic(place.topic)
-        if topic is not None and self._files.exists(*place):
-            self._removals.remove_replica(place, topic.topic_id, lambda: self._still_opening(place, topic.topic_id))
-
-    def _still_opening(self, place: TopicPartition, topic_id: UUID) -> list[asyncio.Task[None]] | None:
-        """What must end before the files of a replica can go; None if they must stay: see `IsLeft`."""
-        assignments = self._metadata.image.assignments(topic_id)
-        if self._closed or not 0 <= place.partition < len(assignments):
-            return None
-        if role_of(assignments[place.partition], self._node_id) is not None:
-            return None
-        opening = self._openings.get(place)
-        tasks = self._members.opening_tasks(*place)
-        if opening is not None and opening.task is not None:
-            tasks.append(opening.task)
-        if not tasks:
-            self._members.drop_partition(*place)
-        return tasks
-
-    def _drop(self, name: str, topic_id: UUID) -> None:
-        self._openings.drop_topic(name)
-        self._members.drop_topic(name)
-        for partition in self._open.of_topic(name):
-            self._open.remove(partition.key)
-            partition.abandon(NotLeader(f"topic {name!r} is deleted"))
-        self.traffic.forget(name)
-        self._settings.forget(topic_id)
-        self._removals.remove(name, topic_id)
