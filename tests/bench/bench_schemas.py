@@ -32,7 +32,7 @@ from goqueue.codec.batch_encode import encode_batch
 from goqueue.formats.envelope import prefix_of
 from goqueue.formats.jobs import CheckSchema
 from goqueue.formats.source import Checked, SchemaType, Source
-from goqueue.metadata.topic_config import parse_topic_config
+from goqueue.metadata.settings.topic_config import parse_topic_config
 from goqueue.records import Acks, NewRecord
 from goqueue.schemas.commands import Register
 from goqueue.schemas.machine import RegistryMachine

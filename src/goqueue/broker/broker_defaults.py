@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from goqueue.errors import GuardFailed, TooBusy
-from goqueue.metadata.broker_defaults import checked
 from goqueue.metadata.events import BrokerDefaultsChanged, Event, FeatureFinalised
 from goqueue.metadata.features import BROKER_DEFAULTS_LEVEL, METADATA_VERSION, is_agreed
 from goqueue.metadata.keys import BROKER_DEFAULTS, feature_key
+from goqueue.metadata.settings.broker_defaults import checked
 from goqueue.metadata.store import Guard, MetadataStore
 
 # Whoever is refused by a guard was overtaken by a change that succeeded.

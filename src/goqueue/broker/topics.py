@@ -38,8 +38,7 @@ from goqueue.metadata.events import (
     TopicDeleted,
 )
 from goqueue.metadata.keys import settings_key, topic_key
-from goqueue.metadata.store import Guard, MetadataStore
-from goqueue.metadata.topic_config import (
+from goqueue.metadata.settings.topic_config import (
     ConfigEntry,
     TopicConfig,
     canonical_config,
@@ -48,6 +47,7 @@ from goqueue.metadata.topic_config import (
     parse_topic_config,
     warnings_of,
 )
+from goqueue.metadata.store import Guard, MetadataStore
 
 _log = logging.getLogger(__name__)
 

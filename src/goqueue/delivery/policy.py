@@ -11,7 +11,7 @@ from goqueue.ids import DEAD_LETTER_SUFFIX
 
 if TYPE_CHECKING:
     from goqueue.config import DeliveryConfig
-    from goqueue.metadata.topic_config import TopicConfig
+    from goqueue.metadata.settings.topic_config import TopicConfig
 
 LANE_WEIGHTS = (50, 25, 15, 7, 3)
 

@@ -28,7 +28,7 @@ from goqueue.errors import (
     NotEnoughReplicas,
     UnsupportedFormat,
 )
-from goqueue.metadata.topic_config import TopicConfig, parse_topic_config
+from goqueue.metadata.settings.topic_config import TopicConfig, parse_topic_config
 from goqueue.ports import Buffer
 from goqueue.records import Acks, NewRecord
 

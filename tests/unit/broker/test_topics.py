@@ -26,7 +26,7 @@ from goqueue.errors import (
     TopicNotFound,
 )
 from goqueue.metadata.events import Topic
-from goqueue.metadata.topic_config import ConfigSource
+from goqueue.metadata.settings.topic_config import ConfigSource
 from goqueue.testing.disk import Survival
 from goqueue.testing.memory_files import MemoryFiles
 

@@ -8,7 +8,7 @@ from goqueue.config import DeliveryConfig
 from goqueue.delivery.leases.backoff import backoff_ms
 from goqueue.delivery.policy import DeliveryPolicy, Policies, checked_wishes, group_policy, node_policy, topic_policy
 from goqueue.errors import InvalidRequest
-from goqueue.metadata.topic_config import parse_topic_config
+from goqueue.metadata.settings.topic_config import parse_topic_config
 
 
 def test_a_topic_overrides_the_node_and_a_group_overrides_the_topic() -> None:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from goqueue.config import DeliveryConfig, LogConfig
 from goqueue.errors import InvalidConfig
 from goqueue.log.settings import LogSettings
-from goqueue.metadata.setting_rules import LONG_MAX, ConfigType
-from goqueue.metadata.topic_config import (
+from goqueue.metadata.settings.rules import LONG_MAX, ConfigType
+from goqueue.metadata.settings.topic_config import (
     ConfigSource,
     canonical_config,
     describe,
@@ -18,7 +18,7 @@ from goqueue.metadata.topic_config import (
     parse_topic_config,
     warnings_of,
 )
-from goqueue.metadata.topic_settings import TOPIC_SETTINGS
+from goqueue.metadata.settings.topic_settings import TOPIC_SETTINGS
 from goqueue.records import TimestampType
 
 

@@ -12,7 +12,7 @@ from goqueue.errors import (
     NotEnoughReplicas,
     UnsupportedFormat,
 )
-from goqueue.metadata.topic_config import TopicConfig
+from goqueue.metadata.settings.topic_config import TopicConfig
 from goqueue.ports import Buffer
 from goqueue.records import Acks
 

@@ -17,7 +17,7 @@ from goqueue.config import LogConfig
 from goqueue.errors import NotLeader
 from goqueue.log.partition_log import PartitionLog
 from goqueue.log.settings import LogSettings
-from goqueue.metadata.topic_config import log_settings, parse_topic_config
+from goqueue.metadata.settings.topic_config import log_settings, parse_topic_config
 from goqueue.records import LogKind, TopicPartition
 
 # Small segments: only sealed ones are compacted, and replay reads what is not. Records that the broker writes for

@@ -17,7 +17,7 @@ from goqueue.log.partition_log import PartitionLog
 from goqueue.log.segment.handle_cache import SegmentCache
 from goqueue.log.settings import LogSettings
 from goqueue.metadata.events import Topic
-from goqueue.metadata.topic_config import TopicConfig, log_settings
+from goqueue.metadata.settings.topic_config import TopicConfig, log_settings
 from goqueue.ports import MakeLock
 from goqueue.records import LogKind
 

@@ -22,7 +22,7 @@ from goqueue.broker.replicas.roles import Leading, Role, not_leader, role_of
 from goqueue.errors import GoQueueError, NotLeader, ShuttingDown, StorageError, TopicNotFound
 from goqueue.log.partition_log import PartitionLog
 from goqueue.metadata.events import Assignment, Topic
-from goqueue.metadata.topic_config import TopicConfig
+from goqueue.metadata.settings.topic_config import TopicConfig
 from goqueue.ports import Offload
 from goqueue.records import LogKind, TopicPartition
 

@@ -15,7 +15,7 @@ from goqueue.config import LogConfig
 from goqueue.errors import FencedLeaderEpoch, NotLeader
 from goqueue.log.partition_log import PartitionLog
 from goqueue.metadata.events import Topic
-from goqueue.metadata.topic_config import TopicConfig, log_settings
+from goqueue.metadata.settings.topic_config import TopicConfig, log_settings
 from goqueue.records import LogKind, TopicPartition
 
 if TYPE_CHECKING:

@@ -41,7 +41,7 @@ from goqueue.metadata.events import (
     Assignment,
     Topic,
 )
-from goqueue.metadata.topic_config import TopicConfig
+from goqueue.metadata.settings.topic_config import TopicConfig
 from goqueue.partitioner import RoundRobin
 from goqueue.ports import ColdRead, Files, MakeLock, Offload
 from goqueue.records import LogKind, TopicPartition

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from goqueue.config import LogConfig
-from goqueue.metadata.broker_defaults import with_defaults
-from goqueue.metadata.topic_config import TopicConfig, parse_topic_config
+from goqueue.metadata.settings.broker_defaults import with_defaults
+from goqueue.metadata.settings.topic_config import TopicConfig, parse_topic_config
 from goqueue.partitioner import RoundRobin
 
 if TYPE_CHECKING:

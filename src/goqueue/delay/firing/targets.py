@@ -14,7 +14,7 @@ from goqueue.broker.arrivals.deduplication.ids import digest_of
 from goqueue.delay.holding.records import Fire, FireKey, Slot, SlotKey, SlotState
 from goqueue.delay.holding.store import Pair, Store
 from goqueue.errors import InvalidRecord, MessageTooLarge
-from goqueue.metadata.topic_config import TopicConfig
+from goqueue.metadata.settings.topic_config import TopicConfig
 
 # What one batch to a topic may hold, whatever the topic allows.
 FIRE_RECORDS_MAX = 1000

@@ -33,7 +33,6 @@ from goqueue.metadata.deltas import DeltaFeed
 from goqueue.metadata.events import ClusterNamed, Delta, Event
 from goqueue.metadata.image import ABSENT, Image
 from goqueue.metadata.keys import CONTROLLER
-from goqueue.metadata.kv_staging import WRITES_MAX, Staging
 from goqueue.metadata.membership import created_at
 from goqueue.metadata.shared.kv import (
     NO_LEASE,
@@ -49,6 +48,7 @@ from goqueue.metadata.shared.kv import (
 from goqueue.metadata.shared.kv_lane import Lane
 from goqueue.metadata.shared.kv_members import generation_in
 from goqueue.metadata.shared.kv_pairs import WRITERS, below, prefixed
+from goqueue.metadata.shared.kv_staging import WRITES_MAX, Staging
 from goqueue.metadata.shared.kv_values import changes, fences_of, writes_of
 from goqueue.metadata.store import Guard, Listener, SessionGuard
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import fields
 
 from goqueue.config import Config, documented_settings
-from goqueue.metadata.topic_setting import TopicSetting
-from goqueue.metadata.topic_settings import TOPIC_SETTINGS
+from goqueue.metadata.settings.topic_setting import TopicSetting
+from goqueue.metadata.settings.topic_settings import TOPIC_SETTINGS
 
 _HEAD = """\
 # Settings

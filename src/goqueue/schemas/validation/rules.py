@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple
 
-from goqueue.metadata.topic_config import TopicConfig
+from goqueue.metadata.settings.topic_config import TopicConfig
 from goqueue.schemas.state import RegistryState
 
 _SUFFIXES = {False: "-value", True: "-key"}

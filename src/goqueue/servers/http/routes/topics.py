@@ -8,7 +8,7 @@ from goqueue.broker.reading.queries import PartitionOffsets
 from goqueue.broker.topics import NewTopic
 from goqueue.errors import InvalidRequest
 from goqueue.metadata.events import Topic
-from goqueue.metadata.topic_config import warnings_of
+from goqueue.metadata.settings.topic_config import warnings_of
 from goqueue.security.model import Operation, Resource
 from goqueue.servers.http.route import Answer, Call, Route
 from goqueue.servers.http.types.common import (

@@ -12,9 +12,9 @@ from types import MappingProxyType
 
 from goqueue.config import Config, documented_settings
 from goqueue.errors import InvalidRequest
-from goqueue.metadata.broker_defaults import ALTERABLE, checked
-from goqueue.metadata.setting_rules import ConfigType
-from goqueue.metadata.topic_config import ConfigEntry, ConfigSource, ConfigSynonym
+from goqueue.metadata.settings.broker_defaults import ALTERABLE, checked
+from goqueue.metadata.settings.rules import ConfigType
+from goqueue.metadata.settings.topic_config import ConfigEntry, ConfigSource, ConfigSynonym
 
 KAFKA_NAMES: Mapping[str, str] = MappingProxyType(
     {

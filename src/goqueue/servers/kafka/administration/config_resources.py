@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 
 from goqueue.errors import GoQueueError, InvalidConfig, InvalidRequest
-from goqueue.metadata.setting_rules import ConfigType
-from goqueue.metadata.topic_config import ConfigEntry, canonical_name
+from goqueue.metadata.settings.rules import ConfigType
+from goqueue.metadata.settings.topic_config import ConfigEntry, canonical_name
 from goqueue.security.model import Operation as SecurityOperation
 from goqueue.security.model import Resource
 from goqueue.servers.kafka.administration.broker_settings import alterable, broker_entries

@@ -13,8 +13,8 @@ from types import MappingProxyType
 from goqueue.errors import InvalidConfig
 from goqueue.groups.records import PolicyValue
 from goqueue.groups.settings.own_settings import HEARTBEAT, ISOLATION, READ_COMMITTED, READ_UNCOMMITTED, SESSION
-from goqueue.metadata.setting_rules import ConfigType
-from goqueue.metadata.topic_config import ConfigEntry, ConfigSource, ConfigSynonym
+from goqueue.metadata.settings.rules import ConfigType
+from goqueue.metadata.settings.topic_config import ConfigEntry, ConfigSource, ConfigSynonym
 from goqueue.servers.kafka.api import Context
 
 START = "share.auto.offset.reset"

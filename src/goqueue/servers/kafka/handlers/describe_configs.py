@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from goqueue.errors import GoQueueError
-from goqueue.metadata.topic_config import ConfigEntry
+from goqueue.metadata.settings.topic_config import ConfigEntry
 from goqueue.servers.kafka.administration.config_resources import entries_of, result
 from goqueue.servers.kafka.api import Api, Context, Message, Reply
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from goqueue.config import DeliveryConfig, LogConfig
-from goqueue.metadata.setting_rules import NODE, Rule
+from goqueue.metadata.settings.rules import NODE, Rule
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from goqueue.metadata.setting_rules import (
+from goqueue.metadata.settings.rules import (
     INT_MAX,
     LONG_MAX,
     NODE,
@@ -21,8 +21,8 @@ from goqueue.metadata.setting_rules import (
     or_node,
     timestamp_type,
 )
-from goqueue.metadata.settings_without_effect import SETTINGS_WITHOUT_EFFECT
-from goqueue.metadata.topic_setting import TopicSetting
+from goqueue.metadata.settings.topic_setting import TopicSetting
+from goqueue.metadata.settings.without_effect import SETTINGS_WITHOUT_EFFECT
 from goqueue.partitioner import MURMUR2, MURMUR3
 
 _HALF_DAY_MS = 12 * 3600 * 1000

@@ -6,7 +6,7 @@ other, and whoever sets it is warned that it has no effect.
 
 from __future__ import annotations
 
-from goqueue.metadata.setting_rules import (
+from goqueue.metadata.settings.rules import (
     INT_MAX,
     boolean,
     compression_level,
@@ -14,7 +14,7 @@ from goqueue.metadata.setting_rules import (
     one_of,
     throttled_replicas,
 )
-from goqueue.metadata.topic_setting import TopicSetting
+from goqueue.metadata.settings.topic_setting import TopicSetting
 
 _NEVER_COMPRESSED = "the broker does not compress batches again"
 _NOT_TIERED = "segments are not moved to remote storage"

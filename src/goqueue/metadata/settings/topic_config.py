@@ -13,9 +13,9 @@ import msgspec
 
 from goqueue.config import DeliveryConfig, LogConfig
 from goqueue.errors import InvalidConfig
-from goqueue.metadata.setting_rules import LONG_MAX, ConfigType
-from goqueue.metadata.topic_setting import TopicSetting
-from goqueue.metadata.topic_settings import ALIASES, TOPIC_SETTINGS
+from goqueue.metadata.settings.rules import LONG_MAX, ConfigType
+from goqueue.metadata.settings.topic_setting import TopicSetting
+from goqueue.metadata.settings.topic_settings import ALIASES, TOPIC_SETTINGS
 from goqueue.records import TimestampType
 
 if TYPE_CHECKING:

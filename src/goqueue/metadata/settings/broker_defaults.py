@@ -13,8 +13,8 @@ from typing import Any
 
 from goqueue.config import LogConfig
 from goqueue.errors import InvalidConfig
-from goqueue.metadata.topic_setting import TopicSetting
-from goqueue.metadata.topic_settings import TOPIC_SETTINGS
+from goqueue.metadata.settings.topic_setting import TopicSetting
+from goqueue.metadata.settings.topic_settings import TOPIC_SETTINGS
 
 # The settings that can be altered, each with the topic setting whose default it is.
 ALTERABLE: Mapping[str, TopicSetting] = MappingProxyType(
