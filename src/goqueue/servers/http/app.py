@@ -16,20 +16,13 @@ from goqueue.servers.http.admission.unmatched import answer_unmatched
 from goqueue.servers.http.docs import describe
 from goqueue.servers.http.routes import (
     cluster,
-    cooperative,
-    dead_letters,
     delay,
-    groups,
     lane_reads,
-    members,
     node,
     pipeline_page,
     pipelines,
-    policy,
     prepared,
     publish,
-    queue,
-    queue_connection,
     read,
     schema_settings,
     schemas,
@@ -38,6 +31,8 @@ from goqueue.servers.http.routes import (
     traces,
     transactions,
 )
+from goqueue.servers.http.routes.groups import cooperative, groups, members
+from goqueue.servers.http.routes.queues import dead_letters, policy, queue, queue_connection
 from goqueue.servers.operations import Route
 from goqueue.servers.services import Services
 

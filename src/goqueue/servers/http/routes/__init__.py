@@ -1,1 +1,1 @@
-"""One file per family of routes; each lists its routes at the bottom."""
+"""One file per family of routes, in rooms for queues and groups; each lists its routes at the bottom."""

@@ -13,8 +13,8 @@ from goqueue.security.model import Operation, Resource
 from goqueue.servers.http.bodies.message_json import record_of
 from goqueue.servers.http.bodies.times import due_of, format_time
 from goqueue.servers.http.route import Call, Route
-from goqueue.servers.http.routes.groups import parse_offsets
-from goqueue.servers.http.routes.queue import failure_text
+from goqueue.servers.http.routes.groups.groups import parse_offsets
+from goqueue.servers.http.routes.queues.queue import failure_text
 from goqueue.servers.http.types.common import MessageIn
 from goqueue.servers.http.types.transactions import (
     AddPartition,

@@ -17,7 +17,7 @@ from goqueue.servers.http.bodies.large_answers import MessagesReply, size_of
 from goqueue.servers.http.bodies.message_json import message_of, queued_message, unreadable_ranges
 from goqueue.servers.http.queue_poll import QueuePoll, poll_queue
 from goqueue.servers.http.route import Answer, Call, Route
-from goqueue.servers.http.routes.groups import parse_offsets, refs
+from goqueue.servers.http.routes.groups.groups import parse_offsets, refs
 from goqueue.servers.http.types.groups import (
     AssignmentReply,
     CooperativeJoinBody,

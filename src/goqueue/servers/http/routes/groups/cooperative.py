@@ -9,8 +9,8 @@ from goqueue.groups.descriptions import ConsumerDescription, ConsumerMemberDescr
 from goqueue.groups.statistics import RebalanceStatistics
 from goqueue.groups.subscription.topic_partitions import NO_PARTITIONS, PartitionSet, TopicIdPartition
 from goqueue.servers.http.route import Call, Route
-from goqueue.servers.http.routes.groups import named, refs
-from goqueue.servers.http.routes.members import queue_wish
+from goqueue.servers.http.routes.groups.groups import named, refs
+from goqueue.servers.http.routes.groups.members import queue_wish
 from goqueue.servers.http.types.groups import (
     CooperativeBeatBody,
     CooperativeGroup,
