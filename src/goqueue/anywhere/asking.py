@@ -70,6 +70,8 @@ class Asking:
         self.calls = calls
         self._catch_up = catch_up
         self.homes = homes
+        # By the name of the question.
+        self._handlers: dict[str, Callable[[Any, Caller], Awaitable[Any]]] = {}
 
     def begin(self) -> None:
         """All that peers may ask for can be answered."""
@@ -94,6 +96,7 @@ class Asking:
                 # The metadata store was slow or did not answer: what is asked for may be there all the same.
                 raise NotLeader(f"this node has not caught up with the metadata: {refusal}") from refusal
 
+        self._handlers[method.name] = handler
         self.calls.serve(method.name, handle)
 
     async def ask(
@@ -111,6 +114,20 @@ class Asking:
         body = _encode(_Asked(caller, question, self.homes.revision))
         raw = await self.calls.call(node_id, method.name, body, timeout_ms=timeout_ms, on_late=late)
         return method.reply.decode(raw)
+
+    async def ask_or_answer(
+        self,
+        node_id: int,
+        method: PeerMethod[Question, Reply],
+        question: Question,
+        caller: Caller,
+        *,
+        timeout_ms: int = ANSWER_MS,
+    ) -> Reply:
+        """As `ask`, of any node: what this one is asked it answers itself, for as long as that takes."""
+        if node_id == self.homes.node_id:
+            return cast("Reply", await self._handlers[method.name](question, caller))
+        return await self.ask(node_id, method, question, caller, timeout_ms=timeout_ms)
 
     async def at_home(
         self, home: Callable[[], int], ask: Callable[[int], Awaitable[Reply]], *, is_repeatable: bool = False

@@ -30,12 +30,12 @@ class ChangesAnywhere:
         """See `RegistryChanges.since`."""
         homes, asked = self._asking.homes, _Since(position, wait_ms)
 
-        async def ask(node: int) -> Changes:
-            if node == homes.node_id:
-                return await self._here(asked, INTERNAL)
-            return await self._asking.ask(node, _SINCE, asked, INTERNAL, timeout_ms=wait_ms + ANSWER_MS)
-
-        return await self._asking.at_home(lambda: homes.coordinator_at(SCHEMAS, 0), ask, is_repeatable=True)
+        timeout_ms = wait_ms + ANSWER_MS
+        return await self._asking.at_home(
+            lambda: homes.coordinator_at(SCHEMAS, 0),
+            lambda node: self._asking.ask_or_answer(node, _SINCE, asked, INTERNAL, timeout_ms=timeout_ms),
+            is_repeatable=True,
+        )
 
     async def _here(self, asked: _Since, _caller: Caller) -> Changes:
         return await self._local.since(asked.position, asked.wait_ms)

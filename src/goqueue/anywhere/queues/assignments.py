@@ -46,13 +46,10 @@ class PollsAnywhere:
         """See `GroupPolls.assignment`."""
         homes, asked = self._asking.homes, _Member(group, member_id, generation)
 
-        async def ask(node: int) -> _Owned:
-            if node == homes.node_id:
-                return await self._here(asked, INTERNAL)
-            return await self._asking.ask(node, _ASSIGNMENT, asked, INTERNAL)
-
         found = await self._asking.at_home(
-            lambda: homes.coordinator_of(CONSUMER_OFFSETS, group), ask, is_repeatable=True
+            lambda: homes.coordinator_of(CONSUMER_OFFSETS, group),
+            lambda node: self._asking.ask_or_answer(node, _ASSIGNMENT, asked, INTERNAL),
+            is_repeatable=True,
         )
         return frozenset(found.places), found.generation
 

@@ -95,14 +95,7 @@ class DeliveryAnywhere:
 
     async def govern(self, group: str) -> None:
         """The group's settings were changed: every leader of its queues obeys them from now on."""
-
-        async def ask(node: int) -> None:
-            if node == self._asking.homes.node_id:
-                await self._govern_here(group)
-            else:
-                await self._asking.ask(node, _GOVERN, group, INTERNAL)
-
-        await self._asking.everywhere(ask)
+        await self._asking.everywhere(lambda node: self._asking.ask_or_answer(node, _GOVERN, group, INTERNAL))
 
     async def _govern_here(self, group: str) -> None:
         self._forget_settings(group)

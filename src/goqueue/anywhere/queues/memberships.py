@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -68,28 +68,28 @@ class MembersAnywhere:
 
     async def consumer_heartbeat(self, command: ConsumerHeartbeat) -> ConsumerBeat:
         """See `GroupService.consumer_heartbeat`."""
-        return await self._at(command.group, _JOIN, command, self._join_here)
+        return await self._at(command.group, _JOIN, command)
 
     async def heartbeat(self, command: Heartbeat) -> None:
         """See `GroupService.heartbeat`."""
-        await self._at(command.group, _BEAT, command, self._beat_here)
+        await self._at(command.group, _BEAT, command)
 
     async def describe(self, group: str) -> ClassicDescription | ConsumerDescription:
         """See `GroupService.describe`."""
-        found = await self._at(group, _DESCRIBE, group, self._describe_here)
+        found = await self._at(group, _DESCRIBE, group)
         described = found.classic or found.consumer
         assert described is not None  # noqa: S101 - a group is one or the other
         return described
 
     async def mode(self, group: str) -> Mode | None:
         """See `GroupService.mode`."""
-        return await self._at(group, _MODE, group, self._mode_here)
+        return await self._at(group, _MODE, group)
 
     async def ensure_queue(
         self, group: str, *, sharing: Sharing | None = None, key_ordered: bool | None = None
     ) -> QueueSettings:
         """See `GroupService.ensure_queue`."""
-        return await self._at(group, _USE, _Use(group, sharing, key_ordered), self._use_here)
+        return await self._at(group, _USE, _Use(group, sharing, key_ordered))
 
     async def fetch_offsets(
         self, group: str, partitions: Sequence[TopicPartition] | None = None, **options: Any
@@ -98,7 +98,7 @@ class MembersAnywhere:
         if options:
             return dict(await self._local.fetch_offsets(group, partitions, **options))
         asked = _Fetch(group, None if partitions is None else list(partitions))
-        found = await self._at(group, _FETCH, asked, self._fetch_here)
+        found = await self._at(group, _FETCH, asked)
         return dict(found)
 
     async def _at(
@@ -106,17 +106,12 @@ class MembersAnywhere:
         group: str,
         method: PeerMethod[Question, Reply],
         question: Question,
-        here: Callable[[Question, Caller], Awaitable[Reply]],
     ) -> Reply:
         homes = self._asking.homes
-
-        async def ask(node: int) -> Reply:
-            if node == homes.node_id:
-                return await here(question, INTERNAL)
-            return await self._asking.ask(node, method, question, INTERNAL)
-
         return await self._asking.at_home(
-            lambda: homes.coordinator_of(CONSUMER_OFFSETS, group), ask, is_repeatable=True
+            lambda: homes.coordinator_of(CONSUMER_OFFSETS, group),
+            lambda node: self._asking.ask_or_answer(node, method, question, INTERNAL),
+            is_repeatable=True,
         )
 
     # --- the node that is asked ------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -72,35 +73,19 @@ class PositionsAnywhere:
         """Begin again at these offsets; refused while anything is in flight."""
         for place, offset in offsets.items():
             asked = _Reset(group, [(place, offset)])
-
-            async def ask(node: int, asked: _Reset = asked) -> None:
-                if node == self._homes.node_id:
-                    await self._local.reset(group, dict(asked.offsets))
-                else:
-                    await self._asking.ask(node, _RESET, asked, INTERNAL)
-
+            ask = partial(self._asking.ask_or_answer, method=_RESET, question=asked, caller=INTERNAL)
             await self._asking.at_home(self._leader(place), ask, is_repeatable=True)
 
     async def forget(self, group: str) -> None:
         """The group is being deleted. A node that cannot be reached drops its queues by their incarnation."""
-
-        async def ask(node: int) -> None:
-            if node == self._homes.node_id:
-                await self._local.forget(group)
-            else:
-                await self._asking.ask(node, _FORGET, group, INTERNAL)
-
-        await self._asking.everywhere(ask)
+        await self._asking.everywhere(lambda node: self._asking.ask_or_answer(node, _FORGET, group, INTERNAL))
 
     async def forget_topic(self, group: str, topic: str) -> bool:
         """Let the group begin the topic anew; whether it ever read it."""
-
-        async def ask(node: int) -> bool:
-            if node == self._homes.node_id:
-                return await self._local.forget_topic(group, topic)
-            return await self._asking.ask(node, _FORGET_TOPIC, _OfGroup(group, topic), INTERNAL)
-
-        return any(await self._asking.everywhere(ask))
+        asked = _OfGroup(group, topic)
+        return any(
+            await self._asking.everywhere(lambda node: self._asking.ask_or_answer(node, _FORGET_TOPIC, asked, INTERNAL))
+        )
 
     async def _of_each(
         self, group: str, places: Sequence[TopicPartition], method: PeerMethod[_Asked, _Offsets]
@@ -143,11 +128,5 @@ class ReleasesAnywhere:
 
     async def release_consumer(self, group: str, consumer: str) -> None:
         """A member is gone: what it holds can be given to others at once."""
-
-        async def ask(node: int) -> None:
-            if node == self._asking.homes.node_id:
-                await self._local.release_consumer(group, consumer)
-            else:
-                await self._asking.ask(node, _RELEASE, _OfGroup(group, consumer), INTERNAL)
-
-        await self._asking.everywhere(ask)
+        asked = _OfGroup(group, consumer)
+        await self._asking.everywhere(lambda node: self._asking.ask_or_answer(node, _RELEASE, asked, INTERNAL))

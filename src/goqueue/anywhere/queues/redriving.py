@@ -52,13 +52,12 @@ class RedriveAnywhere:
         asked, homes = _Find(letter, group, reopened), self._asking.homes
         place = TopicPartition(letter.history.get("topic", ""), letter.number("partition") or 0)
 
-        async def ask(node: int) -> Original | None:
-            if node == homes.node_id:
-                return await self._find_here(asked, INTERNAL)
-            return await self._asking.ask(node, _FIND, asked, INTERNAL)
-
         try:
-            return await self._asking.at_home(lambda: homes.leader_of(place), ask, is_repeatable=True)
+            return await self._asking.at_home(
+                lambda: homes.leader_of(place),
+                lambda node: self._asking.ask_or_answer(node, _FIND, asked, INTERNAL),
+                is_repeatable=True,
+            )
         except NotFound:
             # The topic is gone, or has fewer partitions: it must be sent anew.
             return None
@@ -67,14 +66,11 @@ class RedriveAnywhere:
         """See `DeliveryService.reopen`."""
         asked, homes = _Reopen(queue_id, list(shares), transaction), self._asking.homes
         place = TopicPartition(self._local.topic_of(queue_id), queue_id.partition)
-
-        async def ask(node: int) -> None:
-            if node == homes.node_id:
-                await self._reopen_here(asked, INTERNAL)
-            else:
-                await self._asking.ask(node, _REOPEN, asked, INTERNAL)
-
-        await self._asking.at_home(lambda: homes.leader_of(place), ask, is_repeatable=True)
+        await self._asking.at_home(
+            lambda: homes.leader_of(place),
+            lambda node: self._asking.ask_or_answer(node, _REOPEN, asked, INTERNAL),
+            is_repeatable=True,
+        )
 
     async def _find_here(self, asked: _Find, _caller: Caller) -> Original | None:
         return await self._local.originals.find(asked.letter, asked.group, asked.reopened)

@@ -65,10 +65,7 @@ class SettleAnywhere:
         """See `DeliveryService.settle`."""
 
         async def ask(node: int, mine: Sequence[Settlement]) -> list[SettleResult]:
-            question = _Settle(list(mine), durable)
-            if node == self._homes.node_id:
-                return await self._settle_here(question, caller)
-            return await self._asking.ask(node, _SETTLE, question, caller)
+            return await self._asking.ask_or_answer(node, _SETTLE, _Settle(list(mine), durable), caller)
 
         def failed(one: Settlement, error: GoQueueError) -> SettleResult:
             return SettleResult(one.receipt, error=error)
@@ -81,9 +78,7 @@ class SettleAnywhere:
 
         async def ask(node: int, mine: Sequence[LeasedOffsets]) -> list[LeaseSettled]:
             question = msgspec.structs.replace(asked, leases=list(mine))
-            if node == self._homes.node_id:
-                return await self._settle_leases_here(question, caller)
-            return await self._asking.ask(node, _SETTLE_LEASES, question, caller)
+            return await self._asking.ask_or_answer(node, _SETTLE_LEASES, question, caller)
 
         def failed(_: LeasedOffsets, error: GoQueueError) -> LeaseSettled:
             return LeaseSettled(error=error)
@@ -100,9 +95,7 @@ class SettleAnywhere:
             question = msgspec.structs.replace(asked, receipts=receipts)
 
             async def ask(node: int, question: Promise = question) -> None:
-                if node == self._homes.node_id:
-                    return await self._promise_here(question, caller)
-                return await self._asking.ask(node, _PROMISE, question, caller)
+                return await self._asking.ask_or_answer(node, _PROMISE, question, caller)
 
             await self._asking.at_home(lambda place=place: self._homes.leader_of(place), ask, is_repeatable=True)  # type: ignore[misc]
 

@@ -59,15 +59,12 @@ class GroupsAnywhere:
         """See `GroupService.commit_in_transaction`."""
         homes = self._asking.homes
         asked = _Commit(group, list(offsets), transaction, member_id, generation, instance_id)
-
-        async def ask(node: int) -> list[GoQueueError | None]:
-            if node == homes.node_id:
-                return await self._here(asked, caller)
-            return await self._asking.ask(node, _COMMIT, asked, caller, timeout_ms=_COMMIT_MS + ANSWER_MS)
-
-        return tuple(
-            await self._asking.at_home(lambda: homes.coordinator_of(CONSUMER_OFFSETS, group), ask, is_repeatable=True)
+        outcomes = await self._asking.at_home(
+            lambda: homes.coordinator_of(CONSUMER_OFFSETS, group),
+            lambda node: self._asking.ask_or_answer(node, _COMMIT, asked, caller, timeout_ms=_COMMIT_MS + ANSWER_MS),
+            is_repeatable=True,
         )
+        return tuple(outcomes)
 
     async def _here(self, asked: _Commit, caller: Caller) -> list[GoQueueError | None]:
         outcomes = await self._local.commit_in_transaction(

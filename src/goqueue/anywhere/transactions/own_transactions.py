@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Collection
 
 import msgspec
 
@@ -64,11 +64,11 @@ class OwnTransactionsAnywhere:
 
     async def init_producer(self, transactional_id: str) -> Producer:
         """See `TransactionService.init_producer`."""
-        return await self._at(transactional_id, _INIT, transactional_id, self._init_here)
+        return await self._at(transactional_id, _INIT, transactional_id)
 
     async def begin(self, transactional_id: str, producer: Producer) -> int:
         """See `TransactionService.begin`."""
-        return await self._at(transactional_id, _BEGIN, _Begin(transactional_id, producer), self._begin_here)
+        return await self._at(transactional_id, _BEGIN, _Begin(transactional_id, producer))
 
     async def add_partitions(
         self,
@@ -80,7 +80,7 @@ class OwnTransactionsAnywhere:
     ) -> dict[TopicPartition, GoQueueError]:
         """See `TransactionService.add_partitions`."""
         asked = _Add(transactional_id, producer, list(partitions), number, is_written=True)
-        refused = await self._at(transactional_id, _ADD, asked, self._add_here)
+        refused = await self._at(transactional_id, _ADD, asked)
         return {one.place: one.error for one in refused}
 
     async def take_part(
@@ -93,7 +93,7 @@ class OwnTransactionsAnywhere:
     ) -> None:
         """See `TransactionService.take_part`."""
         asked = _Add(transactional_id, producer, list(places), number, is_written=False)
-        await self._at(transactional_id, _ADD, asked, self._add_here)
+        await self._at(transactional_id, _ADD, asked)
 
     async def end(
         self,
@@ -106,25 +106,20 @@ class OwnTransactionsAnywhere:
     ) -> Producer:
         """See `TransactionService.end`."""
         asked = _End(transactional_id, producer, commit, number, until_applied)
-        return await self._at(transactional_id, _END, asked, self._end_here)
+        return await self._at(transactional_id, _END, asked)
 
     async def _at(
         self,
         transactional_id: str,
         method: PeerMethod[Question, Reply],
         question: Question,
-        here: Callable[[Question, Caller], Awaitable[Reply]],
     ) -> Reply:
         """Ask the coordinator of the id."""
         homes = self._asking.homes
-
-        async def ask(node: int) -> Reply:
-            if node == homes.node_id:
-                return await here(question, INTERNAL)
-            return await self._asking.ask(node, method, question, INTERNAL, timeout_ms=_END_MS)
-
         return await self._asking.at_home(
-            lambda: homes.coordinator_of(TRANSACTION_STATE, shard_key(transactional_id)), ask, is_repeatable=True
+            lambda: homes.coordinator_of(TRANSACTION_STATE, shard_key(transactional_id)),
+            lambda node: self._asking.ask_or_answer(node, method, question, INTERNAL, timeout_ms=_END_MS),
+            is_repeatable=True,
         )
 
     # --- the node that is asked ------------------------------------------------------------

@@ -10,7 +10,7 @@ makes it void: the batch would lie behind its marker and stay open for ever.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Collection
 
 import msgspec
 
@@ -98,14 +98,11 @@ class EndAnywhere:
         homes, known = self._asking.homes, self._known.get(transaction.producer_id)
         key = "" if known is None else shard_key(known.name)
         asked = _End(place, transaction, commit, coordinator_epoch, key)
-
-        async def ask(node: int) -> None:
-            if node == homes.node_id:
-                await self._here(asked, INTERNAL)
-            else:
-                await self._asking.ask(node, _END, asked, INTERNAL, timeout_ms=_END_MS + ANSWER_MS)
-
-        await self._asking.at_home(lambda: homes.leader_of(place), ask, is_repeatable=True)
+        await self._asking.at_home(
+            lambda: homes.leader_of(place),
+            lambda node: self._asking.ask_or_answer(node, _END, asked, INTERNAL, timeout_ms=_END_MS + ANSWER_MS),
+            is_repeatable=True,
+        )
 
     async def _here(self, asked: _End, _caller: Caller) -> None:
         epoch = self._asking.homes.coordinator_epoch(TRANSACTION_STATE, asked.key) if asked.key else -1
@@ -162,27 +159,22 @@ class Verification:
 
     async def join(self, producer: Producer, place: TopicPartition, number: int | None) -> None:
         """See `TransactionService.join`."""
-        await self._at_coordinator(_JOIN, _Join(producer, place, number), self._join_here)
+        await self._at_coordinator(_JOIN, _Join(producer, place, number))
 
     async def enlist(self, producer: Producer, place: TopicPartition, number: int) -> None:
         """See `TransactionService.enlist`."""
-        await self._at_coordinator(_ENLIST, _Join(producer, place, number), self._enlist_here)
+        await self._at_coordinator(_ENLIST, _Join(producer, place, number))
 
-    async def _at_coordinator(
-        self, method: PeerMethod[_Join, None], asked: _Join, here: Callable[[_Join, Caller], Awaitable[None]]
-    ) -> None:
+    async def _at_coordinator(self, method: PeerMethod[_Join, None], asked: _Join) -> None:
         producer_id = asked.producer.producer_id
         name = await self.name_of(producer_id)
         if name is None:
             raise InvalidProducerIdMapping(f"producer {producer_id} belongs to no transactional id")
-
-        async def ask(node: int) -> None:
-            if node == self._homes.node_id:
-                await here(asked, INTERNAL)
-            else:
-                await self._asking.ask(node, method, asked, INTERNAL)
-
-        await self._asking.at_home(lambda: self._coordinator_of(name), ask, is_repeatable=True)
+        await self._asking.at_home(
+            lambda: self._coordinator_of(name),
+            lambda node: self._asking.ask_or_answer(node, method, asked, INTERNAL),
+            is_repeatable=True,
+        )
 
     async def name_of(self, producer_id: int) -> Name | None:
         """Whose transactions a producer writes; None if all coordinators say that it writes none."""
@@ -254,13 +246,11 @@ class Verification:
     async def _verify(self, asked: _Verify) -> None:
         producer, places = asked.producer, asked.places
         marks = [self._open.ends_of(producer.producer_id, one) for one in places]
-
-        async def ask(node: int) -> _Open:
-            if node == self._homes.node_id:
-                return await self._verify_here(asked, INTERNAL)
-            return await self._asking.ask(node, _VERIFY, asked, INTERNAL)
-
-        found = await self._asking.at_home(lambda: self._coordinator_of(asked.name), ask, is_repeatable=True)
+        found = await self._asking.at_home(
+            lambda: self._coordinator_of(asked.name),
+            lambda node: self._asking.ask_or_answer(node, _VERIFY, asked, INTERNAL),
+            is_repeatable=True,
+        )
         for place, mark in zip(places, marks, strict=True):
             if self._open.ends_of(producer.producer_id, place) != mark:
                 raise InvalidTransactionState(f"the transaction ended at {place} while a batch was on its way there")

@@ -31,14 +31,11 @@ class AuditAnywhere:
     async def __call__(self, lines: Sequence[bytes]) -> None:
         """Append, and return when the leader has written the lines."""
         homes = self._asking.homes
-
-        async def ask(node: int) -> None:
-            if node == homes.node_id:
-                self._append_here(lines)
-            else:
-                await self._asking.ask(node, _APPEND, _Lines(list(lines)), INTERNAL)
-
-        await self._asking.at_home(lambda: homes.leader_of(self._place), ask)
+        asked = _Lines(list(lines))
+        await self._asking.at_home(
+            lambda: homes.leader_of(self._place),
+            lambda node: self._asking.ask_or_answer(node, _APPEND, asked, INTERNAL),
+        )
 
     async def _here(self, asked: _Lines, _caller: Caller) -> None:
         self._append_here(asked.lines)

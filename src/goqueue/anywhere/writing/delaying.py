@@ -53,9 +53,7 @@ class DelayAnywhere:
 
         async def ask(node: int, mine: Sequence[Held]) -> list[_Outcome]:
             question = _Hold(topic, list(mine))
-            if node == self._homes.node_id:
-                return await self._hold_here(question, caller)
-            return await self._asking.ask(node, _HOLD, question, caller, timeout_ms=_HOLD_MS + ANSWER_MS)
+            return await self._asking.ask_or_answer(node, _HOLD, question, caller, timeout_ms=_HOLD_MS + ANSWER_MS)
 
         outcomes, shares = self._local.placed(topic, messages)
         spread = Spread(self._asking, ask, lambda _held, error: _Outcome(_NO_SLOT, error), lambda one: one.error)

@@ -123,10 +123,8 @@ class PublishAnywhere:
         is_repeatable = question.producer_id >= 0
 
         async def ask(node: int) -> list[Published]:
-            if node == self._homes.node_id:
-                found = await self._publish_here(question, caller)
-            else:
-                found = await self._asking.ask(node, _PUBLISH, question, caller, timeout_ms=_PUBLISH_MS + ANSWER_MS)
+            timeout_ms = _PUBLISH_MS + ANSWER_MS
+            found = await self._asking.ask_or_answer(node, _PUBLISH, question, caller, timeout_ms=timeout_ms)
             if (refusal := _are_elsewhere(found, is_repeatable=is_repeatable)) is not None:
                 raise refusal
             return found

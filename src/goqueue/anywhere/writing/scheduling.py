@@ -6,7 +6,7 @@ its leader claims the name with a guarded commit: of two nodes that are asked fo
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 from goqueue.anywhere.asking import ANSWER_MS, Asking, PeerMethod, Question, Reply
@@ -45,16 +45,16 @@ class SchedulesAnywhere:
         known = self._local.known_home(new.name)
         if known is not None and known != place:
             # Only the leader of the known home can say that no schedule is there.
-            await self._at(lambda: known, _FREE, new.name, self._local.free)
-        return await self._at(lambda: place, _CREATE, new, self._local.create)
+            await self._at(lambda: known, _FREE, new.name)
+        return await self._at(lambda: place, _CREATE, new)
 
     async def get(self, name: str) -> Described:
         """See `ScheduleService.get`."""
-        return await self._at(lambda: self._home(name), _GET, name, self._local.get)
+        return await self._at(lambda: self._home(name), _GET, name)
 
     async def delete(self, name: str) -> None:
         """See `ScheduleService.delete`."""
-        await self._at(lambda: self._home(name), _DELETE, name, self._local.delete)
+        await self._at(lambda: self._home(name), _DELETE, name)
 
     def _home(self, name: str) -> TopicPartition:
         place = self._local.known_home(name)
@@ -67,15 +67,11 @@ class SchedulesAnywhere:
         place: Callable[[], TopicPartition],
         method: PeerMethod[Question, Reply],
         question: Question,
-        here: Callable[[Question], Awaitable[Reply]],
     ) -> Reply:
         """Ask the leader of the partition."""
         homes = self._asking.homes
-
-        async def ask(node: int) -> Reply:
-            if node == homes.node_id:
-                return await here(question)
-            # Whether the caller may is checked by the node that was asked.
-            return await self._asking.ask(node, method, question, INTERNAL, timeout_ms=_CHANGE_MS)
-
-        return await self._asking.at_home(lambda: homes.leader_of(place()), ask)
+        # Whether the caller may is checked by the node that was asked.
+        return await self._asking.at_home(
+            lambda: homes.leader_of(place()),
+            lambda node: self._asking.ask_or_answer(node, method, question, INTERNAL, timeout_ms=_CHANGE_MS),
+        )
