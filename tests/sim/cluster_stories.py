@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from goqueue.broker.replicas.roles import Leading
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.errors import GoQueueError
+from goqueue.metadata.shared.kv import Compare, TxnResult, Write
 from goqueue.records import LogKind, NewRecord, TopicPartition
 from goqueue.testing.cluster.cluster import TOPIC, SimCluster
 from goqueue.testing.cluster.replica_node import ReplicaNode
@@ -54,6 +55,50 @@ async def until(holds: Callable[[], bool], seconds: float = 30) -> None:
             return
         await asyncio.sleep(0.01)
     raise TimeoutError
+
+
+async def node_2_is_ahead(cluster: SimCluster) -> None:
+    """Node 2 led in epoch 1 and wrote what nobody got; node 1 leads in epoch 2. The network is not healed yet."""
+    await produce(cluster, 1, 0)
+    topic = cluster.metadata.image.topic(TOPIC)
+    assert topic is not None
+    await cluster.controller.move(topic, 0)
+    await until(lambda: is_leading(cluster, 2))
+    cluster.network.isolate(2)
+    await cluster.request(2, written_alone)
+    await cluster.controller.move(topic, 0)
+    await until(lambda: is_leading(cluster, 1))
+
+
+def heal(cluster: SimCluster) -> None:
+    """Let nodes reach each other again; what was on its way is delivered."""
+    cluster.network._blocked.clear()
+    for wire in list(cluster.network._wires):
+        wire.go_on()
+
+
+class HeldAssignment:
+    """The next assignments that a node writes to the shared store: they wait until they may go."""
+
+    def __init__(self, cluster: SimCluster, node: int) -> None:
+        kv = cluster.slots[node].kv
+        assert kv is not None
+        self._is_sent, self._may_go, self._txn = asyncio.Event(), asyncio.Event(), kv.txn
+        kv.txn = self._held  # type: ignore[method-assign]
+
+    async def is_sent(self) -> None:
+        """Wait until the node writes one."""
+        await asyncio.wait_for(self._is_sent.wait(), 60)
+
+    def let_go(self) -> None:
+        """Let it be written."""
+        self._may_go.set()
+
+    async def _held(self, compares: Sequence[Compare], writes: Sequence[Write]) -> TxnResult:
+        if any("/p/" in write.key for write in writes):
+            self._is_sent.set()
+            await self._may_go.wait()
+        return await self._txn(compares, writes)
 
 
 async def written_alone(node: ReplicaNode) -> None:

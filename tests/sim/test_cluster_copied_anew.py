@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
 
 import pytest
-from tests.sim.cluster_stories import PLACE, batch, end_of, produce, until
+from tests.sim.cluster_stories import PLACE, HeldAssignment, batch, end_of, produce, until
 from tests.sim.test_cluster_damage import HOME, frames_of, log_of
 
 from goqueue.cluster.replication.follower_stream import FollowerStream
 from goqueue.cluster.replication.messages import Round
 from goqueue.log.partition_log import PartitionLog
 from goqueue.metadata.events import Assignment
-from goqueue.metadata.shared.kv import Compare, TxnResult, Write
 from goqueue.testing.cluster.cluster import SimCluster
 from goqueue.testing.cluster.loop import LIFE
 from goqueue.testing.cluster.replica_node import ReplicaNode
@@ -76,23 +74,13 @@ def test_a_replica_is_not_emptied_while_the_write_that_lets_it_in_is_on_its_way(
         cluster.kill(3)
         await cluster.controller.end_session(3)
         await produce(cluster, 1, 8)
-        kv = cluster.slots[1].kv
-        assert kv is not None
-        is_sent, may_go, txn = asyncio.Event(), asyncio.Event(), kv.txn
-
-        async def held(compares: Sequence[Compare], writes: Sequence[Write]) -> TxnResult:
-            if any("/p/" in write.key for write in writes):
-                is_sent.set()
-                await may_go.wait()
-            return await txn(compares, writes)
-
-        kv.txn = held  # type: ignore[method-assign]
+        assignment = HeldAssignment(cluster, 1)
         await cluster.start(3)
-        await asyncio.wait_for(is_sent.wait(), 60)
+        await assignment.is_sent()
         monkeypatch.setattr(FollowerStream, "_take_round", nothing_to_an_empty_log)
         spoil(cluster, 3)
         await asyncio.sleep(20)
-        may_go.set()
+        assignment.let_go()
         await asyncio.sleep(0.5)
         assert not (3 in assignment_in(cluster).isr and end_of(cluster, 3) == 0), "it may be elected with an empty log"
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import pytest
-from tests.sim.cluster_stories import PLACE, end_of, is_leading, produce, until, written_alone
+from tests.sim.cluster_stories import PLACE, end_of, heal, is_leading, node_2_is_ahead, produce, until
 
 from goqueue.broker.replicas.partition import Partition
 from goqueue.errors import StorageError
@@ -29,25 +29,6 @@ def partition_of(cluster: SimCluster, number: int) -> Partition:
     node = cluster.slots[number].node
     assert node is not None
     return node.partitions.replica(*PLACE)
-
-
-async def node_2_is_ahead(cluster: SimCluster) -> None:
-    """Node 2 led in epoch 1 and wrote what nobody got; node 1 leads in epoch 2. The network is not healed yet."""
-    await produce(cluster, 1, 0)
-    topic = cluster.metadata.image.topic(TOPIC)
-    assert topic is not None
-    await cluster.controller.move(topic, 0)
-    await until(lambda: is_leading(cluster, 2))
-    cluster.network.isolate(2)
-    await cluster.request(2, written_alone)
-    await cluster.controller.move(topic, 0)
-    await until(lambda: is_leading(cluster, 1))
-
-
-def heal(cluster: SimCluster) -> None:
-    cluster.network._blocked.clear()
-    for wire in list(cluster.network._wires):
-        wire.go_on()
 
 
 class HeldThreads:

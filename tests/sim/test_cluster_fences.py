@@ -14,7 +14,18 @@ import logging
 from collections.abc import Callable
 
 import pytest
-from tests.sim.cluster_stories import PLACE, batch, end_of, ignored, is_leading, produce, until, written_alone
+from tests.sim.cluster_stories import (
+    PLACE,
+    batch,
+    end_of,
+    heal,
+    ignored,
+    is_leading,
+    node_2_is_ahead,
+    produce,
+    until,
+    written_alone,
+)
 
 from goqueue.broker.replicas.partitions import Partition, Partitions
 from goqueue.cluster.replication import leader_stream
@@ -72,9 +83,7 @@ def replaced_leader(cluster: SimCluster, patch: pytest.MonkeyPatch) -> None:
         await cluster.controller.end_session(1)
         await produce(cluster, 2, 0, producer_id=2)
         assert end_of(cluster, 2) == 2
-        cluster.network._blocked.clear()
-        for wire in list(cluster.network._wires):
-            wire.go_on()
+        heal(cluster)
         # As long as a wrong cut would take.
         await asyncio.sleep(3)
         assert all(end >= 2 for node, end in cuts if node == 2), "what the new leader acknowledged was cut away"
@@ -174,18 +183,8 @@ def leader_that_wrote_nothing(cluster: SimCluster, patch: pytest.MonkeyPatch) ->
     """Two failovers in a row: node 2 wrote in epoch 1 what nobody got, node 1 leads in epoch 2 and writes nothing."""
 
     async def story() -> None:
-        await produce(cluster, 1, 0)
-        topic = cluster.metadata.image.topic(TOPIC)
-        assert topic is not None
-        await cluster.controller.move(topic, 0)
-        await until(lambda: is_leading(cluster, 2))
-        cluster.network.isolate(2)
-        await cluster.request(2, written_alone)
-        await cluster.controller.move(topic, 0)
-        await until(lambda: is_leading(cluster, 1))
-        cluster.network._blocked.clear()
-        for wire in list(cluster.network._wires):
-            wire.go_on()
+        await node_2_is_ahead(cluster)
+        heal(cluster)
         await until(lambda: any(node == 2 for node, _ in cuts))
         assert [end for node, end in cuts if node == 2] == [1], "an in-sync replica dropped what was acknowledged"
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import pytest
+from tests.sim.cluster_stories import HeldAssignment
 
 from goqueue.cluster.isr import IsrChanges
 from goqueue.cluster.replication import leader_stream
@@ -152,24 +153,14 @@ def lost_disk_while_joining(cluster: SimCluster) -> None:
         cluster.kill(3)
         await cluster.controller.end_session(3)
         await produce(cluster, 1)
-        kv = cluster.slots[1].kv
-        assert kv is not None
-        is_sent, may_go, txn = asyncio.Event(), asyncio.Event(), kv.txn
-
-        async def held(compares: Sequence[Compare], writes: Sequence[Write]) -> TxnResult:
-            if any("/p/" in write.key for write in writes):
-                is_sent.set()
-                await may_go.wait()
-            return await txn(compares, writes)
-
-        kv.txn = held  # type: ignore[method-assign]
+        assignment = HeldAssignment(cluster, 1)
         await cluster.start(3)
-        await asyncio.wait_for(is_sent.wait(), 60)
+        await assignment.is_sent()
         cluster.cut_power(3, Survival.NOTHING)
         cluster.wipe(3)
         await cluster.controller.empty(3)
         await cluster.controller.begin_session(3)
-        may_go.set()
+        assignment.let_go()
         await asyncio.sleep(1)
         assert 3 not in cluster.metadata.image.assignments(cluster.topic_id)[0].isr, "its disk is empty"
 
