@@ -16,7 +16,7 @@ arrays are lists or tuples.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol
@@ -129,3 +129,13 @@ def error_message(error: BaseException | None) -> str | None:
 def failed(error: BaseException) -> dict[str, object]:
     """The two fields that most responses carry for an error."""
     return {"error_code": error_code(error), "error_message": error_message(error)}
+
+
+def when_open(opening: Awaitable[None] | None, answer: Callable[[], Reply]) -> Reply | Awaitable[Reply]:
+    """The answer at once, or once the partitions that it is about are open."""
+    return answer() if opening is None else _answered_after(opening, answer)
+
+
+async def _answered_after(opening: Awaitable[None], answer: Callable[[], Reply]) -> Reply:
+    await opening
+    return answer()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from goqueue.errors import GoQueueError
-from goqueue.servers.kafka.api import Api, Context, Message, Reply, failed
+from goqueue.servers.kafka.api import Api, Context, Message, Reply, failed, when_open
 
 API = Api(key=61, name="DescribeProducers", versions=(0, 0))
 
@@ -14,12 +14,7 @@ def handle(context: Context, request: Message) -> Reply | Awaitable[Reply]:
     """One row per partition asked for, once all of them are open."""
     places = [(topic.name, one) for topic in request.topics for one in topic.partition_indexes]
     opening = context.services.queries.opening(places)
-    return _reply(context, request) if opening is None else _when_open(context, request, opening)
-
-
-async def _when_open(context: Context, request: Message, opening: Awaitable[None]) -> Reply:
-    await opening
-    return _reply(context, request)
+    return when_open(opening, lambda: _reply(context, request))
 
 
 def _reply(context: Context, request: Message) -> Reply:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable
 from goqueue.broker.reading.queries import LATEST
 from goqueue.errors import GoQueueError
 from goqueue.records import Isolation
-from goqueue.servers.kafka.api import UNSUPPORTED_VERSION, Api, Context, Message, Reply, error_code
+from goqueue.servers.kafka.api import UNSUPPORTED_VERSION, Api, Context, Message, Reply, error_code, when_open
 
 API = Api(
     key=2,
@@ -32,12 +32,7 @@ def handle(context: Context, request: Message) -> Reply | Awaitable[Reply]:
     """One row per partition asked for, once all of them are open."""
     places = [(topic.name, one.partition_index) for topic in request.topics for one in topic.partitions]
     opening = context.services.queries.opening(places)
-    return _reply(context, request) if opening is None else _when_open(context, request, opening)
-
-
-async def _when_open(context: Context, request: Message, opening: Awaitable[None]) -> Reply:
-    await opening
-    return _reply(context, request)
+    return when_open(opening, lambda: _reply(context, request))
 
 
 def _reply(context: Context, request: Message) -> Reply:
