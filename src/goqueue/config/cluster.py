@@ -25,7 +25,7 @@ class ClusterConfig:
     )
     secret_file: str = setting(
         "",
-        "File with the secret by which nodes recognise each other, 16 characters at least. Each line is one that is "
+        "File with the secret by which nodes authenticate each other, 16 characters at least. Each line is one that is "
         "accepted; the first is the one that is used. Only its owner may read it.",
     )
     tls: str = setting(
@@ -44,24 +44,28 @@ class ClusterConfig:
         "Accept traffic between nodes, and with an etcd that this node runs, beyond loopback without TLS: whoever "
         "listens on the network reads what is replicated, and whoever reaches such an etcd can change everything.",
     )
-    rack: str = setting("", "Where this node stands: replicas of a partition are spread over racks.")
+    rack: str = setting("", "Rack of this node: replicas of a partition are spread over racks.")
     replication_factor: int = setting(
         0,
-        "Copies of a topic that does not say, in a cluster. 0: three, or as many as there are nodes if that is fewer.",
+        "Default replication factor of topics in a cluster. 0: three, or the number of nodes if that is fewer.",
         minimum=0,
     )
     min_insync_replicas: int = setting(
         0,
-        "Replicas that must have a record before acks=all is answered, for topics that do not say. 0: two, or one for "
+        "Default of min.insync.replicas: replicas that must have a record "
+        "before acks=all is answered. 0: two, or one for "
         "topics with one replica. A topic's min.insync.replicas decides for itself.",
         minimum=0,
     )
     session_ms: int = setting(
-        6_000, "A node that was not heard of for so long is replaced as leader.", minimum=1_000, maximum=60_000
+        6_000,
+        "A node that has not renewed its session for this long is replaced as leader.",
+        minimum=1_000,
+        maximum=60_000,
     )
     replica_lag_ms_max: int = setting(
         10_000,
-        "A replica that has not had all of its leader's log for so long leaves the in-sync replicas.",
+        "A replica that has lagged behind its leader for this long leaves the in-sync replicas.",
         minimum=100,
     )
     verify_bytes_per_s_max: int = setting(
@@ -77,14 +81,15 @@ class ClusterConfig:
     )
     leader_return_ms: int = setting(
         10_000,
-        "When no node came or went, and no leader handed over, for so long, partitions go back to their preferred "
+        "Time without a change of nodes or leaders after which partitions go back to their preferred "
         "leader, the first replica. -1: never by themselves.",
         minimum=-1,
     )
     metadata_level_max: int = setting(
         -1,
         "Highest level of `metadata.version` that this node agrees to, so that the version before can be started again "
-        "during a rolling upgrade. A level is raised when all nodes agree, and never goes back. -1: all that it knows.",
+        "during a rolling upgrade. A level is raised when all "
+        "nodes agree, and is never lowered. -1: all that it knows.",
         minimum=-1,
     )
 

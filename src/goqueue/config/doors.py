@@ -64,7 +64,9 @@ class TlsConfig:
     key: str = setting("", "File with the private key of the certificate, PEM, not encrypted.")
     client_ca: str = setting("", "File with the authorities that client certificates are checked against, PEM.")
     reload_ms: int = setting(
-        1_000, "Time between two looks at the files. New connections use changed files without a restart.", minimum=100
+        1_000,
+        "Interval at which the files are checked for changes. New connections use changed files without a restart.",
+        minimum=100,
     )
     expiry_warning_days: int = setting(
         30, "The log warns once a day when the certificate expires within so many days.", minimum=0
@@ -98,7 +100,7 @@ class SecurityConfig:
         0, "Time after which a Kafka connection must authenticate again; 0: when its credential expires.", minimum=0
     )
     authentication_ms: int = setting(
-        10_000, "A Kafka connection that has not authenticated by then is closed.", minimum=100
+        10_000, "A Kafka connection that has not authenticated within this time is closed.", minimum=100
     )
     failed_login_ms_max: int = setting(
         5_000,
@@ -122,7 +124,9 @@ class HttpConfig:
 
     body_bytes_max: int = setting(16 * MIB, "Largest request body.", minimum=1024)
     body_ms_max: int = setting(30_000, "Longest time that a request's body may take to arrive.", minimum=100)
-    first_request_ms: int = setting(10_000, "A connection that has sent no request by then is closed.", minimum=100)
+    first_request_ms: int = setting(
+        10_000, "A connection that has sent no request within this time is closed.", minimum=100
+    )
     idle_ms: int = setting(75_000, "A kept-alive connection without a request is closed after this.", minimum=1000)
     wait_ms_max: int = setting(60_000, "Longest wait of one long poll.", minimum=0)
     access_log: bool = setting(False, "Log every request with its status, duration and id.")
@@ -148,6 +152,8 @@ class GrpcConfig:
         1_000, "Calls and streams that one connection may have open; further ones wait.", minimum=1
     )
     calls_max: int = setting(10_000, "Calls and streams of all connections; one more is refused.", minimum=1)
-    keepalive_ms: int = setting(30_000, "A quiet connection is asked for a sign of life this often.", minimum=1000)
-    keepalive_timeout_ms: int = setting(10_000, "A connection that gives none in this time is closed.", minimum=100)
+    keepalive_ms: int = setting(30_000, "Interval of keepalive pings on an idle connection.", minimum=1000)
+    keepalive_timeout_ms: int = setting(
+        10_000, "A connection that does not answer a keepalive ping within this time is closed.", minimum=100
+    )
     client_ping_ms_min: int = setting(10_000, "A client that pings more often than this is disconnected.", minimum=0)

@@ -12,17 +12,21 @@ class GroupsConfig:
     """Consumer groups and their offsets."""
 
     offsets_partitions: int = setting(50, "Partitions of __consumer_offsets.", minimum=1)
-    session_timeout_ms: int = setting(30_000, "Silence after which a member is gone.", minimum=1)
+    session_timeout_ms: int = setting(
+        30_000, "A member that sends no heartbeat for this long is removed from its group.", minimum=1
+    )
     session_timeout_ms_min: int = setting(1_000, "Shortest session a member may ask for.", minimum=1)
     session_timeout_ms_max: int = setting(1_800_000, "Longest session a member may ask for.", minimum=1)
-    heartbeat_interval_ms: int = setting(3_000, "Heartbeat that members of the new protocol are told.", minimum=1)
+    heartbeat_interval_ms: int = setting(
+        3_000, "Heartbeat interval given to members of the consumer protocol (KIP-848).", minimum=1
+    )
     initial_rebalance_delay_ms: int = setting(0, "Wait for more members before the first generation.", minimum=0)
     revocation_timeout_ms: int = setting(
         60_000, "Time a member has to give partitions up before it is fenced.", minimum=1
     )
-    members_max: int = setting(10_000, "Members of one group.", minimum=1)
+    members_max: int = setting(10_000, "Maximum number of members of one group.", minimum=1)
     share_sessions_max: int = setting(2_000, "Kafka share consumers that fetch at the same time.", minimum=1)
-    offset_metadata_bytes_max: int = setting(4096, "Text stored beside one committed offset.", minimum=0)
+    offset_metadata_bytes_max: int = setting(4096, "Largest metadata text of one committed offset.", minimum=0)
     offsets_retention_ms: int = setting(7 * 24 * 3600 * 1000, "How long offsets of an empty group are kept.", minimum=1)
 
 
@@ -31,14 +35,12 @@ class TransactionsConfig:
     """Transactions and the ids of their producers."""
 
     state_partitions: int = setting(50, "Partitions of __transaction_state.", minimum=1)
-    timeout_ms: int = setting(
-        60_000, "Time after which a transaction of a client that does not say is aborted.", minimum=1
-    )
-    timeout_ms_max: int = setting(900_000, "Longest time a producer may ask for its transactions.", minimum=1)
+    timeout_ms: int = setting(60_000, "Default transaction timeout: the transaction is aborted after it.", minimum=1)
+    timeout_ms_max: int = setting(900_000, "Largest transaction timeout that a producer may request.", minimum=1)
     session_timeout_ms: int = setting(
-        30_000, "Silence after which what a producer that speaks HTTP has open is aborted.", minimum=1
+        30_000, "The open transaction of an HTTP producer that sends no heartbeat for this long is aborted.", minimum=1
     )
-    heartbeat_interval_ms: int = setting(3_000, "Heartbeat that producers that speak HTTP are told.", minimum=1)
+    heartbeat_interval_ms: int = setting(3_000, "Heartbeat interval given to HTTP producers.", minimum=1)
     id_expiration_ms: int = setting(
         7 * 24 * 3600 * 1000, "Idle time after which a transactional id is forgotten.", minimum=1
     )
@@ -63,12 +65,12 @@ class DeliveryConfig:
     )
     retries_max: int = setting(3, "Redeliveries after the first delivery; then the dead-letter topic.", minimum=0)
     backoff_ms: int = setting(1_000, "Wait before the first redelivery after a nack.", minimum=0)
-    backoff_multiplier: float = setting(2.0, "How much longer each further wait is.", minimum=1.0)
+    backoff_multiplier: float = setting(2.0, "Factor by which each further wait is longer.", minimum=1.0)
     backoff_ms_max: int = setting(60_000, "Longest wait before a redelivery.", minimum=0)
     backoff_jitter: float = setting(
-        0.0, "Share of a wait that chance may add, so that retries do not come at once.", minimum=0.0, maximum=1.0
+        0.0, "Random share added to a wait at most, so that retries are spread over time.", minimum=0.0, maximum=1.0
     )
-    in_flight_max: int = setting(1_000, "Messages that one consumer may hold unsettled.", minimum=1)
+    in_flight_max: int = setting(1_000, "Maximum number of unsettled messages of one consumer.", minimum=1)
     outstanding_max: int = setting(
         100_000, "Messages that one group may have unsettled in one partition; then it gets no new ones.", minimum=1
     )
@@ -92,7 +94,7 @@ class DelayConfig:
         maximum=7 * 24 * 3600 * 1000,
     )
     near_max: int = setting(100_000, "Due times that are kept in memory at most.", minimum=1000)
-    schedules_max: int = setting(10_000, "Recurring messages of the cluster.", minimum=0)
+    schedules_max: int = setting(10_000, "Maximum number of recurring messages in the cluster.", minimum=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,7 @@ class TracingConfig:
         True, "Record what happens to every message, for `goqueue explain`; a topic's trace.enabled decides for itself."
     )
     retention_ms: int = setting(7 * 24 * 3600 * 1000, "How long stories are kept.", minimum=1000)
-    retention_bytes: int = setting(1024 * MIB, "Size of all stories together above which the oldest go.", minimum=MIB)
+    retention_bytes: int = setting(1024 * MIB, "Total size of stories above which the oldest are deleted.", minimum=MIB)
     pending_max: int = setting(
         100_000,
         "Events that may wait to be written; above it the oldest are dropped, and stories say so.",
@@ -123,7 +125,9 @@ class TracingConfig:
         minimum=0,
     )
     export_rate_max: int = setting(
-        500, "Spans per second that are made of messages at most; above it, fewer messages are looked at.", minimum=10
+        500,
+        "Maximum number of spans per second that are made of messages; above it, fewer messages are sampled.",
+        minimum=10,
     )
     export_queue_max: int = setting(
         10_000, "Spans that may wait for one exporter; beyond it the oldest are dropped and counted.", minimum=1
@@ -146,14 +150,16 @@ class TracingConfig:
 class SchemasConfig:
     """The schema registry, and the process that runs schemas."""
 
-    schemas_max: int = setting(100_000, "Schemas that the registry holds.", minimum=1)
+    schemas_max: int = setting(100_000, "Maximum number of schemas in the registry.", minimum=1)
     schema_bytes_max: int = setting(MIB, "Largest schema, with all that it references.", minimum=1024)
-    cache_size: int = setting(1_000, "Compiled schemas that are kept; the least recently used go first.", minimum=1)
+    cache_size: int = setting(
+        1_000, "Compiled schemas that are kept; the least recently used are evicted first.", minimum=1
+    )
     worker_ms_max: int = setting(
         5_000, "Longest time that checking a schema, or a batch against one, may take.", minimum=100
     )
     worker_memory_bytes_max: int = setting(
-        2048 * MIB, "Address space of the process that runs schemas.", minimum=512 * MIB
+        2048 * MIB, "Memory limit (address space) of the process that checks schemas.", minimum=512 * MIB
     )
     copy_age_ms_max: int = setting(
         30_000,

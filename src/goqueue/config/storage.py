@@ -23,8 +23,8 @@ class BrokerConfig:
         maximum=2**31 - 1,
     )
     auto_create_topics: bool = setting(True, "Create a topic when a client first names it.")
-    default_partitions: int = setting(3, "Partitions of a topic that does not say.", minimum=1, maximum=10_000)
-    default_replication_factor: int = setting(1, "Copies of a topic that does not say.", minimum=1)
+    default_partitions: int = setting(3, "Default number of partitions of a topic.", minimum=1, maximum=10_000)
+    default_replication_factor: int = setting(1, "Default replication factor of a topic.", minimum=1)
     log_level: str = setting(
         "info", "Least severe events that are written to stderr.", choices=("debug", "info", "warning", "error")
     )
@@ -37,8 +37,10 @@ class LogConfig:
     segment_bytes: int = setting(64 * MIB, "A segment is sealed at this size.", minimum=1024)
     segment_ms: int = setting(7 * 24 * 3600 * 1000, "A segment is sealed at this age.", minimum=1)
     index_interval_bytes: int = setting(4096, "One index entry per this many bytes of log.", minimum=1)
-    retention_ms: int = setting(7 * 24 * 3600 * 1000, "Age at which records go; -1 keeps them.", minimum=-1)
-    retention_bytes: int = setting(-1, "Size of a partition above which old segments go; -1: no limit.", minimum=-1)
+    retention_ms: int = setting(7 * 24 * 3600 * 1000, "Age at which records are deleted; -1 keeps them.", minimum=-1)
+    retention_bytes: int = setting(
+        -1, "Size of a partition above which old segments are deleted; -1: no limit.", minimum=-1
+    )
     retention_check_ms: int = setting(60_000, "Time between two rounds of retention and compaction.", minimum=100)
     max_message_bytes: int = setting(16 * MIB, "Largest batch a topic takes.", minimum=1)
     open_files_max: int = setting(
@@ -49,7 +51,7 @@ class LogConfig:
     )
     producer_window_batches: int = setting(5, "Batches per producer whose retries are recognised.", minimum=1)
     producer_expiry_ms: int = setting(24 * 3600 * 1000, "Idle time after which a producer is forgotten.", minimum=1)
-    tombstone_retention_ms: int = setting(24 * 3600 * 1000, "How long a deletion outlives compaction.", minimum=0)
+    tombstone_retention_ms: int = setting(24 * 3600 * 1000, "How long a tombstone is kept after compaction.", minimum=0)
     compaction_dirty_ratio: float = setting(
         0.5, "Share of uncompacted bytes that starts compaction.", minimum=0.0, maximum=1.0
     )
@@ -95,7 +97,9 @@ class LimitsConfig:
     fetch_bytes_max: int = setting(55 * MIB, "Largest answer to one fetch.", minimum=1024)
     fetch_wait_ms_max: int = setting(300_000, "Longest wait of one fetch.", minimum=0)
     fetch_sessions_max: int = setting(
-        1_000, "Kafka consumers that fetch incrementally; one more names all its partitions each time.", minimum=0
+        1_000,
+        "Maximum number of incremental fetch sessions; further consumers send all their partitions in each fetch.",
+        minimum=0,
     )
     idle_connection_ms: int = setting(600_000, "Connections without a request for this long are closed.", minimum=1000)
     deduplication_ids_max: int = setting(

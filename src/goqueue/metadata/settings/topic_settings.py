@@ -79,7 +79,7 @@ _ROWS = (
         "delivery_backoff_multiplier",
         or_node(number(1, 1000)),
         NODE,
-        "How much longer each further wait is.",
+        "Factor by which each further wait is longer.",
         delivery_field="backoff_multiplier",
     ),
     TopicSetting(
