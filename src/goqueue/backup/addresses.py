@@ -47,7 +47,7 @@ def open_files(address: str | Path, field: str = "target") -> tuple[Any, str]:
     url = as_written(address)
     scheme, _, rest = url.partition("://")
     if not rest.strip("/"):
-        raise InvalidRequest(f"{url}: names no bucket", field=field, hint="as in s3://bucket/folder")
+        raise InvalidRequest(f"{url} names no bucket", field=field, hint="as in s3://bucket/folder")
     try:
         import fsspec
     except ModuleNotFoundError:

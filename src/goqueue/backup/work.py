@@ -146,7 +146,7 @@ def restore(
         laid = [file for files in found for file in files]
         restored = Manifest(manifest.name, manifest.taken_ms, laid, manifest.broker)
         if until_ms is None and restored.ends() != manifest.ends():
-            raise BackupFailed("the restored logs end elsewhere than the backup's")
+            raise BackupFailed("the restored logs do not end at the offsets of the backup")
         at_step("restore-laid")
     return _finished(outcome, restored, time.monotonic() - begun)
 

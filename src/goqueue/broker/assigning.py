@@ -41,7 +41,7 @@ class OneNode:
         copies = self._copies_default if asked is None else asked
         if copies != 1:
             raise InvalidReplicationFactor(
-                f"replication factor {copies} cannot be had from 1 node",
+                f"replication factor {copies} is not possible with 1 node",
                 field="replication_factor",
                 hint="use 1, or -1 for the default",
             )

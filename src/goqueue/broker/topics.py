@@ -377,9 +377,9 @@ def _tell_warnings(topic: str, given: Mapping[str, str | None]) -> None:
 def _check_growth(name: str, current: int, total: int) -> None:
     if total <= current:
         raise InvalidPartitions(
-            f"topic {name!r} has {current} partitions already, {total} would not be more",
+            f"topic {name!r} has {current} partitions, and {total} is not more",
             field="partitions",
-            hint="partitions can be added, never taken away",
+            hint="the number of partitions can only be increased",
         )
     if total > PARTITIONS_MAX:
         raise InvalidPartitions(

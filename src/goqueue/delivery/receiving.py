@@ -101,7 +101,7 @@ class Receiver:
         """
         problem = None if self._session_problem is None else self._session_problem()
         if problem is not None:
-            raise NotLeader(f"messages may be delivered elsewhere: {problem}")
+            raise NotLeader(f"another node may deliver these messages: {problem}")
 
     async def acquire(
         self,

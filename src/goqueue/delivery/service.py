@@ -211,7 +211,7 @@ class DeliveryService:
             last = max(one.last for one in ranges)
             if queue is None or last >= max(queue.cursors):
                 raise InvalidRequest(
-                    f"offset {last} of {at} was never given to group {group!r}", field="acknowledgement_batches"
+                    f"offset {last} of {at} was never delivered to group {group!r}", field="acknowledgement_batches"
                 )
         command = SettleHeld(queue_id, consumer, ranges, chance=self._rng.random(), all_or_none=all_or_none)
         held: list[bool] = await self._shards.submit(queue_id, command)

@@ -197,7 +197,7 @@ class GroupEntry:
 
     @property
     def _takes_turns(self) -> bool:
-        """Whether the group speaks the consumer protocol, as a queue group does that has had no member yet."""
+        """Whether the group uses the consumer protocol, as a queue group does that has had no member yet."""
         return self.consumer is not None or (self.queue is not None and self.classic is None)
 
     def listed(self) -> ListedGroup:

@@ -61,17 +61,20 @@ class Members:
         config = self._config
         if not config.session_timeout_ms_min <= command.session_timeout_ms <= config.session_timeout_ms_max:
             raise InvalidSessionTimeout(
-                f"a session lasts {config.session_timeout_ms_min} to {config.session_timeout_ms_max} ms",
+                f"session timeout {command.session_timeout_ms} ms is not from {config.session_timeout_ms_min} to "
+                f"{config.session_timeout_ms_max} ms",
                 field="session_timeout_ms",
             )
         entry = self._table.of(command.group)
         if self._queues.enter(entry, command.as_queue, out, is_classic=True):
-            raise InconsistentProtocol(f"the members of group {command.group!r} share partitions: there are no turns")
+            raise InconsistentProtocol(
+                f"the members of queue group {command.group!r} share partitions: the classic protocol cannot join it"
+            )
         if entry.share is not None and not command.member_id:
             entry.write_group_tombstones(out)
         if entry.consumer is not None:
             if entry.consumer.members:
-                raise InconsistentProtocol(f"group {command.group!r} speaks the consumer protocol")
+                raise InconsistentProtocol(f"group {command.group!r} uses the consumer protocol")
             if not command.member_id:
                 entry.write_group_tombstones(out)
         if entry.classic is None:

@@ -226,7 +226,7 @@ class GroupService:
         if problem is not None:
             # A node that was frozen knows nothing of its successor yet, nor of what was committed there. What is
             # written needs no such look: nobody confirms it.
-            raise CoordinatorUnavailable(f"what is committed may be known elsewhere: {problem}")
+            raise CoordinatorUnavailable(f"another node may have newer committed offsets: {problem}")
         return reply
 
     async def unsettled(self, group: str, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:

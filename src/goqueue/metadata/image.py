@@ -264,7 +264,7 @@ class Image:
                 return keys.CLUSTER
             case FeatureFinalised(name, level):
                 if level <= self._features.get(name, 0):
-                    raise Conflict(f"feature {name!r} is at level {self._features.get(name, 0)} and does not go back")
+                    raise Conflict(f"feature {name!r} is at level {self._features.get(name, 0)} and cannot be lowered")
                 self._features[name] = level
                 return keys.feature_key(name)
             case BrokerDefaultsChanged(defaults):

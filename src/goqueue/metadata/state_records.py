@@ -88,7 +88,9 @@ def records_for(event: Event, image: Image) -> list[StateRecord]:
         case DeletionFinished(topic_id):
             return [(f"{_DELETION}{topic_id}".encode(), None)]
         case NodeChanged() | SessionChanged() | ControllerChanged():
-            raise StorageError(f"{type(event).__name__} cannot be committed: a node on its own is the only one")
+            raise StorageError(
+                f"{type(event).__name__} cannot be committed: this event needs the metadata store of a cluster"
+            )
         case _:
             return [_single_record(event)]
 

@@ -28,13 +28,13 @@ def report_shard(coordinator: str, shard: object, reason: BaseException) -> None
 
 def report_marker(transactional_id: str, place: TopicPartition | None, reason: BaseException) -> None:
     """A decided transaction is not everywhere yet."""
-    _log.warning("transaction of %r is not ended in %s yet, and will be: %s", transactional_id, place, reason)
+    _log.warning("transaction of %r is not ended in %s yet, retrying: %s", transactional_id, place, reason)
 
 
 def report_dead_letters(queue_id: QueueId, reason: BaseException) -> None:
     """Failed messages stay where they are for now."""
     _log.warning(
-        "dead letters of group %r in partition %d are not moved yet, and will be: %s",
+        "dead letters of group %r in partition %d are not moved yet, retrying: %s",
         queue_id.group,
         queue_id.partition,
         reason,
@@ -102,4 +102,4 @@ def report_exporter(name: str, reason: BaseException) -> None:
 
 def report_delay(what: str, reason: BaseException) -> None:
     """Held-back messages are kept waiting."""
-    _log.warning("%s, and will be tried again: %s", what, reason)
+    _log.warning("%s, retrying: %s", what, reason)

@@ -61,9 +61,7 @@ def _resolve(
         if one.name in found:
             continue
         if one.name in path or len(found) >= _REFERENCES_MAX:
-            raise InvalidSchema(
-                f"reference {one.name!r} leads back to itself, or to too many others", field="references"
-            )
+            raise InvalidSchema(f"reference {one.name!r} refers to itself, or to too many others", field="references")
         # A deleted version still serves those that reference it.
         registered = state.subjects.get(one.subject, {}).get(one.version)
         if registered is None:

@@ -109,7 +109,8 @@ class WorkerProcess:
             await self._replace()
             self._check_open()
             raise _WorkerDied(
-                "the schema worker died of this schema: it needs too much memory, or breaks a library", field="schema"
+                "the schema worker ended while it read this schema: it needs too much memory, or crashes a library",
+                field="schema",
             ) from None
         except BaseException:
             exchange.cancel()

@@ -43,7 +43,9 @@ def parse_rules(texts: Iterable[str]) -> list[Rule]:
             continue
         found = _RULE.fullmatch(text)
         if found is None:
-            raise ValueError(f"{text!r} is no rule: write RULE:pattern/replacement/, with L or U behind it, or DEFAULT")
+            raise ValueError(
+                f"{text!r} is not a rule: write RULE:pattern/replacement/, with L or U behind it, or DEFAULT"
+            )
         pattern, replacement, case = found.groups()
         try:
             compiled = re.compile(pattern)

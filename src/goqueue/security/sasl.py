@@ -76,7 +76,7 @@ class _Plain:
             raise AuthenticationFailed("not a message of PLAIN") from None
         self.claimed = user
         if not user or authorization_id not in {"", user}:
-            raise AuthenticationFailed("another user was asked for than the one who authenticates")
+            raise AuthenticationFailed("the authorization id is not the user who authenticates")
         self.identity = await self._authenticator.of_password(user, password, "plain")
         return b""
 
@@ -100,6 +100,6 @@ class _Bearer:
         identity = await self._authenticator.of_token(token)
         asked = header[1].removeprefix("a=") if len(header) > 1 else ""
         if asked and f"User:{asked}" != identity.principal:
-            raise AuthenticationFailed("another user was asked for than the one of the token")
+            raise AuthenticationFailed("the authorization id is not the user of the token")
         self.identity = identity
         return b""

@@ -104,7 +104,7 @@ class ScramLogin:
             raise AuthenticationFailed("the first message lacks user or nonce")
         self.user = user.replace("=2C", ",").replace("=3D", "=")
         if authorization_id not in {"", f"a={user}"}:
-            raise AuthenticationFailed("another user was asked for")
+            raise AuthenticationFailed("the authorization id is not the user who authenticates")
         self._gs2 = f"{flag},{authorization_id},"
         found = self._find(self.user)
         self._is_real = found is not None
@@ -117,7 +117,7 @@ class ScramLogin:
     def _finish(self, text: str) -> str:
         credential = self._credential
         if self.is_done or credential is None:
-            raise AuthenticationFailed("a message after the end of the login")
+            raise AuthenticationFailed("a SCRAM message came after the end of the login")
         without_proof, found, proof_text = text.rpartition(",p=")
         fields = _fields(without_proof)
         binding = base64.b64encode(self._gs2.encode()).decode()
@@ -130,7 +130,7 @@ class ScramLogin:
         nonce = fields.get("r", "")
         # librdkafka before 2.4 puts its own nonce before ours once more; ours, which is new, is in it all the same.
         if nonce not in {self._nonce, self._client_nonce + self._nonce}:
-            raise AuthenticationFailed("the nonce is not of this login")
+            raise AuthenticationFailed("the nonce does not belong to this login")
         signed = f"{self._first},{self._server_first},{without_proof}".encode()
         signature = hmac.digest(credential.stored_key, signed, self._digest)
         client_key = bytes(one ^ other for one, other in zip(proof, signature, strict=True))

@@ -113,7 +113,7 @@ class TransactionService:
         wanted_ms = self._config.timeout_ms if timeout_ms is None else timeout_ms
         if not 0 < wanted_ms <= self._config.timeout_ms_max:
             raise InvalidTransactionTimeout(
-                f"a transaction lasts 1 to {self._config.timeout_ms_max} ms, not {wanted_ms}",
+                f"transaction timeout {wanted_ms} ms is not from 1 to {self._config.timeout_ms_max} ms",
                 field="transaction_timeout_ms",
             )
         reply = await self._submit(transactional_id, InitProducer(transactional_id, wanted_ms, current))

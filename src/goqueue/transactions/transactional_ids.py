@@ -91,7 +91,7 @@ class TransactionalIds:
         """Partitions take part from now on; the first ones begin the transaction."""
         record = self._of_producer(command.name, command.producer)
         if isinstance(command.name, Participant) and record.state is not TransactionState.ONGOING:
-            raise InvalidTransactionState(f"{command.name} is decided already")
+            raise InvalidTransactionState(f"{command.name} is already decided")
         transitions.check_number(record, command.number)
         if command.number is not None and record.state is not TransactionState.ONGOING:
             raise InvalidTransactionState("that transaction has ended")

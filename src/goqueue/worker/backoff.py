@@ -32,7 +32,7 @@ def parse_backoff(given: Duration) -> Backoff:
         first, _, last = given.partition("..")
         backoff = Backoff(seconds_of(first, "backoff"), seconds_of(last, "backoff"))
         if backoff.first_s > backoff.last_s:
-            raise InvalidArgument(f"backoff={given!r} ends before it begins", "write the shorter delay first")
+            raise InvalidArgument(f"backoff={given!r} begins with the longer delay", "write the shorter delay first")
         return backoff
     fixed_s = seconds_of(given, "backoff")
     return Backoff(fixed_s, fixed_s)

@@ -96,7 +96,7 @@ def test_the_default_is_three_copies_of_which_two_must_be_in_sync() -> None:
 
 
 def test_more_copies_than_nodes_are_refused() -> None:
-    with pytest.raises(InvalidReplicationFactor, match="4 cannot be had from 3 nodes"):
+    with pytest.raises(InvalidReplicationFactor, match="4 is not possible with 3 nodes"):
         placement(image_of(1, 2, 3)).copies(4)
     with pytest.raises(InvalidReplicationFactor):
         placement(image_of(1, 2, 3)).copies(0)

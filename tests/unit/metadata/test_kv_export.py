@@ -90,5 +90,5 @@ async def test_each_restore_begins_a_new_generation() -> None:
 
 
 def test_what_is_no_backup_is_refused() -> None:
-    with pytest.raises(InvalidRequest, match="no backup"):
+    with pytest.raises(InvalidRequest, match="not a backup"):
         decode_backup(b"{}")

@@ -38,7 +38,7 @@ def configs_of(files: list[Path]) -> list[Config]:
 def test_files_as_they_are_written_fit_together(tmp_path: Path) -> None:
     founded(tmp_path / "c")
     done = CliRunner().invoke(app, ["check", str(tmp_path / "c"), "--wait", "0s"])
-    assert done.output.strip() == "3 settings files fit together; this machine can run node 1, 2, 3"
+    assert done.output.strip() == "3 settings files are consistent; this machine can run node 1, 2, 3"
 
 
 def test_everything_that_does_not_fit_is_told_at_once(tmp_path: Path) -> None:

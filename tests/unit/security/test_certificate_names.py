@@ -34,5 +34,5 @@ def test_a_certificate_without_a_subject_is_nobody() -> None:
 
 @pytest.mark.parametrize("text", ["", "RULE:abc", "RULE:(/x/", "default", "RULE:a/b/X"])
 def test_what_is_no_rule_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"no rule|unterminated"):
+    with pytest.raises(ValueError, match=r"not a rule|unterminated"):
         parse_rules([text])

@@ -79,4 +79,4 @@ class StoriesAnywhere:
         try:
             self._store.take(chunks)
         except NotReady:
-            raise CoordinatorUnavailable("the stories are being opened") from None
+            raise CoordinatorUnavailable("the store of message histories is being opened") from None

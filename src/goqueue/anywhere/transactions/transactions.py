@@ -207,7 +207,9 @@ class Verification:
                 return outcome
         for outcome in outcomes:
             if isinstance(outcome, GoQueueError):
-                raise CoordinatorUnavailable(f"nobody can say whose producer {producer_id} is: {outcome}") from outcome
+                raise CoordinatorUnavailable(
+                    f"no coordinator could say which transactional id producer {producer_id} belongs to: {outcome}"
+                ) from outcome
             if isinstance(outcome, BaseException):
                 raise outcome
         return None

@@ -55,7 +55,7 @@ def check(
     ids = ", ".join(str(one.broker.node_id) for one in local.values())
     others = len({one.node_id for one in targets_of(list(local.values()))})
     reached = f", {others} nodes of other machines were reached" if wait_s and others else ""
-    typer.echo(f"{len(configs)} settings files fit together; this machine can run node {ids}{reached}")
+    typer.echo(f"{len(configs)} settings files are consistent; this machine can run node {ids}{reached}")
 
 
 def _settings_in(folder: Path) -> list[Path]:

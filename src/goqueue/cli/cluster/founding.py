@@ -63,7 +63,7 @@ def init(
         where = f"on {node.host}: " if host else ""
         typer.echo(f"{where}goqueue server --config {read}")
     if (folder / AUTHORITIES).exists():
-        typer.echo(f"keep {folder / AUTHORITIES} to yourself: it signs certificates; no node needs it")
+        typer.echo(f"keep {folder / AUTHORITIES} secret: it signs certificates, and no node needs it")
     if (secure or host) and not allow_insecure:
         first = written[0] if path is None else path.absolute() / written[0].name
         typer.echo(f"then, once, on one of them: goqueue security reset-admin --config {first}")

@@ -83,4 +83,4 @@ def _scram(security: WireSecurity) -> Generator[bytes, bytes, None]:
     last = (yield f"{without_proof},p={base64.b64encode(proof).decode()}".encode()).decode()
     expected = base64.b64encode(hmac.digest(hmac.digest(salted, b"Server Key", digest), signed, digest)).decode()
     if not hmac.compare_digest(last.encode(), f"v={expected}".encode()):
-        raise LoginFailed("the broker does not know the password: it is not the broker that it claims to be")
+        raise LoginFailed("the broker's signature does not match the password: another server may answer in its place")

@@ -55,7 +55,7 @@ class ClusterPlacement:
         copies = (self._copies_default or min(COPIES_DEFAULT, there)) if asked is None else asked
         if not 1 <= copies <= there:
             raise InvalidReplicationFactor(
-                f"replication factor {copies} cannot be had from {there} nodes",
+                f"replication factor {copies} is not possible with {there} nodes",
                 field="replication_factor",
                 hint=f"use 1 to {there}, or -1 for the default",
             )

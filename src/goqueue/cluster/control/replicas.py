@@ -67,7 +67,7 @@ class ReplicaChanges:
                 wanted = min_insync_of(found, before)
                 if wanted > copies:
                     raise InvalidReplicationFactor(
-                        f"{copies} copies of {topic} would refuse every acks=all: min.insync.replicas is {wanted}",
+                        f"{copies} replicas are fewer than min.insync.replicas={wanted} of topic {topic!r}",
                         field="replication_factor",
                         hint=f"first: goqueue topic alter {topic} --config {MIN_INSYNC}={copies}",
                     )

@@ -178,7 +178,7 @@ class FollowerStream:
         except PeerUnreachable:
             pass
         except Exception:  # noqa: BLE001 - a leader that hears nothing more would wait, and somebody must learn why
-            _log.exception("nothing more can be said to node %d on this connection", self._leader)
+            _log.exception("nothing more can be sent to node %d on this connection", self._leader)
         finally:
             connection.close()
 
@@ -279,7 +279,9 @@ class FollowerStream:
             name = log_name(log.log.directory)
             _log.warning("%s was damaged and is compacted: it is copied anew from node %d", name, self._leader)
         place, end = log.partition.key, log.log.end_offset
-        _log.info("%s ends at %d now, not %d: node %d leads it", place, end, before, self._leader)
+        _log.info(
+            "%s was truncated from offset %d to %d, to match its leader, node %d", place, before, end, self._leader
+        )
         if log.is_current:
             self._ask(log)
 
@@ -314,7 +316,7 @@ class FollowerStream:
         place, leader_epoch = log.partition.key, log.leader_epoch
         if self._families.get(place, {}).get(log.kind) is not log:
             return
-        _log.warning("%s is recovered again, it takes no more writes: %s", place, log.log.poison)
+        _log.warning("%s takes no more writes and is recovered again: %s", place, log.log.poison)
         self._forget(place)
         try:
             await self._partitions.reopen(log.partition)

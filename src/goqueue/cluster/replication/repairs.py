@@ -165,7 +165,7 @@ class Repairs:
                 await self._partitions.rework(partition, member.kind, "a repair is put in place", put)
             self._stats.segments += 1
             _log.warning(
-                "%s: offsets %d to %d are whole again, with %d records of other replicas",
+                "%s: offsets %d to %d are repaired, with %d records from other replicas",
                 name,
                 repair.base_offset,
                 repair.end_offset - 1,

@@ -147,7 +147,7 @@ def _time_ms(value: bytes | None) -> int:
     try:
         when = datetime.fromisoformat(text)
         if when.tzinfo is None:
-            raise ValueError("it names no zone")
+            raise ValueError("it has no time zone")
         return -(-round(when.timestamp() * 1_000_000) // 1000)
     except (ValueError, OverflowError) as problem:
         raise InvalidRecord(

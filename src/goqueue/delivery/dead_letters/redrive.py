@@ -106,7 +106,7 @@ class Redrives:
         """Begin a job; refused while one runs on the same dead letters."""
         if request.topic.endswith(DEAD_LETTER_SUFFIX):
             raise InvalidRequest(
-                f"{request.topic!r} holds dead letters itself", field="topic", hint="name the topic they came from"
+                f"{request.topic!r} is a dead-letter topic", field="topic", hint="name the topic they came from"
             )
         source = dead_letters_of(self._topics, request.topic)
         if request.to is not None:
@@ -263,7 +263,7 @@ class Redrives:
             held_max = (await self._delivery.policy(REDRIVE_GROUP, topic)).outstanding_max
             if count >= held_max:
                 raise TooBusy(
-                    f"stopped at {count} letters of partition {partition} that are not meant: "
+                    f"stopped at {count} letters of partition {partition} that the filter passes over: "
                     f"delivery.outstanding_max allows no more to be held"
                 )
 

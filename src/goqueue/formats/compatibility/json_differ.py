@@ -202,7 +202,7 @@ def _resolved(document: Document, schema: _Schema, root: _Schema) -> tuple[_Sche
     while isinstance(schema, dict) and isinstance(schema.get("$ref"), str):
         seen += 1
         if seen > 100:
-            raise ValueError("references go round in circles")
+            raise ValueError("references are circular")
         target, root = document.find(schema["$ref"], root)
         beside = {key: value for key, value in schema.items() if key != "$ref" and key not in _ANNOTATIONS}
         # From draft 2019-09 on, keywords beside a reference count too.

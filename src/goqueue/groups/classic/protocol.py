@@ -62,10 +62,12 @@ class ClassicProtocol:
     def join(self, group: ClassicGroup, ticket: int, command: JoinGroup, now_ms: int, out: Outbox) -> None:
         """Answer at once, or keep the ticket until the generation is formed."""
         if sum(len(metadata) for _, metadata in command.protocols) > MEMBER_BYTES_MAX:
-            raise InvalidRequest(f"a member's metadata has at most {MEMBER_BYTES_MAX} bytes", field="protocols")
+            raise InvalidRequest(f"the member's metadata is longer than {MEMBER_BYTES_MAX} bytes", field="protocols")
         known_id = command.member_id or group.static.get(command.instance_id or "", "")
         if not self._has_room(group, known_id):
-            raise GroupFull(f"group {group.group_id!r} has {len(group.members)} members, which is all it may have")
+            raise GroupFull(
+                f"group {group.group_id!r} has {len(group.members)} members, as many as groups.members_max allows"
+            )
         if not group.supports(command.protocol_type, command.protocols):
             raise InconsistentProtocol(f"group {group.group_id!r} has no protocol in common with the member")
         if command.member_id:
@@ -129,7 +131,7 @@ class ClassicProtocol:
         claims_membership = command.generation >= 0 or command.member_id or command.instance_id is not None
         if not claims_membership:
             if group.members:
-                raise UnknownMember(f"group {group.group_id!r} has members: only they commit")
+                raise UnknownMember(f"group {group.group_id!r} has active members: only they may commit offsets")
             return
         if command.generation < 0 and not group.members:
             return
@@ -312,7 +314,9 @@ class ClassicProtocol:
 def _check_size(group: ClassicGroup, command: Sync) -> None:
     metadata_bytes = sum(len(metadata) for one in group.members.values() for _, metadata in one.protocols)
     if metadata_bytes + sum(map(len, command.assignments.values())) > GROUP_BYTES_MAX:
-        raise InvalidRequest(f"the assignments of a group have at most {GROUP_BYTES_MAX} bytes", field="assignments")
+        raise InvalidRequest(
+            f"the assignments of the group are longer than {GROUP_BYTES_MAX} bytes", field="assignments"
+        )
 
 
 def _check_generation(group: ClassicGroup, generation: int) -> None:

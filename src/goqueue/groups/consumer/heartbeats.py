@@ -20,21 +20,21 @@ def check_heartbeat(command: ConsumerHeartbeat) -> None:
     if epoch < STATIC_LEAVE_EPOCH:
         raise InvalidRequest(f"{epoch} is not a member epoch", field="member_epoch")
     if not command.member_id:
-        raise InvalidRequest("a member has an id", field="member_id")
+        raise InvalidRequest("member_id is empty: a member must have an id", field="member_id")
     if epoch == STATIC_LEAVE_EPOCH and command.instance_id is None:
-        raise InvalidRequest("only a static member leaves for a while", field="instance_id")
+        raise InvalidRequest("member epoch -2 is for static members only", field="instance_id")
     if sum(map(len, command.topics or ())) > SUBSCRIPTION_CHARS_MAX:
-        raise InvalidRequest(f"the names of a subscription have at most {SUBSCRIPTION_CHARS_MAX} characters")
+        raise InvalidRequest(f"the subscribed topic names are longer than {SUBSCRIPTION_CHARS_MAX} characters in all")
     if command.assignor is not None and command.assignor not in ASSIGNORS:
         raise UnsupportedAssignor(f"there is no assignor {command.assignor!r}, only {', '.join(ASSIGNORS)}")
     if epoch != JOIN_EPOCH:
         return
     if command.rebalance_timeout_ms is None:
-        raise InvalidRequest("a member that joins has a rebalance timeout", field="rebalance_timeout_ms")
+        raise InvalidRequest("a member that joins must send rebalance_timeout_ms", field="rebalance_timeout_ms")
     if command.topics is None and not command.regex:
-        raise InvalidRequest("a member that joins has a subscription", field="topics")
+        raise InvalidRequest("a member that joins must subscribe to topics", field="topics")
     if command.owned:
-        raise InvalidRequest("a member that joins owns nothing", field="owned")
+        raise InvalidRequest("a member that joins must not own partitions", field="owned")
 
 
 def described(before: MemberRecord, command: ConsumerHeartbeat) -> MemberRecord:

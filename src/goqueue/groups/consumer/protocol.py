@@ -157,7 +157,9 @@ class ConsumerProtocol:
         if holder_id is not None and holder_id != command.member_id:
             return self._take_over(draft, holder_id, command)
         if known is None and len(group.members) >= self.config.members_max:
-            raise GroupFull(f"group {group.group_id!r} has {len(group.members)} members, which is all it may have")
+            raise GroupFull(
+                f"group {group.group_id!r} has {len(group.members)} members, as many as groups.members_max allows"
+            )
         return known or Member(command.member_id, _NOBODY)
 
     def _take_over(self, draft: Draft, holder_id: str, command: ConsumerHeartbeat) -> Member:

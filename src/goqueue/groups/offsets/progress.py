@@ -167,7 +167,7 @@ class GroupProgress:
     ) -> list[TopicPartition]:
         if topic is None:
             if partitions:
-                raise InvalidRequest("partitions count within a topic: name it", field="topic")
+                raise InvalidRequest("a partition is given without its topic: name the topic too", field="topic")
             known = sorted(committed)
             if not known:
                 raise GroupNotFound(group)

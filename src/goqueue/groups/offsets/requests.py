@@ -46,7 +46,9 @@ class Offsets:
             self._check_commit(entry, command, now_ms)
         text_chars = sum(len(one.metadata) for one in command.offsets)
         if len(command.offsets) > COMMIT_OFFSETS_MAX or text_chars > COMMIT_CHARS_MAX:
-            raise InvalidRequest("more offsets, or more text beside them, than one commit may have", field="offsets")
+            raise InvalidRequest(
+                "the commit has more offsets, or more metadata, than one commit may have", field="offsets"
+            )
         limit = self.config.offset_metadata_bytes_max
         return entry.offsets.commit(command.offsets, metadata_bytes_max=limit, now_ms=now_ms, out=out)
 
@@ -68,7 +70,9 @@ class Offsets:
         """Forget offsets, but not of a topic that is being read."""
         classic = entry.classic
         if classic is not None and classic.members and classic.protocol_type != CONSUMER_PROTOCOL_TYPE:
-            raise GroupNotEmpty(f"group {command.group!r} has members, and what they read is not known")
+            raise GroupNotEmpty(
+                f"group {command.group!r} has active members of a protocol that does not say which topics they read"
+            )
         is_read = entry.reads(self.subscriptions)
         outcomes: list[GoQueueError | None] = []
         for partition in command.partitions:

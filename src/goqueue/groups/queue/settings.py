@@ -88,7 +88,7 @@ def altered(
     if "key_ordered" in rest:
         key_ordered = _flag(rest.pop("key_ordered"))
     if (sharing, key_ordered) != (record.sharing, record.key_ordered) and not is_empty:
-        raise GroupNotEmpty(f"group {group!r} has members: sharing and order are changed when they are gone")
+        raise GroupNotEmpty(f"group {group!r} has active members: change sharing and key_ordered when it has none")
     policy, start = altered_delivery(record.policy, record.start, rest)
     if (sharing, key_ordered, policy, start) == (record.sharing, record.key_ordered, record.policy, record.start):
         return record
@@ -119,7 +119,7 @@ def _sharing(value: PolicyValue | None) -> str:
 
 def _flag(value: PolicyValue | None) -> bool:
     if not isinstance(value, bool):
-        raise InvalidRequest("key_ordered is true or false", field="key_ordered")
+        raise InvalidRequest("key_ordered must be true or false", field="key_ordered")
     return value
 
 

@@ -107,7 +107,9 @@ class ShareProtocol:
         known = group.members.get(command.member_id)
         if command.member_epoch == JOIN_EPOCH:
             if known is None and len(group.members) >= self.config.members_max:
-                raise GroupFull(f"group {group.group_id!r} has {len(group.members)} members, which is all it may have")
+                raise GroupFull(
+                    f"group {group.group_id!r} has {len(group.members)} members, as many as groups.members_max allows"
+                )
             return known or _NOBODY
         if known is None:
             raise UnknownMember(f"{command.member_id!r} is not a member of group {group.group_id!r}")
@@ -133,11 +135,11 @@ def check_share_heartbeat(command: ConsumerHeartbeat) -> None:
     if command.member_epoch < LEAVE_EPOCH:
         raise InvalidRequest(f"{command.member_epoch} is not a member epoch", field="member_epoch")
     if not command.member_id:
-        raise InvalidRequest("a member has an id", field="member_id")
+        raise InvalidRequest("member_id is empty: a member must have an id", field="member_id")
     if sum(map(len, command.topics or ())) > SUBSCRIPTION_CHARS_MAX:
-        raise InvalidRequest(f"the names of a subscription have at most {SUBSCRIPTION_CHARS_MAX} characters")
+        raise InvalidRequest(f"the subscribed topic names are longer than {SUBSCRIPTION_CHARS_MAX} characters in all")
     if command.member_epoch == JOIN_EPOCH and not command.topics and not command.regex:
-        raise InvalidRequest("a member that joins has a subscription", field="topics")
+        raise InvalidRequest("a member that joins must subscribe to topics", field="topics")
 
 
 def without_instance(command: ConsumerHeartbeat) -> ConsumerHeartbeat:

@@ -175,7 +175,7 @@ def lane_weights() -> Rule:
             raise ValueError("it is not a list of five integers")
         numbers = tuple(int(one) for one in weights)
         if min(numbers) < 1:
-            raise ValueError("a lane without weight would never be served")
+            raise ValueError("every weight must be above 0: a lane of weight 0 is never served")
         return numbers
 
     return Rule(ConfigType.LIST, parse, "five integers from 1 to 9999, critical first, with commas between")

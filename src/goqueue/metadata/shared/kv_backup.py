@@ -48,7 +48,7 @@ def decode_backup(content: bytes) -> MetadataBackup:
     try:
         backup = msgspec.json.decode(content, type=MetadataBackup)
     except msgspec.DecodeError as error:
-        raise InvalidRequest(f"this is no backup of metadata: {error}") from error
+        raise InvalidRequest(f"this is not a backup of metadata: {error}") from error
     if backup.format != FORMAT:
         raise InvalidRequest(f"the backup has format {backup.format}, this version reads {FORMAT}")
     return backup

@@ -110,7 +110,7 @@ def _peer_problems(config: Config) -> Iterator[Problem]:
             yield "cluster.peers", f"node {node_id}: {address} is not an address that another node can connect to"
     copies = cluster.replication_factor
     if copies > len(peers):
-        yield "cluster.replication_factor", f"{copies} copies cannot be had from {len(peers)} nodes"
+        yield "cluster.replication_factor", f"{copies} is more than the {len(peers)} nodes of cluster.peers"
     if copies and cluster.min_insync_replicas > copies:
         yield "cluster.min_insync_replicas", f"{cluster.min_insync_replicas} is more than cluster.replication_factor"
 

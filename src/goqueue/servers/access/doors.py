@@ -49,7 +49,7 @@ def is_open(need: DoorNeed, open_routes: Collection[str]) -> bool:
 def require(services: Services, need: DoorNeed | None, subject: str | None = None) -> None:
     """Raise unless the caller may use this door."""
     if need is None:
-        raise NotAuthorized("this says nothing about who may use it, so nobody may")
+        raise NotAuthorized("no access rule is defined for this operation, so it is refused for every caller")
     if need.operation is None:
         return
     if need.by_setting and need.by_setting in services.config.security.open_routes:

@@ -61,7 +61,7 @@ class BrowserGuard:
         kind = request.headers.get("Content-Type", "").lower()
         if kind.startswith(_FORM_TYPES):
             raise UnsupportedMediaType(
-                f"a body of type {kind[:80]!r} is not taken", field="Content-Type", hint="send application/json"
+                f"a body of type {kind[:80]!r} is not accepted", field="Content-Type", hint="send application/json"
             )
 
 

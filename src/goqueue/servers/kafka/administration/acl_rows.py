@@ -36,9 +36,9 @@ def new_acl(row: Message) -> Acl:
         _number(Permission, row.permission_type, "permission_type"),
     )
     if acl.resource is Resource.ANY or acl.operation is Operation.ANY or acl.permission is Permission.ANY:
-        raise InvalidRequest("a rule cannot be about anything: name the resource, operation and permission")
+        raise InvalidRequest("a rule cannot use ANY or UNKNOWN: name the resource, operation and permission")
     if acl.pattern not in (Pattern.LITERAL, Pattern.PREFIXED):
-        raise InvalidRequest("a rule names its resource literally or by prefix", field="resource_pattern_type")
+        raise InvalidRequest("the pattern type of a rule must be LITERAL or PREFIXED", field="resource_pattern_type")
     if acl.operation is not Operation.ALL and acl.operation not in OPERATIONS[acl.resource]:
         raise InvalidRequest(f"{acl.resource.name.lower()} has no operation {acl.operation.name.lower()}")
     if not acl.name or (acl.resource is Resource.CLUSTER and acl.name != CLUSTER_NAME):

@@ -29,7 +29,7 @@ async def handle(context: Context, request: Message) -> Reply:
         return {"producer_id": await services.producer_ids.allocate(), "producer_epoch": 0}
     try:
         if request.enable2_pc or request.keep_prepared_txn:
-            raise TransactionsUnsupported("there is no two-phase commit")
+            raise TransactionsUnsupported("two-phase commit is not supported")
         producer = await services.transactions.init_producer(
             request.transactional_id,
             timeout_ms=request.transaction_timeout,

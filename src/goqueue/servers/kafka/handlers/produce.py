@@ -137,7 +137,7 @@ def _write(context: Context, topic: Message, partition: Message, acks: Acks | No
     services = context.services
     try:
         if acks is None:
-            raise InvalidRequiredAcks("acks is neither 0, 1 nor -1", field="acks")
+            raise InvalidRequiredAcks("acks must be 0, 1 or -1", field="acks")
         name = topic.name if topic.topic_id is None else services.topics.by_id(topic.topic_id).name
         if not partition.records:
             raise InvalidRecord("there is no batch for this partition", field="records")

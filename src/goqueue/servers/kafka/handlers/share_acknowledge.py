@@ -25,7 +25,7 @@ async def handle(context: Context, request: Message) -> Reply:
         member = share_member(request.group_id, request.member_id)
         context.services.access.require(Operation.READ, Resource.GROUP, member[0])
         if epoch == OPEN_EPOCH:
-            raise InvalidShareSessionEpoch("a session begins with a fetch")
+            raise InvalidShareSessionEpoch("a share session must begin with ShareFetch")
         if epoch == CLOSE_EPOCH:
             sessions.close(member)
         else:

@@ -89,7 +89,9 @@ async def _session(context: Context, request: Message, member: ShareMember) -> S
         return None
     if epoch == OPEN_EPOCH:
         if any(part.acknowledgement_batches for one in request.topics for part in one.partitions):
-            raise InvalidRequest("a session that begins has nothing to acknowledge", field="acknowledgement_batches")
+            raise InvalidRequest(
+                "a request that begins a share session cannot acknowledge records", field="acknowledgement_batches"
+            )
         await context.services.use_shared(member[0])
         session = sessions.open(member, named, context.peer)
         # What the consumer held in an earlier session it does not know of any more.

@@ -44,13 +44,17 @@ def settlements_of(batches: Iterable[Message], *, with_renewals: bool) -> list[R
         count = batch.last_offset - batch.first_offset + 1
         offsets += count
         if batch.first_offset < expected_from or count < 1:
-            raise InvalidRequest("acknowledged offsets rise from batch to batch", field="acknowledgement_batches")
+            raise InvalidRequest(
+                "acknowledgement batches must be in ascending order of offsets", field="acknowledgement_batches"
+            )
         if offsets > OFFSETS_MAX:
             raise InvalidRequest(f"more than {OFFSETS_MAX} offsets at once", field="acknowledgement_batches")
         expected_from = batch.last_offset + 1
         kinds = batch.acknowledge_types
         if len(kinds) not in {1, count}:
-            raise InvalidRequest("one acknowledgement for a batch, or one for each offset", field="acknowledge_types")
+            raise InvalidRequest(
+                "a batch must have one acknowledgement type, or one for each offset", field="acknowledge_types"
+            )
         present = set(kinds)
         for kind in present:
             if kind not in _ACTIONS or (kind == RENEW and not with_renewals):

@@ -63,7 +63,7 @@ class ShareSessions:
         if session is None:
             raise ShareSessionNotFound(f"consumer {member[1]!r} of group {member[0]!r} has no share session")
         if epoch != session.epoch:
-            raise InvalidShareSessionEpoch(f"share session epoch {epoch} came, {session.epoch} was expected")
+            raise InvalidShareSessionEpoch(f"share session epoch is {epoch}, expected {session.epoch}")
         session.epoch = 1 if epoch == _EPOCH_MAX else epoch + 1
         return session
 
@@ -83,7 +83,7 @@ class ShareSessions:
 def share_member(group: str | None, member_id: str | None) -> ShareMember:
     """Whose request it is; both names must be there."""
     if not group:
-        raise InvalidRequest("a share request names its group", field="group_id")
+        raise InvalidRequest("a share request must name its group", field="group_id")
     if not member_id:
-        raise InvalidRequest("a share request names its member", field="member_id")
+        raise InvalidRequest("a share request must name its member", field="member_id")
     return group, member_id
