@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
@@ -202,11 +201,6 @@ def check_principal(principal: str) -> None:
     if kind != "User" or not colon:
         raise InvalidRequest(f"{repr(principal)[:80]} is not a principal", field="principal", hint="write User:name")
     check_name(name, "principal")
-
-
-def new_password() -> str:
-    """A password that nobody has to think of."""
-    return secrets.token_urlsafe(24)
 
 
 def acl_text(acl: Acl) -> str:

@@ -22,7 +22,7 @@ from goqueue.ports import Offload
 from goqueue.security.certificate_names import Rule, name_of
 from goqueue.security.failures import FailedLogins
 from goqueue.security.model import ApiKey, ScramCredential
-from goqueue.security.scram import MECHANISMS, Decoy, is_password
+from goqueue.security.scram import Decoy, is_password
 from goqueue.security.store import Losers, SecurityStore
 
 if TYPE_CHECKING:
@@ -193,8 +193,3 @@ def new_key(principal: str, *, label: str, now_ms: int, expires_ms: int) -> tupl
     text = f"{KEY_PREFIX}{key_id}_{secrets.token_urlsafe(32)}"
     digest = hashlib.sha256(text.encode()).hexdigest()
     return text, ApiKey(key_id, principal, digest, label, now_ms, expires_ms)
-
-
-def scram_mechanisms(names: Collection[str]) -> list[str]:
-    """Those of the names that are SCRAM."""
-    return [name for name in names if name in MECHANISMS]

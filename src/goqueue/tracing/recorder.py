@@ -27,12 +27,11 @@ class NotReady(Exception):
 class RecorderStats:
     """Counters since the start."""
 
-    __slots__ = ("dropped", "events", "failures", "flushes")
+    __slots__ = ("dropped", "events", "failures")
 
     def __init__(self) -> None:
         self.events = 0
         self.dropped = 0
-        self.flushes = 0
         self.failures = 0
 
 
@@ -108,7 +107,6 @@ class Recorder:
             self._pending = events + self._pending
             self._timer = self._clock.call_later(FLUSH_MS * 10, self.flush)
             return
-        self.stats.flushes += 1
         self.stats.events += len(events)
 
     def close(self) -> None:

@@ -77,7 +77,6 @@ class Store:
         self._lock = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
-        self.bytes_written = 0
         # In a cluster, set by the node: sends chunks to whoever leads the topic.
         self.elsewhere: Callable[[Sequence[bytes]], None] | None = None
         partitions.on_role(self._on_role)
@@ -160,7 +159,6 @@ class Store:
         codec = Codec.ZSTD if size >= _COMPRESSED_BYTES_MIN else Codec.NONE
         batch = encode_batch([NewRecord(None, one[1]) for one in chunks], codec=codec, now_ms=now_ms)
         base = place.writer.append(batch, now_ms=now_ms).base_offset
-        self.bytes_written += len(batch)
         self._recent.extend(
             Entry(base + number, subject, rows, traces) for number, (subject, _, rows, traces) in enumerate(chunks)
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal
 
 from goqueue.client.admin.delay_replies import (
     Cancelled,
@@ -121,16 +121,6 @@ class DelayedMessages:
         print((await client.delayed.stats()).total_pending)
         """
         return DelayStats(await self._transport.call("GET", "/delay/stats", _Fields))
-
-
-class ScheduleFields(TypedDict, total=False):
-    """What a schedule can be told besides its name, its times and its message."""
-
-    timezone: str
-    key: str | None
-    headers: Mapping[str, str | None] | None
-    partition: int | None
-    missed: Literal["once", "skip", "all"]
 
 
 class Schedules:
