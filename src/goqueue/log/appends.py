@@ -24,7 +24,6 @@ from goqueue.codec.markers import marker_is_commit
 from goqueue.errors import CorruptFrame, FencedLeaderEpoch, MessageTooLarge, OffsetOutOfRange
 from goqueue.log.index.batch_lanes import LaneRun, record_runs
 from goqueue.log.index.offset_index import POSITION_MAX
-from goqueue.log.index.time_index import frame_time_ms
 from goqueue.log.segment.segment import Segment
 from goqueue.log.state.log_state import LogState, coordinator_epoch_of
 from goqueue.log.state.snapshot_files import write_snapshot
@@ -122,8 +121,9 @@ def append_frames(state: LogState, data: Buffer, continues: int) -> int:
         if frame.batch.leader_epoch < epoch:
             raise FencedLeaderEpoch(f"a frame of leader epoch {frame.batch.leader_epoch} cannot follow epoch {epoch}")
         expected, epoch = frame.batch.last_offset + 1, frame.batch.leader_epoch
-    for frame in frames:
-        _write_frame(state, view, frame)
+    first = 0
+    while first < len(frames):
+        first = _write_run(state, view, frames, first)
     return state.end_offset
 
 
@@ -207,21 +207,25 @@ def _write(
     return segment
 
 
-def _write_frame(state: LogState, view: memoryview, frame: StoredFrame) -> None:
-    header, batch = frame.header, frame.batch
-    size = frame.end - frame.position
-    end_offset = batch.last_offset + 1
-    segment = _segment_for(state, size, end_offset, header.timestamp_ns // 1_000_000)
+def _write_run(state: LogState, view: memoryview, frames: list[StoredFrame], first: int) -> int:
+    """Write frames from `first` on, as many as one segment takes, in one write; returns which is next."""
+    start = frames[first].position
+    segment = _segment_for(state, *_needs(frames[first]))
+    held = segment.size_bytes - start
+    stop = first + 1
+    while stop < len(frames) and not _is_full(state, segment, held + frames[stop].position, *_needs(frames[stop])):
+        stop += 1
+    run = frames[first:stop]
     try:
-        segment.append(
-            (view[frame.position : frame.end],), size, header.offset, end_offset, frame_time_ms(header, batch)
-        )
+        segment.append_run(view[start : run[-1].end], run)
     except OSError as error:
         _check_nothing_left(state, segment)
         raise state.storage_error(error) from error
-    state.apply_frame(segment, frame, view)
+    for frame in run:
+        state.apply_frame(segment, frame, view)
     state.is_closed_clean = False
-    state.end_offset = end_offset
+    state.end_offset = segment.end_offset
+    return stop
 
 
 def _segment_for(state: LogState, size: int, end_offset: int, now_ms: int) -> Segment:
@@ -230,19 +234,28 @@ def _segment_for(state: LogState, size: int, end_offset: int, now_ms: int) -> Se
     if active is None:
         return _first_segment(state)
     held = active.size_bytes
-    first_ms = active.first_append_ms
-    if not held or first_ms is None:
+    if not held or active.first_append_ms is None:
         active.begin(now_ms=now_ms)
-        first_ms = now_ms if active.first_append_ms is None else active.first_append_ms
-    if held and (
-        held + size > state.settings.segment_bytes
-        or held + size > POSITION_MAX
-        or end_offset - active.base_offset > _SEGMENT_OFFSETS_MAX
-        or now_ms - first_ms >= state.settings.segment_ms
-        or (state.settings.seals_early and now_ms - first_ms >= state.settings.segment_ms_max(active.base_offset))
-    ):
+    if held and _is_full(state, active, held, size, end_offset, now_ms):
         return roll(state) or active
     return active
+
+
+def _is_full(state: LogState, segment: Segment, held: int, size: int, end_offset: int, now_ms: int) -> bool:
+    """Whether the next `size` bytes begin another segment: this one, with the bytes it holds, is full or old."""
+    age_ms = 0 if segment.first_append_ms is None else now_ms - segment.first_append_ms
+    return (
+        held + size > state.settings.segment_bytes
+        or held + size > POSITION_MAX
+        or end_offset - segment.base_offset > _SEGMENT_OFFSETS_MAX
+        or age_ms >= state.settings.segment_ms
+        or (state.settings.seals_early and age_ms >= state.settings.segment_ms_max(segment.base_offset))
+    )
+
+
+def _needs(frame: StoredFrame) -> tuple[int, int, int]:
+    """What a stored frame asks of its segment: bytes, the end of its offsets, and when it was written first."""
+    return frame.end - frame.position, frame.batch.last_offset + 1, frame.header.timestamp_ns // 1_000_000
 
 
 def _first_segment(state: LogState) -> Segment:

@@ -152,6 +152,9 @@ class FollowerStream:
                 match message:
                     case Round():
                         await self._take_round(message, frames)
+                        # Rounds that are here already are taken without waiting for anything: without this, a replica
+                        # that catches up would keep the loop from renewing the session of its node.
+                        await asyncio.sleep(0)
                     case Answer():
                         self._take_answer(message)
                     case Member(subscription, kind):

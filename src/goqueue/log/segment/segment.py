@@ -12,6 +12,7 @@ from contextlib import suppress
 from errno import EIO
 
 from goqueue.codec.frame import HEADER_BYTES, FrameDamage, FrameHeader, parse_frame_header
+from goqueue.codec.frame_walk import StoredFrame
 from goqueue.errors import CorruptFrame
 from goqueue.log.index.aborted_index import AbortedIndex
 from goqueue.log.index.lane_index import LaneIndex
@@ -132,6 +133,17 @@ class Segment(PinnedFiles):
         # Published last, and the size before the end: a reader that sees the end finds the bytes.
         self.size_bytes = position + size
         self.end_offset = end_offset
+
+    def append_run(self, data: Buffer, frames: Sequence[StoredFrame]) -> None:
+        """Write frames that lie back to back in `data`, as `append` does each of them, but at once."""
+        files = self._held
+        is_first = files is None or not files.is_unsynced
+        start = self._append_first([data]) if is_first else files.log.append([data])  # type: ignore[union-attr]
+        shift = start - frames[0].position
+        for position, _, header, batch in frames:
+            self.note_frame(header.offset, shift + position, frame_time_ms(header, batch))
+        self.size_bytes = start + len(data)
+        self.end_offset = frames[-1].batch.last_offset + 1
 
     def _append_first(self, parts: Sequence[Buffer]) -> int:
         """Append what no sync has covered yet: from now on the files stay open until one has, if there is room."""

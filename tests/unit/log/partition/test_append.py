@@ -212,6 +212,36 @@ def test_frames_of_a_leader_make_a_byte_identical_follower(desk, make_desk):
     assert follower.log.aborted_between(0, 99) == desk.log.aborted_between(0, 99)
 
 
+def test_frames_of_a_round_are_written_at_once_and_leave_the_files_that_one_after_the_other_leaves(
+    desk, make_desk, monkeypatch
+):
+    desk.append(b"a", priority=0)
+    desk.send(b"b", transactional=True)
+    desk.mark(commit=False)
+    desk.append_many(20)
+    frames = []
+    for offset in range(desk.log.end_offset):
+        frames += desk.log.read_frames(offset, max_bytes=1, upper=desk.log.end_offset).batches
+    one_by_one, at_once = make_desk(), make_desk()
+    for frame in frames:
+        one_by_one.log.append_frames(frame, continues=one_by_one.log.end_offset)
+    runs = []
+    append_run = Segment.append_run
+    monkeypatch.setattr(
+        Segment,
+        "append_run",
+        lambda segment, data, run: (runs.append(segment.base_offset), append_run(segment, data, run)),
+    )
+    assert at_once.log.append_frames(b"".join(frames), continues=0) == one_by_one.log.end_offset == len(frames)
+    for each in (one_by_one, at_once):
+        each.log.close()
+    files = [{n: c for n, c in each.files.tree().items() if not n.endswith(".ckpt")} for each in (one_by_one, at_once)]
+    assert files[0] == files[1]
+    segments = [n for n in files[0] if n.endswith(".log")]
+    assert len(segments) > 2
+    assert len(runs) == len(segments), "one write for each segment"
+
+
 @pytest.mark.parametrize("place", [2, 40, 120])
 def test_a_damaged_frame_from_a_leader_is_refused_with_all_that_came_with_it(desk, make_desk, place):
     desk.append(b"a")
