@@ -1,8 +1,7 @@
 """What counts as done: how safe each operation is when its caller is told that it happened.
 
 The one table; `docs/internals/families.md` shows it, and a test compares the two. On a node without other replicas
-REPLICATED is the same as WRITTEN. With `durability.acks_all = written` SYNCED asks for no more than REPLICATED, and for
-`min.insync.replicas` of them.
+REPLICATED is the same as WRITTEN. With `durability.acks_all = written` SYNCED asks for no more than REPLICATED.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ class Safety(IntEnum):
 
     # In the leader's log: lost with the leader.
     WRITTEN = 0
-    # In the log of every in-sync replica: lost only if all of them lose power.
+    # In the log of every in-sync replica, `min.insync.replicas` of them at least: lost only if all of them lose power.
     REPLICATED = 1
     # On the disk of every in-sync replica.
     SYNCED = 2
@@ -47,7 +46,7 @@ NEEDED: Mapping[Operation, Safety] = MappingProxyType(
         Operation.LEASE: Safety.WRITTEN,
         Operation.SETTLE: Safety.REPLICATED,
         Operation.SETTLE_DURABLY: Safety.SYNCED,
-        Operation.RELEASE: Safety.REPLICATED,
+        Operation.RELEASE: Safety.WRITTEN,
         # Lost, messages that came meanwhile would be passed over, or all that the topic has would be delivered.
         Operation.BEGIN_AT: Safety.SYNCED,
         Operation.RESET: Safety.SYNCED,

@@ -1,0 +1,95 @@
+"""Queues of a whole simulated cluster: an ack that was answered is remembered, whoever leads next."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from tests.sim.whole_cluster import NODES, WholeCluster
+
+from goqueue.broker.topics import NewTopic
+from goqueue.delivery.values import Action, Delivery, Receive, Settlement, SettleResult
+from goqueue.errors import CoordinatorUnavailable, NotEnoughReplicas
+from goqueue.metadata.events import Assignment
+from goqueue.records import Acks, NewRecord, TopicPartition
+from goqueue.servers.services import Services
+
+PLACE = TopicPartition("work", 0)
+# Longer than two sessions last, one after the other.
+VISIBILITY_MS = 60_000
+
+
+def assignment(cluster: WholeCluster) -> Assignment:
+    topic = cluster.metadata.image.topic(PLACE.topic)
+    assert topic is not None
+    return cluster.metadata.image.assignments(topic.topic_id)[PLACE.partition]
+
+
+async def until(holds: Callable[[], bool], seconds: float = 60) -> None:
+    async with asyncio.timeout(seconds):
+        while not holds():  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+
+async def fill(cluster: WholeCluster, count: int) -> None:
+    async def create(services: Services) -> None:
+        if services.topics.find(PLACE.topic) is None:
+            await services.topics.create(NewTopic(PLACE.topic, partitions=1, replication_factor=3))
+
+    await cluster.somewhere(create)
+    await until(lambda: cluster.metadata.image.topic(PLACE.topic) is not None)
+    records = [NewRecord(None, b"%d" % number) for number in range(count)]
+
+    async def store(services: Services) -> None:
+        results = await services.publish.publish_records(PLACE.topic, records, acks=Acks.ALL, partition=0)
+        assert all(one.error is None for one in results), results
+
+    await cluster.somewhere(store)
+
+
+async def take(
+    cluster: WholeCluster, node: int, limit: int = 100, *, wait_ms: int = 0, visibility_ms: int = VISIBILITY_MS
+) -> list[Delivery]:
+    request = Receive("g", "c", [PLACE], limit, wait_ms=wait_ms, visibility_ms=visibility_ms)
+    return await cluster.call(node, lambda services: services.delivery.receive(request))
+
+
+async def ack(cluster: WholeCluster, node: int, found: list[Delivery]) -> list[SettleResult]:
+    settlements = [Settlement(one.receipt, Action.ACK) for one in found]
+    return await cluster.call(node, lambda services: services.delivery.settle(settlements))
+
+
+def test_an_ack_that_was_answered_is_known_to_an_eligible_replica_that_leads_next() -> None:
+    """With fewer in-sync replicas than `min.insync.replicas`, the one that left last may lead next."""
+    cluster = WholeCluster(1)
+
+    async def story() -> None:
+        await fill(cluster, 4)
+        leader = assignment(cluster).leader
+        first, last = [node for node in NODES if node != leader]
+        await until(lambda: len(assignment(cluster).isr) == 3)
+        found = await take(cluster, leader, limit=2)
+        cluster.kill(first)
+        await until(lambda: len(assignment(cluster).isr) == 2)
+        cluster.kill(last)
+        # It waits for the node that was killed last, until that is in sync no more.
+        waiting = await ack(cluster, leader, found[:1])
+        assert assignment(cluster).isr == (leader,)
+        assert assignment(cluster).eligible == (last,)
+        refused = await ack(cluster, leader, found[1:])
+        assert [type(one.error) for one in refused] == [NotEnoughReplicas]
+        with pytest.raises(CoordinatorUnavailable, match=r"fewer than min\.insync\.replicas"):
+            await take(cluster, leader)
+        cluster.kill(leader)
+        await cluster.start(last)
+        await until(lambda: assignment(cluster).leader == last)
+        await cluster.start(first)
+        await until(lambda: len(assignment(cluster).isr) == 2)
+        await asyncio.sleep(VISIBILITY_MS / 1000)
+        again = await take(cluster, last, wait_ms=3000)
+        answered = {one.value for one, result in zip(found, waiting, strict=False) if result.error is None}
+        assert not {one.value for one in again} & answered
+        assert all(one.error is None for one in await ack(cluster, last, again))
+
+    cluster.play(story)
