@@ -9,8 +9,9 @@ import pytest
 from tests.sim.whole_cluster import NODES, WholeCluster
 
 from goqueue.broker.topics import NewTopic
+from goqueue.cluster.session import Session
 from goqueue.delivery.values import Action, Delivery, Receive, Settlement, SettleResult
-from goqueue.errors import CoordinatorUnavailable, NotEnoughReplicas
+from goqueue.errors import CoordinatorUnavailable, GoQueueError, NotEnoughReplicas
 from goqueue.metadata.events import Assignment
 from goqueue.records import Acks, NewRecord, TopicPartition
 from goqueue.servers.services import Services
@@ -93,3 +94,50 @@ def test_an_ack_that_was_answered_is_known_to_an_eligible_replica_that_leads_nex
         assert all(one.error is None for one in await ack(cluster, last, again))
 
     cluster.play(story)
+
+
+@pytest.mark.parametrize("seed", [0, 4])
+def test_a_node_that_has_just_registered_anew_gives_out_nothing_before_it_knows_who_leads(seed: int) -> None:
+    """Its session is alive again before the controller has looked at what it led, and then its loop hangs."""
+    cluster = WholeCluster(seed)
+
+    async def story() -> None:
+        await fill(cluster, 4)
+        former = assignment(cluster).leader
+        await until(lambda: len(assignment(cluster).isr) == 3)
+        await take(cluster, former, limit=2, visibility_ms=1_000)
+        slot = cluster.slots[former]
+        life, session = slot.life, session_of(cluster, former)
+        assert life is not None
+        others = [found.kv for node, found in cluster.slots.items() if node != former and found.kv is not None]
+        for kv in others:
+            # Whoever is the controller needs a while to look at all that the node led.
+            kv.is_cut_off = True
+        await cluster.model.client().revoke(session.lease)
+        await session.lost.wait()
+        while not session.is_alive():  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        life.is_frozen = True
+        for kv in others:
+            kv.is_cut_off = False
+        assert assignment(cluster).leader == former
+        asked = [asyncio.ensure_future(take(cluster, former)) for _ in range(5)]
+        await until(lambda: assignment(cluster).leader not in {-1, former}, seconds=3)
+        found = await take(cluster, assignment(cluster).leader, wait_ms=2_000)
+        results = await ack(cluster, assignment(cluster).leader, found)
+        answered = {one.value for one, result in zip(found, results, strict=True) if result.error is None}
+        assert len(answered) == 4
+        assert session.is_alive()
+        cluster.loop.thaw(life)
+        for outcome in await asyncio.gather(*asked, return_exceptions=True):
+            assert isinstance(outcome, GoQueueError) or not outcome, f"given out again: {outcome}"
+
+    cluster.play(story)
+
+
+def session_of(cluster: WholeCluster, node: int) -> Session:
+    """The session of a node that serves."""
+    services = cluster.slots[node].services
+    assert services is not None
+    problem = services.delivery._receiver._session_problem
+    return problem.__self__.session  # type: ignore[no-any-return]
