@@ -132,3 +132,34 @@ async def test_what_others_had_settled_is_not_given_out_again(cluster: RealClust
                 confirmed[door.name] |= await door.ack(taken)
                 await door.close()
     assert confirmed == {door.name: set(range(MESSAGES)) for door in doors}
+
+
+async def test_a_frozen_node_does_not_pass_on_what_others_had_settled_since(cluster: RealCluster) -> None:
+    """The leader gave the messages to a poll that waits at another node, which freezes before it passes them on."""
+    cluster.wait_whole()
+    topic = "passed-on"
+    ask(cluster.nodes[0], "/topics", {"name": topic, "num_partitions": 3})
+    leader, between = cluster.nodes[0], cluster.nodes[1]
+    partition = next(one for one in range(3) if leader_of(between, topic, one) == leader.number)
+    for door in doors_at(between, topic, partition)[:2]:
+        # The group and its queue are made.
+        assert await door.take(0) == set()
+    waiting, there = doors_at(between, topic, partition)[:2], doors_at(leader, topic, partition)[:2]
+    held = [asyncio.ensure_future(door.take(HELD_S)) for door in waiting]
+    await asyncio.sleep(1)
+    between.freeze()
+    sent = [{"value": str(number), "partition": partition} for number in range(MESSAGES)]
+    body = {"messages": sent, "acks": "leader"}
+    await asyncio.to_thread(ask, leader, f"/topics/{topic}/messages", body)
+    confirmed: dict[str, set[int]] = {door.name: set() for door in there}
+    deadline = time.monotonic() + 60
+    while any(len(one) < MESSAGES for one in confirmed.values()) and time.monotonic() < deadline:
+        for door in there:
+            taken = await door.take(1)
+            assert not taken & confirmed[door.name]
+            confirmed[door.name] |= await door.ack(taken)
+    assert confirmed == {door.name: set(range(MESSAGES)) for door in there}
+    between.thaw()
+    for door, found in zip(waiting, await asyncio.gather(*held), strict=True):
+        assert not found, f"{door.name} gave out {sorted(found)} again when its node went on"
+    cluster.wait_ready()
