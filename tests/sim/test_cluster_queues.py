@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import pytest
 from tests.sim.whole_cluster import NODES, WholeCluster
 
 from goqueue.broker.topics import NewTopic
 from goqueue.cluster.session import Session
+from goqueue.delivery.commands import EndPromises, Promise, Settle, SettleShare
+from goqueue.delivery.leases.receipts import parse_nonce, split_receipt
+from goqueue.delivery.records import QueuePlace
 from goqueue.delivery.values import Action, Delivery, Receive, Settlement, SettleResult
 from goqueue.errors import CoordinatorUnavailable, GoQueueError, NotEnoughReplicas
+from goqueue.log.partition_log import PartitionLog
 from goqueue.metadata.events import Assignment
-from goqueue.records import Acks, NewRecord, TopicPartition
+from goqueue.records import Acks, LogKind, NewRecord, TopicPartition
 from goqueue.servers.services import Services
+from goqueue.testing.disk import Survival
 
 PLACE = TopicPartition("work", 0)
 # Longer than two sessions last, one after the other.
@@ -141,3 +147,72 @@ def session_of(cluster: WholeCluster, node: int) -> Session:
     assert services is not None
     problem = services.delivery._receiver._session_problem
     return problem.__self__.session  # type: ignore[no-any-return]
+
+
+def test_an_end_that_a_new_leader_is_told_again_is_answered_when_every_replica_has_synced_it() -> None:
+    """The coordinator forgets the transaction then; and whichever replica comes back first after a blackout leads."""
+    cluster = WholeCluster(1)
+
+    async def story() -> None:
+        await fill(cluster, 4)
+        leader = assignment(cluster).leader
+        successor, slow = [node for node in NODES if node != leader]
+        await until(lambda: len(assignment(cluster).isr) == 3)
+        found = await take(cluster, leader)
+        lease = parse_nonce(split_receipt(found[0].receipt)[3], "").lease_id
+        share = SettleShare(lease, 1, Action.ACK, [one.offset for one in found])
+        await submit(cluster, leader, Promise(7, [share], 0, 0))
+        slow_disk = cluster.slots[slow].offload
+        assert slow_disk is not None
+        slow_disk.slowness = 100_000
+        end = EndPromises(7, commit=True, producer_epoch=0, coordinator_epoch=0)
+        before = delivery_log(cluster, slow).end_offset
+        first = asyncio.ensure_future(submit(cluster, leader, end))
+        while delivery_log(cluster, slow).end_offset == before:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        cluster.kill(leader)
+        await until(lambda: assignment(cluster).leader == successor)
+        second = asyncio.ensure_future(submit(cluster, successor, end))
+        await asyncio.wait([second], timeout=1)
+        answered = second.done() and second.exception() is None
+        assert delivery_log(cluster, slow).synced_end <= before
+        for node in (successor, slow):
+            cluster.cut_power(node, Survival.NOTHING)
+        await asyncio.gather(first, second, return_exceptions=True)
+        await cluster.start(slow)
+        await until(lambda: assignment(cluster).leader == slow and assignment(cluster).isr == (slow,))
+        await retried(lambda: submit(cluster, slow, Settle(())))
+        (queue,) = [one for _, one in cluster.slots[slow].services.delivery.queues()]  # type: ignore[union-attr]
+        assert not (answered and queue.pending), "the end was answered, and is forgotten"
+
+    cluster.play(story)
+
+
+async def retried(work: Callable[[], Awaitable[object]]) -> None:
+    """Answers get lost now and then."""
+    for _ in range(5):
+        with suppress(GoQueueError):
+            await work()
+            return
+    raise AssertionError("nobody answers")
+
+
+async def submit(cluster: WholeCluster, node: int, command: object) -> object:
+    """Run a command on the delivery log's machine, as a part of the node that has looked at the transaction does."""
+    topic = cluster.metadata.image.topic(PLACE.topic)
+    assert topic is not None
+    at = QueuePlace(topic.topic_id, PLACE.partition)
+
+    async def work(services: Services) -> object:
+        return await services.delivery._shards._shards.submit_to(at, command)
+
+    return await cluster.call(node, work)
+
+
+def delivery_log(cluster: WholeCluster, node: int) -> PartitionLog:
+    """A node's copy."""
+    services = cluster.slots[node].services
+    assert services is not None
+    member = services.delivery._partitions.replica(*PLACE).member(LogKind.DELIVERY)
+    assert member is not None
+    return member.log

@@ -33,6 +33,7 @@ class Operation(Enum):
     RESET = "reset or deletion of a queue"
     PROMISE = "settlement in a transaction"
     END = "end of a transaction"
+    END_AGAIN = "end of a transaction of which nothing is left"
     BEGIN_MOVE = "begin of a dead-letter move"
     END_MOVE = "end of a dead-letter move"
     CUT = "cut of a queue to where the log ended"
@@ -53,6 +54,8 @@ NEEDED: Mapping[Operation, Safety] = MappingProxyType(
         # The transaction may be committed as soon as this is answered, and its coordinator forgets it after the end.
         Operation.PROMISE: Safety.SYNCED,
         Operation.END: Safety.SYNCED,
+        # It may have been ended before, by a leader that is gone: the other replicas need not have synced that.
+        Operation.END_AGAIN: Safety.SYNCED,
         # Synced before the append that they announce: after a crash the same append must be repeated, or recognised.
         Operation.BEGIN_MOVE: Safety.SYNCED,
         Operation.FIRE: Safety.SYNCED,
