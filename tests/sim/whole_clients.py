@@ -64,6 +64,8 @@ class History:
     tasks: set[bytes] = field(default_factory=set)
     # Tasks whose durable ack was answered.
     done: set[bytes] = field(default_factory=set)
+    # Tasks whose ack was answered, durable or not, in a group of its own.
+    answered: set[bytes] = field(default_factory=set)
     # Delayed messages: when each is due, and which the sender was told are held.
     due_ms: dict[bytes, int] = field(default_factory=dict)
     held: set[bytes] = field(default_factory=set)
@@ -327,6 +329,41 @@ class Taker(Client):
             if kept and result.error is None:
                 self.history.done.add(one.value or b"")
                 self.history.count("acked")
+
+    def is_wrong(self, error: GoQueueError) -> bool:
+        return False
+
+
+class Hurried(Client):
+    """Takes tasks of whoever may lead them, does not ask for durable acks, and waits long for answers.
+
+    Only for runs in which no machine loses power: then what was answered must not come any more.
+    """
+
+    async def turn(self) -> None:
+        place, before = self.rng.choice(places(TASKS)), set(self.history.answered)
+        wait_ms = self.rng.choice((0, 500, 5_000))
+        request = Receive("hurried", self.name, [place], self.rng.randrange(1, 5), wait_ms=wait_ms)
+        found: Sequence[Delivery] = await self._ask(place, lambda services: services.delivery.receive(request))
+        again = {one.value for one in found} & before
+        assert not again, f"{again} came again after an ack"
+        if not found or self.rng.random() < 0.2:
+            return
+        settlements = [Settlement(one.receipt, Action.ACK) for one in found]
+        results = await self._ask(place, lambda services: services.delivery.settle(settlements))
+        for one, result in zip(found, results, strict=True):
+            if result.error is None:
+                self.history.answered.add(one.value or b"")
+                self.history.count("answered acks")
+
+    async def _ask(self, place: TopicPartition, work: Work[T]) -> T:
+        """The leader, or another node: it may have led before."""
+        topic = self.cluster.metadata.image.topic(place.topic)
+        leader = -1
+        if topic is not None:
+            leader = self.cluster.metadata.image.assignments(topic.topic_id)[place.partition].leader
+        is_leader = leader >= 0 and self.rng.random() < 0.6
+        return await self.cluster.call(leader if is_leader else self.rng.choice(NODES), work, patience_s=30)
 
     def is_wrong(self, error: GoQueueError) -> bool:
         return False

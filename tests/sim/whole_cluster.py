@@ -219,7 +219,9 @@ class WholeCluster:
 
     # --- what clients do --------------------------------------------------------------------
 
-    async def call(self, node_id: int, work: Callable[[Services], Coroutine[Any, Any, T]]) -> T:
+    async def call(
+        self, node_id: int, work: Callable[[Services], Coroutine[Any, Any, T]], *, patience_s: float = _CALL_S_MAX
+    ) -> T:
         """Ask a node; raises what it answers, or PeerUnreachable if no answer comes."""
         await asyncio.sleep(self.rng.random() * 0.002)
         slot = self.slots[node_id]
@@ -227,7 +229,7 @@ class WholeCluster:
         if services is None or life is None:
             raise PeerUnreachable(node_id, "connection refused")
         task = self.loop.start(life, work(services))
-        done, _ = await asyncio.wait([task], timeout=_CALL_S_MAX)
+        done, _ = await asyncio.wait([task], timeout=patience_s)
         await asyncio.sleep(self.rng.random() * 0.002)
         if not done or life.is_over or self.rng.random() < 0.02:
             task.add_done_callback(_ignored)

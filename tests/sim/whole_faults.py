@@ -43,6 +43,20 @@ DISKS = Profile(
 )
 CLOCKS = Profile({"clock_step": 4, "kill": 2, "power_cut": 2, "elected": 2, "freeze": 1}, 2.0, has_clock_steps=True)
 BLACKOUTS = Profile({"blackout": 3, "elected": 3, "kill": 1, "slow_disk": 1}, 3.0)
+# No machine loses what was not synced.
+POWERED = Profile(
+    {
+        "freeze": 5,
+        "cut_off": 4,
+        "one_way": 3,
+        "kill": 3,
+        "stop": 1,
+        "elected": 3,
+        "slow_link": 1,
+        "broken_connection": 1,
+    },
+    5.0,
+)
 PROFILES = (CRASHES, NETWORK, DISKS, CLOCKS, BLACKOUTS)
 
 

@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
+from random import Random
 
 from tests.sim.test_transaction_crashes import committed_values
 from tests.sim.whole_clients import (
@@ -21,11 +22,12 @@ from tests.sim.whole_clients import (
     TOPICS,
     Client,
     History,
+    Hurried,
     everybody,
     places,
 )
 from tests.sim.whole_cluster import WholeCluster
-from tests.sim.whole_faults import PROFILES, Faults, Profile
+from tests.sim.whole_faults import POWERED, PROFILES, Faults, Profile
 
 from goqueue.broker.replicas.partition import Partition
 from goqueue.broker.replicas.partitions import Partitions
@@ -64,6 +66,10 @@ class WholeRun:
         cluster = self.cluster
         await self._create()
         clients = everybody(cluster, self.history, seeded_rng(self._seed, "clients"), late=True)
+        if self._profile is POWERED:
+            chance = seeded_rng(self._seed, "hurried")
+            for name in ("hurried-a", "hurried-b", "hurried-c", "hurried-d"):
+                clients.append(Hurried(cluster, self.history, name, Random(chance.getrandbits(64))))
         sending = [asyncio.create_task(client.run()) for client in clients]
         watching = asyncio.create_task(self._watch())
         faults = Faults(cluster, seeded_rng(self._seed, "faults"), self._profile, copies_added=True)

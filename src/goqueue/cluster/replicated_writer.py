@@ -55,12 +55,15 @@ class ReplicatedWriter:
         syncer: Syncer,
         *,
         min_insync: Callable[[], int],
+        eligible_below: Callable[[], int],
         confirm: Callable[[], Awaitable[None]],
         acks_written: bool,
         on_change: OnChange,
         on_failure: Callable[[StorageError], None],
     ) -> None:
-        """`confirm` returns when the node knows of all elections before the call, or raises.
+        """`eligible_below`: with fewer in-sync replicas than that, those that have left may lead next.
+
+        `confirm` returns when the node knows of all elections before the call, or raises.
 
         `on_change` is told when there is more to send, `on_failure` when the leader's disk failed.
         """
@@ -83,13 +86,15 @@ class ReplicatedWriter:
         self._waiters = term_log.waiters
         self._syncer = syncer
         self._min_insync = min_insync
+        self._eligible_below = eligible_below
         self._confirm = confirm
         self._acks_written = acks_written
         self._on_change = on_change
         self._on_failure = on_failure
         self._waiting: list[_Waiting] = []
-        # Those who wait until something may be read.
+        # Those who wait until something may be read, and those who wait until it cannot be lost with this node alone.
         self._waiting_to_read: list[_Waiting] = []
+        self._waiting_for_copies: list[_Waiting] = []
         self._order = count()
         self._sync_asked = -1
         self._ended: NotLeader | None = None
@@ -103,6 +108,11 @@ class ReplicatedWriter:
     def is_settled(self) -> bool:
         """Whether everything from before the term is known to be committed: until then readers wait."""
         return self.log.high_watermark >= self.term.start_end
+
+    @property
+    def is_short(self) -> bool:
+        """Whether so few replicas are in sync that one which lacks what is written now may lead next."""
+        return self.partition_term.certain < self._eligible_below()
 
     def end(self, reason: NotLeader) -> None:
         """The term is over: refuse what comes, and fail all who wait for what was written in it."""
@@ -174,15 +184,17 @@ class ReplicatedWriter:
         """Wait until every in-sync replica has written all below `end_offset`; None if they have now."""
         if self._ended is not None:
             raise self._loss(self._ended)
-        if self.log.high_watermark >= end_offset:
+        if self.log.high_watermark >= end_offset and not self.is_short:
             return None
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        heappush(self._waiting_to_read, (end_offset, next(self._order), future))
+        heappush(self._waiting_for_copies, (end_offset, next(self._order), future))
+        self.advance()
         return future
 
     async def _committed_and_synced(self, end_offset: int) -> None:
-        committed = self.replicated(end_offset)
-        if committed is not None:
+        if self.log.high_watermark < end_offset:
+            committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            heappush(self._waiting_to_read, (end_offset, next(self._order), committed))
             await committed
         if self.log.synced_end < end_offset:
             # A new leader's coordinators answer by what they load: it must be on this disk, too.
@@ -210,6 +222,8 @@ class ReplicatedWriter:
             self._waiters.wake_all()
             self._answer(self._waiting_to_read, log.high_watermark)
             self._on_change(self, is_urgent=False)
+        if self._waiting_for_copies:
+            self._answer_copied(log.high_watermark)
         self._acknowledge(self.term.safe_by(counted))
 
     async def _confirmed(self) -> None:
@@ -255,19 +269,27 @@ class ReplicatedWriter:
             self.term.acknowledged_end = max(self.term.acknowledged_end, safe_end)
             self._answer(waiting, self.term.acknowledged_end)
             return
-        while waiting and waiting[0][0] <= safe_end:
-            end, _, future = heappop(waiting)
-            if future.done():
-                continue
-            if end <= self.term.acknowledged_end:
-                future.set_result(None)
-            else:
+        self._answer(waiting, min(safe_end, self.term.acknowledged_end))
+        self._refuse(waiting, safe_end, self._min_insync())
+
+    def _answer_copied(self, high_watermark: int) -> None:
+        if self.is_short:
+            self._refuse(self._waiting_for_copies, high_watermark, self._eligible_below())
+        else:
+            self._answer(self._waiting_for_copies, high_watermark)
+
+    def _refuse(self, waiting: list[_Waiting], end: int, minimum: int) -> None:
+        """Tell who waits for what ends there that all in-sync replicas have it, but they are too few."""
+        while waiting and waiting[0][0] <= end:
+            future = heappop(waiting)[2]
+            if not future.done():
                 future.set_exception(
                     NotEnoughReplicasAfterAppend(
                         f"{self.place} has {self.partition_term.certain} in-sync replicas, fewer than "
-                        f"min.insync.replicas={self._min_insync()}: the records are written, but may be lost"
+                        f"min.insync.replicas={minimum}: the records are written, but may be lost"
                     )
                 )
+                # Whoever gave up waiting must not turn this into a warning about a lost exception.
                 future.exception()
 
     def _answer(self, waiting: list[_Waiting], end: int) -> None:
@@ -277,7 +299,7 @@ class ReplicatedWriter:
                 future.set_result(None)
 
     def _fail(self, reason: GoQueueError) -> None:
-        for waiting in (self._waiting, self._waiting_to_read):
+        for waiting in (self._waiting, self._waiting_to_read, self._waiting_for_copies):
             for _, _, future in waiting:
                 if not future.done():
                     future.set_exception(reason)

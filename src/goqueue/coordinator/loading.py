@@ -60,9 +60,7 @@ async def load_shard(foundation: Foundation[ShardId], shard_id: ShardId, opened:
     machine, snapshot_offset = await _restored(foundation, shard_id, log)
     shard = Shard(machine, PartitionJournal(writer), end_offset=snapshot_offset)
     await _replay(foundation, log, shard, max(snapshot_offset, log.start_offset), end_offset)
-    # Compaction and deletion leave offsets without records; they are behind us all the same.
-    shard.written_end = end_offset
-    shard.durable_to(end_offset)
+    shard.loaded_to(end_offset)
     return shard, snapshot_offset
 
 

@@ -45,6 +45,9 @@ class Decision(msgspec.Struct, frozen=True):
     replies: Sequence[Reply] = ()
     transaction: Transaction | None = None
     safety: Safety = Safety.SYNCED
+    # Whether they rest on nothing but what was in the log when the shard was loaded. That is on the disk here, and
+    # perhaps not on those of the other replicas: it is waited for once.
+    rests_on_loaded: bool = False
 
 
 class Machine(Protocol):
@@ -119,6 +122,9 @@ class Shard:
         self.machine = machine
         self.written_end = end_offset
         self.durable_end = end_offset
+        # Where the log ended when it was loaded, and up to where all in-sync replicas are known to have synced it.
+        self.loaded_end = 0
+        self._synced_end = 0
         self._journal = journal
         self._held: deque[_Waiting] = deque()
         self._held_for_replicas: deque[_Waiting] = deque()
@@ -158,9 +164,15 @@ class Shard:
         self.take(Entry(end, transaction_of=transaction.producer_id, commit=commit))
         return self._hold(((ticket, None),))
 
+    def loaded_to(self, end_offset: int) -> None:
+        """All of the log below is taken in; it is committed, and on the disk here."""
+        # Compaction and deletion leave offsets without records; they are behind us all the same.
+        self.written_end = self.durable_end = self.loaded_end = end_offset
+
     def durable_to(self, end_offset: int) -> list[Reply]:
         """The log is durable up to here; returns the replies that waited for that."""
         self.durable_end = max(self.durable_end, end_offset)
+        self._synced_end = max(self._synced_end, end_offset)
         # What every in-sync replica has synced, it has written.
         return self.replicated_to(end_offset) + _set_free(self._held, self.durable_end)
 
@@ -195,7 +207,12 @@ class Shard:
             transaction = decision.transaction
             end = self._journal.append(decision.records, transaction, now_ms)
             self.take(Entry(end, decision.records, transaction.producer_id if transaction else None))
-        return self._hold(decision.replies, decision.safety)
+        if not decision.rests_on_loaded:
+            return self._hold(decision.replies, decision.safety)
+        if self._synced_end < self.loaded_end:
+            self._held.append((self.written_end, decision.replies))
+            return ()
+        return decision.replies
 
     def _hold(self, replies: Sequence[Reply], safety: Safety = Safety.SYNCED) -> Sequence[Reply]:
         if not replies or safety is Safety.WRITTEN or self.written_end <= self.durable_end:

@@ -30,7 +30,14 @@ from goqueue.delivery.values import (
     Settlement,
     Start,
 )
-from goqueue.errors import CoordinatorUnavailable, InternalTopic, InvalidRequest, NotLeader, StorageError
+from goqueue.errors import (
+    CoordinatorUnavailable,
+    InternalTopic,
+    InvalidRequest,
+    NotEnoughReplicas,
+    NotLeader,
+    StorageError,
+)
 from goqueue.ids import parse_group_id
 from goqueue.records import TopicPartition
 
@@ -194,6 +201,11 @@ class Receiver:
         partition = await self._partitions.open_leader(*place)
         if partition.internal:
             raise InternalTopic(place.topic)
+        try:
+            self._partitions.check_copies(*place)
+        except NotEnoughReplicas as problem:
+            # Nobody could acknowledge them, and each would count as delivered again and again.
+            raise CoordinatorUnavailable(f"no messages are delivered: {problem}") from problem
         policy = self.policy(place.topic, settings)
         queue_id = QueueId(request.group, partition.topic_id, place.partition)
         queue = self._queues.find(queue_id)

@@ -213,6 +213,7 @@ class DeliveryService:
                 raise InvalidRequest(
                     f"offset {last} of {at} was never delivered to group {group!r}", field="acknowledgement_batches"
                 )
+        self._partitions.check_copies(*at)
         command = SettleHeld(queue_id, consumer, ranges, chance=self._rng.random(), all_or_none=all_or_none)
         held: list[bool] = await self._shards.submit(queue_id, command)
         self._queues.wake_after(queue_id, returned=any(one.action in _RETURNS for one in ranges))

@@ -14,7 +14,7 @@ from goqueue.anywhere.queues.receiving import ReceiveAnywhere
 from goqueue.caller import ANONYMOUS, Caller
 from goqueue.delivery.service import DeliveryService
 from goqueue.delivery.values import Action, Delivery, Receive, Settlement
-from goqueue.errors import PeerUnreachable
+from goqueue.errors import NotLeader, PeerUnreachable
 from goqueue.records import TopicPartition
 
 PLACES = [TopicPartition("orders", number) for number in range(3)]
@@ -238,3 +238,19 @@ async def test_whoever_waits_for_partitions_without_a_leader_leaves_the_loop_to_
     beside.cancel()
     assert turns > 5
     assert looks <= 3
+
+
+async def test_a_node_without_a_session_passes_nothing_on_and_gives_it_back() -> None:
+    """It was frozen while the answer of the leader lay here; others had the messages settled meanwhile."""
+
+    async def answer(node: int, _request: Receive) -> list[Delivery]:
+        return [delivery(node, 7)] if node == 1 else []
+
+    receive, _, released = receiving(answer)
+    problems = iter(["this node has no session", None])
+    receive._session_problem = lambda: next(problems)
+    with pytest.raises(NotLeader, match="this node has no session"):
+        await receive.receive(Receive("g", "c", PLACES[1:2], 10), ANONYMOUS)
+    assert released == [Settlement("orders:1:7:1:x", Action.RELEASE)]
+    assert await receive.receive(Receive("g", "c", PLACES[1:2], 10), ANONYMOUS) == [delivery(1, 7)]
+    assert len(released) == 1

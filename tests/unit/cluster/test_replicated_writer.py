@@ -84,6 +84,7 @@ class Led:
             self.term,
             self.disk,
             min_insync=lambda: 2,
+            eligible_below=lambda: 2,
             confirm=self._confirm,
             acks_written=acks_written,
             on_change=lambda _writer, *, is_urgent=True: None,

@@ -18,6 +18,7 @@ from goqueue.metadata.events import Delta, GroupSettingsChanged
 
 if TYPE_CHECKING:
     from goqueue.coordinator.shard import Transaction
+    from goqueue.delivery.receiving import SessionProblem
     from goqueue.delivery.service import DeliveryService
     from goqueue.delivery.settlement.settler import LeasedOffsets, LeaseSettled
     from goqueue.delivery.state.commands import FreshShare
@@ -36,13 +37,14 @@ class DeliveryAnywhere:
         asking: Asking,
         positions: PositionsAnywhere,
         forget_settings: Callable[[str], None] = lambda _group: None,
+        session_problem: SessionProblem = lambda: None,
     ) -> None:
         self._local = local
         self._asking = asking
         self.positions = positions
         self._forget_settings = forget_settings
         self._settling = SettleAnywhere(local, asking)
-        self._receiving = ReceiveAnywhere(local, asking, self._give_back)
+        self._receiving = ReceiveAnywhere(local, asking, self._give_back, session_problem)
         # Where redrives look for what a dead letter was.
         self.originals = RedriveAnywhere(local, asking)
         self._under_way: set[asyncio.Task[None]] = set()

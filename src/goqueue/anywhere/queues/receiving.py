@@ -16,9 +16,10 @@ from msgspec import structs
 from goqueue.anywhere.asking import ANSWER_MS, Asking, PeerMethod, is_elsewhere
 from goqueue.anywhere.reading.first_answer import first_answers
 from goqueue.caller import Caller
+from goqueue.delivery.receiving import SessionProblem
 from goqueue.delivery.service import DeliveryService
 from goqueue.delivery.values import Action, Delivery, Receive, Settlement
-from goqueue.errors import GoQueueError
+from goqueue.errors import GoQueueError, NotLeader
 from goqueue.records import TopicPartition
 
 _RECEIVE: PeerMethod[Receive, list[Delivery]] = PeerMethod("queue.receive", Receive, list[Delivery])
@@ -33,7 +34,15 @@ _Groups = Mapping[int, Sequence[TopicPartition]]
 class ReceiveAnywhere:
     """Receives from all partitions of the cluster."""
 
-    def __init__(self, local: DeliveryService, asking: Asking, give_back: GiveBack) -> None:
+    def __init__(
+        self,
+        local: DeliveryService,
+        asking: Asking,
+        give_back: GiveBack,
+        session_problem: SessionProblem = lambda: None,
+    ) -> None:
+        """`session_problem` says why this node may have been out of touch with the others for long; None if not."""
+        self._session_problem = session_problem
         self._local = local
         self._asking = asking
         self._homes = asking.homes
@@ -110,7 +119,13 @@ class ReceiveAnywhere:
         if node == self._homes.node_id:
             return await self._local.receive(request, caller=caller)
         timeout_ms = request.wait_ms + ANSWER_MS
-        return await self._asking.ask(node, _RECEIVE, request, caller, timeout_ms=timeout_ms, on_late=self._release)
+        found = await self._asking.ask(node, _RECEIVE, request, caller, timeout_ms=timeout_ms, on_late=self._release)
+        problem = self._session_problem() if found else None
+        if problem is not None:
+            # The answer may have lain here while this node was frozen: others may have had them since.
+            self._release(found)
+            raise NotLeader(f"messages may be delivered elsewhere: {problem}")
+        return found
 
     def _release(self, found: Sequence[Delivery]) -> None:
         if found:

@@ -55,6 +55,7 @@ class LocalWriter:
 
     # There is no other copy to wait for.
     is_settled = True
+    is_short = False
 
     @property
     def is_over(self) -> bool:

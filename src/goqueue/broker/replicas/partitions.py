@@ -31,6 +31,7 @@ from goqueue.codec.batch_decode import RECORDS_BYTES_MAX
 from goqueue.config import LogConfig
 from goqueue.errors import (
     GoQueueError,
+    NotEnoughReplicas,
     NotFound,
     PartitionNotFound,
     TopicNotFound,
@@ -152,6 +153,18 @@ class Partitions:
         if self._begin_opening(topic, partition, to_write=False) is not None:
             raise ColdRead
         return self._find_leader(topic, partition)
+
+    def check_copies(self, topic: str, partition: int) -> None:
+        """Raise NotEnoughReplicas while what is settled here could be forgotten by the next leader.
+
+        Of one that is not open this is known, and looked at, only when it has been written to.
+        """
+        found = self._leading.get((topic, partition))
+        if found is not None and found.writer.is_short:
+            raise NotEnoughReplicas(
+                f"{found.key} has {found.in_sync_replicas} in-sync replicas, fewer than min.insync.replicas: the next "
+                "leader may not know what is settled now"
+            )
 
     async def open_leader(self, topic: str, partition: int) -> Partition:
         """As `leader`; the partition is opened in a thread if need be."""

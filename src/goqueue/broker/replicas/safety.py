@@ -1,8 +1,7 @@
 """What counts as done: how safe each operation is when its caller is told that it happened.
 
 The one table; `docs/internals/families.md` shows it, and a test compares the two. On a node without other replicas
-REPLICATED is the same as WRITTEN. With `durability.acks_all = written` SYNCED asks for no more than REPLICATED, and for
-`min.insync.replicas` of them.
+REPLICATED is the same as WRITTEN. With `durability.acks_all = written` SYNCED asks for no more than REPLICATED.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ class Safety(IntEnum):
 
     # In the leader's log: lost with the leader.
     WRITTEN = 0
-    # In the log of every in-sync replica: lost only if all of them lose power.
+    # In the log of every in-sync replica, `min.insync.replicas` of them at least: lost only if all of them lose power.
     REPLICATED = 1
     # On the disk of every in-sync replica.
     SYNCED = 2
@@ -34,6 +33,7 @@ class Operation(Enum):
     RESET = "reset or deletion of a queue"
     PROMISE = "settlement in a transaction"
     END = "end of a transaction"
+    END_AGAIN = "end of a transaction of which nothing is left"
     BEGIN_MOVE = "begin of a dead-letter move"
     END_MOVE = "end of a dead-letter move"
     CUT = "cut of a queue to where the log ended"
@@ -47,13 +47,15 @@ NEEDED: Mapping[Operation, Safety] = MappingProxyType(
         Operation.LEASE: Safety.WRITTEN,
         Operation.SETTLE: Safety.REPLICATED,
         Operation.SETTLE_DURABLY: Safety.SYNCED,
-        Operation.RELEASE: Safety.REPLICATED,
+        Operation.RELEASE: Safety.WRITTEN,
         # Lost, messages that came meanwhile would be passed over, or all that the topic has would be delivered.
         Operation.BEGIN_AT: Safety.SYNCED,
         Operation.RESET: Safety.SYNCED,
         # The transaction may be committed as soon as this is answered, and its coordinator forgets it after the end.
         Operation.PROMISE: Safety.SYNCED,
         Operation.END: Safety.SYNCED,
+        # It may have been ended before, by a leader that is gone: the other replicas need not have synced that.
+        Operation.END_AGAIN: Safety.SYNCED,
         # Synced before the append that they announce: after a crash the same append must be repeated, or recognised.
         Operation.BEGIN_MOVE: Safety.SYNCED,
         Operation.FIRE: Safety.SYNCED,

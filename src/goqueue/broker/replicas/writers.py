@@ -37,6 +37,11 @@ class PartitionWriter(Protocol):
         """Whether all that was in the log when the term began is known to be committed: until then readers wait."""
         ...
 
+    @property
+    def is_short(self) -> bool:
+        """Whether so few replicas are in sync that one which lacks what is written now may lead next."""
+        ...
+
     def end(self, reason: NotLeader) -> None:
         """The term is over: refuse what comes, and fail all who wait for what was written in it."""
         ...
@@ -62,7 +67,7 @@ class PartitionWriter(Protocol):
     def replicated(self, end_offset: int) -> Awaitable[None] | None:
         """Wait until every in-sync replica has written all below `end_offset`; None if they have now.
 
-        Less than `reached`: none of them need have synced it, and they may be fewer than min.insync.replicas.
+        Less than `reached`: none of them need have synced it. Raises if the writer `is_short` then.
         """
         ...
 
@@ -124,6 +129,7 @@ class NoWriter:
 
     is_over = True
     is_settled = True
+    is_short = False
 
     def __init__(self, reason: NotLeader) -> None:
         self._reason = reason

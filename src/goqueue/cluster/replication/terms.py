@@ -12,6 +12,7 @@ from goqueue.clock import Clock
 from goqueue.cluster.replicated_writer import ReplicatedWriter
 from goqueue.cluster.replication.term import PartitionTerm
 from goqueue.errors import StorageError
+from goqueue.metadata.eligibility import min_insync_of
 from goqueue.metadata.events import AssignmentsChanged, Delta
 from goqueue.metadata.store import MetadataStore
 from goqueue.records import LogKind, TopicPartition
@@ -99,6 +100,7 @@ class Terms:
             led.term,
             self._syncer,
             min_insync=lambda: self._min_insync(place),
+            eligible_below=lambda: self._eligible_below(led.term),
             confirm=self._metadata.catch_up,
             acks_written=self._acks_written,
             on_change=lambda writer, *, is_urgent=True: self._changed(led, writer, is_urgent=is_urgent),
@@ -181,6 +183,12 @@ class Terms:
     def _min_insync(self, place: TopicPartition) -> int:
         partitions = self._partitions
         return 1 if partitions is None else partitions.config(partitions.topic(place.topic)).min_insync_replicas
+
+    def _eligible_below(self, term: PartitionTerm) -> int:
+        topic = self._metadata.image.topic_by_id(term.topic_id)
+        if topic is None:
+            return 1
+        return min_insync_of(topic, self._metadata.image.assignments(term.topic_id)[term.place.partition])
 
     def _changed(self, led: LedPartition, writer: ReplicatedWriter, *, is_urgent: bool) -> None:
         if writer.is_over:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from goqueue.delivery.state.queue import Queue
 from goqueue.delivery.state.records import QueuePlace
 from goqueue.delivery.table import NodeQueues
 from goqueue.delivery.values import Action, Settlement, SettleResult
-from goqueue.errors import GoQueueError, InvalidRequest, ReceiptExpired, ReceiptNotFound
+from goqueue.errors import GoQueueError, InvalidRequest, NotEnoughReplicas, ReceiptExpired, ReceiptNotFound
 from goqueue.records import TopicPartition
 
 REASON_CHARS_MAX = 1000
@@ -92,7 +93,9 @@ class Settler:
             )
             by_place.setdefault(found.place, []).append((found, part))
         replies = [
-            self._runtime.submit_to(at, Settle([part for _, part in parts], durable=durable, chance=self._rng.random()))
+            self._settled(
+                parts[0][0].topic, at, Settle([part for _, part in parts], durable=durable, chance=self._rng.random())
+            )
             for at, parts in by_place.items()
         ]
         for reply, parts in zip(replies, by_place.values(), strict=True):
@@ -135,8 +138,10 @@ class Settler:
             )
             by_place.setdefault(share.place, []).append((position, share, part))
         replies = [
-            self._runtime.submit_to(
-                at, Settle([part for _, _, part in parts], durable=durable, chance=self._rng.random())
+            self._settled(
+                parts[0][1].topic,
+                at,
+                Settle([part for _, _, part in parts], durable=durable, chance=self._rng.random()),
             )
             for at, parts in by_place.items()
         ]
@@ -150,6 +155,16 @@ class Settler:
             for (position, share, _), outcome in zip(parts, outcomes, strict=True):
                 results[position] = self._lease_settled(share.topic, outcome)
         return results
+
+    def _settled(self, topic: str, at: QueuePlace, command: Settle) -> asyncio.Future[list[ShareSettled]]:
+        """Run the command, unless what it does could be forgotten by the next leader."""
+        try:
+            self._partitions.check_copies(topic, at.partition)
+        except NotEnoughReplicas as refusal:
+            refused: asyncio.Future[list[ShareSettled]] = asyncio.get_running_loop().create_future()
+            refused.set_exception(refusal)
+            return refused
+        return self._runtime.submit_to(at, command)
 
     def _lease_settled(self, topic: str, outcome: ShareSettled) -> LeaseSettled:
         dlq = None

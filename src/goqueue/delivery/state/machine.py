@@ -103,7 +103,12 @@ class DeliveryMachine:
         if isinstance(command, ForgetQueue) or (reply is True and isinstance(command, OpenQueue)):
             return Decision(self._forgotten(command.queue), ((ticket, reply),))
         safety = Safety.WRITTEN if operation is None else NEEDED[operation]
+<<<<<<< HEAD:src/goqueue/delivery/state/machine.py
         return Decision(records_of(changes), ((ticket, reply),), safety=safety)
+=======
+        rests_on_loaded = operation is Operation.END_AGAIN
+        return Decision(self._records(changes), ((ticket, reply),), safety=safety, rests_on_loaded=rests_on_loaded)
+>>>>>>> w/core:src/goqueue/delivery/machine.py
 
     def tick(self, now_ms: int) -> Decision:
         """Let visibility end, and let those die whose last delivery it was."""
@@ -243,7 +248,8 @@ class DeliveryMachine:
             self._ended[producer_id] = None
             if len(self._ended) > _ENDED_MAX:
                 del self._ended[next(iter(self._ended))]
-        return tuple(queue.id for queue in changes), Operation.END if concerned or is_repeat else None
+        operation = Operation.END if concerned or is_repeat else Operation.END_AGAIN
+        return tuple(queue.id for queue in changes), operation
 
     def _settle_held(self, command: SettleHeld, now_ms: int, changes: Changes) -> tuple[object, Operation | None]:
         queue = self._sound(command.queue)

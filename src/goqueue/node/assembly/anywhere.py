@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple, cast
 
 from msgspec import structs
@@ -37,7 +36,6 @@ from goqueue.delay.service import DelayService
 from goqueue.delivery.service import DeliveryService
 from goqueue.groups.polls import GroupPolls
 from goqueue.groups.service import GroupService
-from goqueue.metadata.store import Listener
 from goqueue.node.assembly.replication import Replicas
 from goqueue.node.assembly.storage import Storage
 from goqueue.node.assembly.tools import Tools
@@ -109,12 +107,13 @@ def queues_anywhere(
     delivery: DeliveryService,
     settings: GroupSettingsAnywhere,
     tools: Tools,
-    subscribe: Callable[[Listener], None],
+    storage: Storage,
 ) -> QueuesAnywhere:
     """The queues that this node leads, and those that it asks others for."""
     positions = PositionsAnywhere(delivery.positions, asking)
-    anywhere = DeliveryAnywhere(delivery, asking, positions, settings.forget)
-    subscribe(anywhere.on_delta)
+    problem = (lambda: None) if storage.cluster is None else storage.cluster.problem
+    anywhere = DeliveryAnywhere(delivery, asking, positions, settings.forget, problem)
+    storage.metadata.subscribe(anywhere.on_delta)
     tools.stack.push_async_callback(anywhere.close)
     return QueuesAnywhere(anywhere, positions, ReleasesAnywhere(delivery, asking))
 

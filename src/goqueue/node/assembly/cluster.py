@@ -68,9 +68,15 @@ class Cluster(NamedTuple):
 
     def problem(self) -> str | None:
         """Why this node may not speak for what it leads; None if it may."""
-        if self.session.is_alive():
-            return None
-        return "this node has no session with the metadata store: others lead what it led"
+        if not self.session.is_alive():
+            return "this node has no session with the metadata store: others lead what it led"
+        node = self.metadata.image.nodes().get(self.registration.node_id)
+        # The controller unfences a node once nothing counts on what it led in its session before. One that stops in
+        # order is fenced as well, and leads until others do.
+        is_known = node is not None and node.broker_epoch == self.session.epoch
+        if node is None or not is_known or (node.fenced and not node.clean_token):
+            return "this node has registered anew, and does not know yet who leads what it led"
+        return None
 
     def watch_loop(self, stack: AsyncExitStack) -> None:
         """Say in the log where the event loop hangs, until the stack unwinds."""

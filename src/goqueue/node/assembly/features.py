@@ -171,11 +171,7 @@ def _queues_and_groups(
         session_problem=None if storage.cluster is None else storage.cluster.problem,
     )
     tools.stack.push_async_callback(delivery.close)
-    queues = (
-        None
-        if asking is None or settings is None
-        else queues_anywhere(asking, delivery, settings, tools, storage.metadata.subscribe)
-    )
+    queues = None if asking is None or settings is None else queues_anywhere(asking, delivery, settings, tools, storage)
     groups = group_feature(
         config=tools.config.groups,
         delivery=delivery if queues is None else queues.releases,
