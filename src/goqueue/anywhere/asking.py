@@ -136,6 +136,14 @@ class Asking:
         await asyncio.sleep(seconds)
         await self._know_more()
 
+    async def know_all(self) -> None:
+        """Wait until this node has seen all metadata that was written before; raises CoordinatorUnavailable."""
+        try:
+            async with asyncio.timeout(CATCH_UP_SECONDS_MAX):
+                await self._catch_up()
+        except (MetadataUnavailable, TimeoutError) as problem:
+            raise CoordinatorUnavailable(f"who coordinates what is not known: {problem or 'no answer'}") from problem
+
     async def _know_more(self) -> None:
         with suppress(MetadataUnavailable, TimeoutError):
             async with asyncio.timeout(CATCH_UP_SECONDS_MAX):
