@@ -142,7 +142,9 @@ class Asking:
             async with asyncio.timeout(CATCH_UP_SECONDS_MAX):
                 await self._catch_up()
         except (MetadataUnavailable, TimeoutError) as problem:
-            raise CoordinatorUnavailable(f"who coordinates what is not known: {problem or 'no answer'}") from problem
+            raise CoordinatorUnavailable(
+                "this node cannot see who coordinates: the metadata store is away"
+            ) from problem
 
     async def _know_more(self) -> None:
         with suppress(MetadataUnavailable, TimeoutError):
