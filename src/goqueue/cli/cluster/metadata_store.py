@@ -173,11 +173,12 @@ def restore(
 ) -> None:
     """Write a backup into an empty metadata store, with all brokers stopped. Later changes of metadata are lost."""
     from goqueue.metadata.shared.kv_backup import restore_backup
-    from goqueue.node.cluster.operations.recovering import generation_seen
+    from goqueue.node.cluster.operations.recovering import check_cluster, generation_seen
 
     content = read_backup(file)
 
     async def work(kv: Any, loaded: Config) -> int:
+        check_cluster(loaded, content, file)
         return await restore_backup(kv, loaded.metadata.prefix, content, generation_min=generation_seen(loaded) + 1)
 
     generation = with_kv(config, work)
