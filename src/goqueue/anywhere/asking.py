@@ -153,6 +153,16 @@ class Asking:
         await asyncio.sleep(seconds)
         await self._know_more()
 
+    async def know_all(self) -> None:
+        """Wait until this node has seen all metadata that was written before; raises CoordinatorUnavailable."""
+        try:
+            async with asyncio.timeout(CATCH_UP_SECONDS_MAX):
+                await self._catch_up()
+        except (MetadataUnavailable, TimeoutError) as problem:
+            raise CoordinatorUnavailable(
+                "this node cannot see who coordinates: the metadata store is away"
+            ) from problem
+
     async def _know_more(self) -> None:
         with suppress(MetadataUnavailable, TimeoutError):
             async with asyncio.timeout(CATCH_UP_SECONDS_MAX):

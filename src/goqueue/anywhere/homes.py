@@ -75,6 +75,13 @@ class Homes:
         found = self._image().topic(topic)
         return set() if found is None else {self.coordinator_at(topic, at) for at in range(found.partition_count)}
 
+    def terms(self, topic: str) -> tuple[tuple[int, int], ...]:
+        """Who leads each partition of an internal topic, and in which epoch."""
+        image = self._image()
+        found = image.topic(topic)
+        assignments = () if found is None else image.assignments(found.topic_id)
+        return tuple((one.leader, one.leader_epoch) for one in assignments)
+
     def others(self) -> list[int]:
         """The other nodes that are alive, in order."""
         return sorted(node for node in self._image().sessions if node != self.node_id)

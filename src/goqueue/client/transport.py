@@ -99,11 +99,11 @@ class Transport:
         while True:
             attempt += 1
             retry_after: float | None = None
+            tried = self.server
             try:
                 status, content, retry_after = await self._once(method, path, data, params, wait_ms)
             except (aiohttp.ClientError, TimeoutError) as problem:
-                tried = self.server
-                self.next_server()
+                self.next_server(tried)
                 never_sent = isinstance(problem, aiohttp.ClientConnectorError)
                 if not never_sent and on_lost is not None:
                     on_lost()
@@ -115,7 +115,7 @@ class Transport:
                 if not self.retry.may_retry(attempt, repeatable=repeatable, status=status):
                     raise refusal(status, content)
                 if status in MAY_PASS:
-                    self.next_server()
+                    self.next_server(tried)
             # Jitter needs no secrecy: it only keeps many clients from knocking at once.
             await asyncio.sleep(self.retry.delay_ms(attempt, random.random(), retry_after) / 1000)  # noqa: S311
 
@@ -170,9 +170,10 @@ class Transport:
         # Dots that `quoted` has hidden are to stay hidden.
         return URL(self.server + path, encoded=True) if _DOT in path else self.server + path
 
-    def next_server(self) -> None:
-        """Use the next address: the one in use does not answer."""
-        self._servers = (*self._servers[1:], self._servers[0])
+    def next_server(self, tried: str) -> None:
+        """Use the next address: `tried` does not answer. Of many requests that fail together, one moves on."""
+        if tried == self.server:
+            self._servers = (*self._servers[1:], self._servers[0])
 
     def _open(self) -> aiohttp.ClientSession:
         self.check_open()

@@ -224,6 +224,12 @@ class Coordinator(Shards[int]):
         mine = (one for one in range(self.partitions) if self._refusal is None or self._refusal(one) is None)
         await asyncio.gather(*(self.submit_to(shard, command) for shard in mine if not self.is_loaded(shard)))
 
+    def check_here(self, key: Any) -> None:
+        """Refuse a key whose shard another node coordinates."""
+        refusal = None if self._refusal is None else self._refusal(self.partition_for(key))
+        if refusal is not None:
+            raise refusal
+
     async def submit_all(self, command: Any) -> list[Any]:
         """Run a command on every shard that this node coordinates; the replies in their order, or the first error."""
         mine = (one for one in range(self.partitions) if self._refusal is None or self._refusal(one) is None)

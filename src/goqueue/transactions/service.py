@@ -318,6 +318,11 @@ class TransactionService:
             known = self._open.get(producer_id)
         return None if known is None else known.name
 
+    def check_coordinates(self, key: str) -> None:
+        """Refuse the key of a name whose transactions another node coordinates: what is not known here says nothing."""
+        if self._topics.find(TRANSACTION_STATE) is not None:
+            self._coordinator.check_here(key)
+
     def heard(self, transactional_id: str, producer: Producer) -> None:
         """The producer lives; if it is not heard again for a session, what it has open is aborted."""
         known = self._open.get(producer.producer_id)

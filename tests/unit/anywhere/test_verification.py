@@ -8,8 +8,9 @@ from typing import Any, cast
 import pytest
 
 from goqueue.anywhere.asking import Asking
-from goqueue.anywhere.transactions.transactions import Verification, _Open
-from goqueue.errors import InvalidTransactionState, ProducerFenced
+from goqueue.anywhere.transactions.transactions import Verification, _Join, _Open, _Verify
+from goqueue.caller import INTERNAL
+from goqueue.errors import InvalidTransactionState, NotCoordinator, ProducerFenced
 from goqueue.records import TopicPartition
 from goqueue.transactions.commands import Producer
 from goqueue.transactions.open_transactions import OpenTransactions
@@ -41,6 +42,9 @@ class Peers(Asking):
     async def ask(self, *_: Any, **__: Any) -> Any:
         await self.gate.wait()
         return _Open(5, 0)
+
+    async def know_all(self) -> None:
+        """We know it."""
 
 
 async def test_a_batch_is_taken_once_the_coordinator_has_said_that_it_may() -> None:
@@ -119,9 +123,82 @@ async def test_a_producer_id_that_belongs_to_nobody_yet_is_asked_for_again() -> 
         def coordinators(self, _topic: str) -> set[int]:
             return {1}
 
+        def terms(self, _topic: str) -> tuple[tuple[int, int], ...]:
+            return ((1, 0),)
+
     peers, coordinator = Peers(), Coordinator()
     peers.homes = cast("Any", Alone())
     verify = Verification(cast("TransactionService", coordinator), OpenTransactions(), peers)
     assert await verify.name_of(7) is None
     coordinator.name = "tx"
     assert await verify.name_of(7) == "tx"
+
+
+async def test_a_coordinator_that_moves_while_nodes_are_asked_is_asked_again() -> None:
+    """Node 2 was asked before it led, node 3 after it had let go: neither knew the producer, and it has a name."""
+
+    class Moving(Homes):
+        leader = 3
+
+        def coordinators(self, _topic: str) -> set[int]:
+            return {2, 3}
+
+        def terms(self, _topic: str) -> tuple[tuple[int, int], ...]:
+            return ((self.leader, 10 - self.leader),)
+
+    class Coordinator:
+        async def name_here(self, _producer_id: int) -> str | None:
+            return None
+
+    class Nodes(Peers):
+        asked = 0
+
+        async def ask(self, node: int, *_: Any, **__: Any) -> Any:
+            self.asked += 1
+            # Told by the metadata that this node catches up with, after both have answered.
+            return "tx" if node == homes.leader == 2 else None
+
+        async def know_all(self) -> None:
+            homes.leader = 2
+
+    peers, homes = Nodes(), Moving()
+    peers.homes = cast("Any", homes)
+    verify = Verification(cast("TransactionService", Coordinator()), OpenTransactions(), peers)
+    assert await verify.name_of(7) == "tx"
+    assert peers.asked == 4
+
+
+@pytest.mark.parametrize("is_lost_meanwhile", [False, True])
+async def test_a_node_that_has_lost_its_place_does_not_say_that_a_producer_is_unknown(
+    *, is_lost_meanwhile: bool
+) -> None:
+    """Its producer would be told that it is fenced, and stop for good; whoever asks is to follow to the next leader."""
+
+    class Former:
+        refusals = [None, NotCoordinator("node 3 does")] if is_lost_meanwhile else [NotCoordinator("node 3 does")]
+
+        async def name_here(self, _producer_id: int) -> str | None:
+            return None
+
+        def check_coordinates(self, key: str) -> None:
+            assert key == "tx"
+            if (refusal := self.refusals.pop(0)) is not None:
+                raise refusal
+
+    class Answering(Peers):
+        def __init__(self) -> None:
+            super().__init__()
+            self.handlers: dict[str, Any] = {}
+
+        def answer(self, method: Any, handler: Any, *_: Any) -> None:
+            self.handlers[method.name] = handler
+
+    peers = Answering()
+    Verification(cast("TransactionService", Former()), OpenTransactions(), peers)
+    asked = _Verify("tx", PRODUCER, [PLACE], implicit=False)
+    with pytest.raises(NotCoordinator):
+        await peers.handlers["transaction.verify"](asked, INTERNAL)
+    for method in ("transaction.join", "transaction.enlist"):
+        Former.refusals = [NotCoordinator("node 3 does")]
+        with pytest.raises(NotCoordinator):
+            await peers.handlers[method](_Join(PRODUCER, PLACE, 4, "tx"), INTERNAL)

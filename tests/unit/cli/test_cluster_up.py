@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import socket
 from contextlib import ExitStack
 from pathlib import Path
+from uuid import UUID
 
 import pytest
+from rich.console import Console
 from tests.etcd_server import free_ports
 
+from goqueue.cli.cluster.table import table_of
 from goqueue.cli.cluster.up import settings_in, up
 from goqueue.errors import ConfigError
+from goqueue.metadata.events import Node, NodeChanged
+from goqueue.metadata.image import Image
 from goqueue.node.cluster.founding import Manner, Ports, found, planned
 
 
@@ -54,3 +60,30 @@ def test_a_cluster_that_runs_already_is_not_started_a_second_time(
         found(tmp_path / "two", planned(["127.0.0.1", "127.0.0.2"], ports), Manner(1))
         with pytest.raises(ConfigError, match=rf"node1.toml: listeners.kafka cannot listen on 127.0.0.1:{taken}"):
             up(data_dir=tmp_path / "two")
+
+
+def test_ports_that_two_listeners_would_share_are_told_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder was left behind, and refused every later start with other ports."""
+    monkeypatch.setattr("goqueue.node.cluster.voter.check_program", lambda: "etcd")
+    with pytest.raises(
+        ConfigError, match=r"--http-port of node 1 is 127.0.0.1:9092, which --kafka-port of node 1 is too"
+    ):
+        up(data_dir=tmp_path / "c", nodes=1, kafka_port=9092, http_port=9092, etcd_port=free_ports(1)[0])
+    with pytest.raises(
+        ConfigError, match=r"--kafka-port of node 2 is 127.0.0.1:9093, which --http-port of node 1 is too"
+    ):
+        found(tmp_path / "c", planned(["127.0.0.1"] * 2, Ports(9092, 9093)), Manner(1))
+    assert not (tmp_path / "c").exists()
+
+
+def test_the_live_table_shows_whole_addresses_on_a_terminal_of_80_columns() -> None:
+    image = Image()
+    for number in (1, 2, 3):
+        addresses = {"kafka": f"127.0.0.1:3909{number}", "http": f"127.0.0.1:3808{number}"}
+        image.apply(NodeChanged(number, Node(number, UUID(int=number), addresses=addresses)), number)
+    console = Console(width=80, file=(shown := io.StringIO()))
+    console.print(table_of(image, 3, {}))
+    for number in (1, 2, 3):
+        assert f"127.0.0.1:3909{number}  127.0.0.1:3808{number}" in shown.getvalue()

@@ -29,3 +29,10 @@ async def test_a_string_is_not_taken_for_a_list_of_topics():
     async with connect() as client:
         with pytest.raises(TypeError, match="list of names"):
             client.consumer("group", "orders")
+
+
+def test_of_many_requests_that_fail_together_one_moves_on_to_the_next_address():
+    transport = Transport("http://first:1,http://second:1,http://third:1")
+    for _ in range(3):
+        transport.next_server("http://first:1")
+    assert transport.server == "http://second:1"

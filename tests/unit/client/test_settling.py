@@ -133,3 +133,46 @@ async def test_a_receipt_that_is_gone_after_a_lost_answer_was_settled_if_its_lea
         future = settler.put("/messages/ack", "a", until_s=until_s)
     with pytest.raises(SettleFailed):
         await future
+
+
+class Moving(Wire):
+    """The leader of the partition goes, and the next one answers as planned."""
+
+    def __init__(self, *, then: int) -> None:
+        super().__init__()
+        self._statuses = {"moved": [503, 503, then]}
+
+    async def settle(self, path: str, receipts: Sequence[str], *args: Any, **kwargs: Any) -> list[Settled]:
+        self.sent.append((path, {"receipts": list(receipts)}))
+        return [self._result(one) for one in receipts]
+
+    def _result(self, receipt: str) -> Settled:
+        status = self._statuses[receipt].pop(0) if receipt in self._statuses else 200
+        problem = SettleProblem({503: "not_coordinator", 410: "receipt_expired"}.get(status, ""), "not so")
+        return (
+            Settled(True, receipt, "acked") if status == 200 else Settled(False, receipt, error=problem, status=status)
+        )
+
+
+@pytest.mark.parametrize("then", [200, 410])
+async def test_a_receipt_is_settled_again_while_its_partition_changes_its_leader(then: int) -> None:
+    until_s = asyncio.get_running_loop().time() + 30.0
+    settler = Settler(Moving(then=then), durable=False)
+    one, other = (settler.put("/messages/ack", name, until_s=until_s) for name in ("moved", "here"))
+    assert (await other).success
+    # Within its lease nobody else can have settled it: the former leader had, before it went.
+    assert (await one).action == "acked"
+
+    settler = Settler(wire := Moving(then=then), durable=False)
+    results = await settler.send("/messages/ack", [message("here"), message("moved")], until_s=until_s)
+    assert [one.receipt for one in results if one.success] == ["here", "moved"]
+    assert [body["receipts"] for _, body in wire.sent] == [["here", "moved"], ["moved"], ["moved"]]
+
+
+async def test_a_receipt_whose_lease_has_ended_is_not_settled_again() -> None:
+    settler = Settler(wire := Moving(then=200), durable=False)
+    with pytest.raises(SettleFailed, match="not so"):
+        await settler.put("/messages/ack", "moved")
+    with pytest.raises(SettleFailed, match="not so"):
+        await settler.send("/messages/ack", [message("moved")])
+    assert len(wire.sent) == 2

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import permutations
 from random import Random
 from uuid import UUID
 
 import pytest
 from msgspec import structs
 
-from goqueue.cluster.control.placement import ClusterPlacement
+from goqueue.cluster.control.placement import ClusterPlacement, Load, spread_evenly
 from goqueue.cluster.control.plan import decide
 from goqueue.cluster.control.replicas import ReplicaChanges, progress
 from goqueue.errors import InvalidReplicaAssignment, InvalidReplicationFactor
@@ -22,6 +24,7 @@ from goqueue.metadata.events import (
     TopicCreated,
 )
 from goqueue.metadata.features import METADATA_VERSION
+from goqueue.metadata.image import Image
 from goqueue.metadata.keys import session_key
 from goqueue.metadata.shared.kv import Put
 from goqueue.metadata.shared.kv_store import KvMetadata
@@ -62,7 +65,21 @@ async def test_one_copy_becomes_three_once_the_new_ones_are_in_sync() -> None:
     topic = store.image.topic("t")
     assert topic is not None
     assert topic.config == {"min.insync.replicas": "2"}
+
+    # Node 1 would lead all of them for good, and node 2 inherit all.
+    await ReplicaChanges(store, placement).spread("t", range(60))
+    spread = store.image.assignments(TOPIC)
+    assert Counter(one.replicas[:2] for one in spread) == dict.fromkeys(permutations((1, 2, 3), 2), 10)
+    assert {(one.leader, one.leader_epoch, one.isr) for one in spread} == {(1, 3, (1, 2, 3))}, "nothing is elected yet"
+    assert await ReplicaChanges(store, placement).spread("t", []) == 0
     await store.close()
+
+
+async def test_only_copies_in_sync_are_preferred_as_leaders() -> None:
+    behind = Assignment(leader=1, leader_epoch=3, replicas=(1, 2, 3), isr=(1, 3))
+    image = Image()
+    assert spread_evenly(behind, {1: 5, 2: 0, 3: 1}, Load(image)) == (3, 1, 2)
+    assert spread_evenly(structs.replace(behind, isr=()), {}, Load(image)) == (1, 2, 3)
 
 
 async def test_copies_are_removed_and_those_in_sync_stay() -> None:

@@ -9,16 +9,25 @@ from http.client import RemoteDisconnected
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
+from uuid import UUID
 
+import msgspec
 import pytest
 from msgspec import structs
 
 from goqueue.config import BrokerConfig, Config, MetadataConfig
+from goqueue.metadata.directory import IDENTITY, Start
+from goqueue.metadata.events import Node
+from goqueue.metadata.keys import node_key, session_key
 from goqueue.metadata.shared.etcd.servers import Member
-from goqueue.metadata.shared.kv import KvError
+from goqueue.metadata.shared.kv import KvError, Put
+from goqueue.metadata.shared.kv_members import encode_node
 from goqueue.node.cluster import rejoining
-from goqueue.node.cluster.rejoining import is_old_copy
+from goqueue.node.cluster.rejoining import is_old_copy, was_removed
 from goqueue.node.cluster.voter import Voter, voter_of
+from goqueue.testing.kv_model import KvModel
+
+OWN = UUID(int=7)
 
 
 @pytest.fixture
@@ -143,3 +152,46 @@ async def test_a_learner_is_promoted_also_when_the_others_answer_later(
     monkeypatch.setattr(rejoining, "promote", promote)
     await rejoining.settle(voter, config)
     assert promoted == [7]
+
+
+@pytest.mark.parametrize(("alive", "is_second"), [(None, False), (OWN, False), (UUID(int=8), True)])
+async def test_a_machine_that_was_replaced_does_not_take_the_vote_of_its_replacement(
+    voter: Voter, config: Config, monkeypatch: Any, tmp_path: Path, alive: UUID | None, is_second: bool
+) -> None:
+    """It removed the member of the node's name, which was the new machine's, and took its place for good."""
+    kv = KvModel().client()
+    node = Node(1, UUID(int=8), addresses={"peer": "10.0.0.9:9192"})
+    await kv.txn([], [Put(config.metadata.prefix + node_key(1), encode_node(node))])
+    if alive is not None:
+        await kv.txn([], [Put(config.metadata.prefix + session_key(1), str(alive).encode())])
+
+    async def nothing(*_: Any) -> None:
+        """The model is asked, which needs no connection."""
+
+    monkeypatch.setattr(rejoining, "_connected_to_others", nothing)
+    monkeypatch.setattr(kv, "close", nothing, raising=False)
+    monkeypatch.setattr(rejoining, "EtcdKv", lambda _connection: kv)
+    (tmp_path / IDENTITY).write_bytes(msgspec.json.encode(Start(OWN, 3, "")))
+    if not is_second:
+        await rejoining._refuse_second(voter, config)
+        return
+    with pytest.raises(KvError, match=r"node 1 has a session from 10\.0\.0\.9:9192, with another data directory"):
+        await rejoining._refuse_second(voter, config)
+
+
+@pytest.mark.parametrize(
+    ("listed", "is_removed"),
+    [(["http://10.0.0.1:2380", "http://10.0.0.2:2380"], False), (["http://10.0.0.2:2380"], True), ([], False)],
+)
+async def test_a_member_that_the_others_have_removed_is_noticed(
+    voter: Voter, monkeypatch: Any, listed: list[str], is_removed: bool
+) -> None:
+    """Its etcd ended at once with every start, for ever."""
+
+    def read_members(*_: Any) -> list[dict[str, Any]]:
+        if not listed:
+            raise URLError("nobody answers")
+        return [{"id": number, "peerURLs": [url]} for number, url in enumerate(listed)]
+
+    monkeypatch.setattr(rejoining, "_read_members", read_members)
+    assert await was_removed(voter) is is_removed

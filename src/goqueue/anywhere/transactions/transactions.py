@@ -13,6 +13,7 @@ import asyncio
 from collections.abc import Collection
 
 import msgspec
+from msgspec import structs
 
 from goqueue.anywhere.asking import ANSWER_MS, Asking, PeerMethod
 from goqueue.caller import INTERNAL, Caller
@@ -57,6 +58,8 @@ class _Join(msgspec.Struct, frozen=True, array_like=True):
     producer: Producer
     place: TopicPartition
     number: int | None
+    # What the coordinator follows from; empty if an earlier version asks.
+    key: str = ""
 
 
 class _Open(msgspec.Struct, frozen=True, array_like=True):
@@ -73,6 +76,8 @@ _JOIN: PeerMethod[_Join, None] = PeerMethod("transaction.join", _Join, None)
 _NAME: PeerMethod[int, Name | None] = PeerMethod("transaction.name", int, Name | None)
 
 _SLASHES_OF_PARTICIPANT = 2
+# How often coordinators that change meanwhile are asked whose a producer is.
+_QUESTIONS_MAX = 10
 # The oldest are forgotten first, and asked for again.
 _NAMES_MAX = 100_000
 
@@ -170,6 +175,7 @@ class Verification:
         name = await self.name_of(producer_id)
         if name is None:
             raise InvalidProducerIdMapping(f"producer {producer_id} belongs to no transactional id")
+        asked = structs.replace(asked, key=shard_key(name))
         await self._asking.at_home(
             lambda: self._coordinator_of(name),
             lambda node: self._asking.ask_or_answer(node, method, asked, INTERNAL),
@@ -181,13 +187,20 @@ class Verification:
         known = self._names.get(producer_id)
         if known is not None:
             return known
-        name = await self._transactions.name_here(producer_id)
-        if name is None:
-            name = await self._name_elsewhere(producer_id)
-        if name is not None:
-            # That it writes none is not kept: an id that was guessed before it was given out may get a name later.
-            self._note_name(producer_id, name)
-        return name
+        for _ in range(_QUESTIONS_MAX):
+            terms = self._asking.homes.terms(TRANSACTION_STATE)
+            name = await self._transactions.name_here(producer_id)
+            if name is None:
+                name = await self._name_elsewhere(producer_id)
+            if name is not None:
+                # That it writes none is not kept: an id that was guessed before it was given out may get a name later.
+                self._note_name(producer_id, name)
+                return name
+            # What moves from one node to another while both are asked is known to neither.
+            await self._asking.know_all()
+            if self._asking.homes.terms(TRANSACTION_STATE) == terms:
+                return None
+        raise CoordinatorUnavailable(f"nobody can say whose producer {producer_id} is: coordinators are changing")
 
     def known_name(self, producer_id: int) -> Name | None:
         """As `name_of`, as far as this node has asked."""
@@ -270,8 +283,8 @@ class Verification:
             refused = await self._transactions.add_partitions(asked.name, asked.producer, others)
             for error in refused.values():
                 raise error
-        # A coordinator that is still loading does not know yet, which is not a no.
-        name = await self._transactions.name_here(asked.producer.producer_id)
+        # A coordinator that is still loading, or that has just lost its place, does not know, which is not a no.
+        name = await self._known_here(asked.producer.producer_id, shard_key(asked.name))
         if name != asked.name:
             # The id in a request is its client's word: a batch belongs to the transaction of its producer.
             raise InvalidProducerIdMapping(f"{asked.name} does not belong to producer {asked.producer.producer_id}")
@@ -282,9 +295,20 @@ class Verification:
         return _Open(epoch, -1 if known is None else known.number)
 
     async def _join_here(self, asked: _Join, _caller: Caller) -> None:
-        await self._transactions.name_here(asked.producer.producer_id)
+        await self._known_here(asked.producer.producer_id, asked.key)
         await self._transactions.join_here(asked.producer, asked.place, asked.number)
 
     async def _enlist_here(self, asked: _Join, _caller: Caller) -> None:
-        await self._transactions.name_here(asked.producer.producer_id)
+        await self._known_here(asked.producer.producer_id, asked.key)
         await self._transactions.enlist_here(asked.producer, asked.place, asked.number or 0)
+
+    async def _known_here(self, producer_id: int, key: str) -> Name | None:
+        """Whose transactions a producer writes; raises NotCoordinator if another node would know."""
+        name = await self._transactions.name_here(producer_id)
+        if name is None and key:
+            # Its term may have begun, or ended, while the shards of this node were loaded.
+            self._transactions.check_coordinates(key)
+            name = await self._transactions.name_here(producer_id)
+            if name is None:
+                self._transactions.check_coordinates(key)
+        return name

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from goqueue.errors import ConfigError
 from goqueue.node.cluster.issuing import AUTHORITIES, issue, issued
 from goqueue.node.config.addresses import check_hosts
+
+if TYPE_CHECKING:
+    from goqueue.node.cluster.founding import NodePlan
 
 Folder = Annotated[Path, typer.Argument(help="New folder for the settings files, the secret and the certificates.")]
 Hosts = Annotated[
@@ -58,21 +63,27 @@ def init(
     plan = planned(hosts, Ports(kafka_port, http_port, peer_port, etcd_port))
     manner = Manner(voters or default_voters(len(plan)), secure, allow_insecure, path.absolute() if path else None)
     written = found(folder, plan, manner, from_dir=from_dir)
-    for node, file in zip(plan, written, strict=True):
-        read = file if path is None else path.absolute() / file.name
+    read = [file if path is None else path.absolute() / file.name for file in written]
+    if host:
+        typer.echo(f"first, on all machines at the same time: goqueue cluster check {path or folder}")
+    for node, file in zip(plan, read, strict=True):
         where = f"on {node.host}: " if host else ""
-        typer.echo(f"{where}goqueue server --config {read}")
+        typer.echo(f"{where}goqueue server --config {file}")
     if (folder / AUTHORITIES).exists():
         typer.echo(f"keep {folder / AUTHORITIES} secret: it signs certificates, and no node needs it")
-    if (secure or host) and not allow_insecure:
-        first = written[0] if path is None else path.absolute() / written[0].name
-        typer.echo(f"then, once, on one of them: goqueue security reset-admin --config {first}")
-    if host:
-        typer.echo(f"before that, on all machines at the same time: goqueue cluster check {path or folder}")
+        if not allow_insecure:
+            # A node that is taken over may have an administrator, whose password this would replace.
+            unless = "" if from_dir is None else f", unless {from_dir} has an administrator"
+            typer.echo(f"then, once, on one of them{unless}: goqueue security reset-admin --config {read[0]}")
     if from_dir is not None:
-        typer.echo(f"then, when all of them run: goqueue cluster copies {min(3, len(plan))} --config {written[0]}")
+        typer.echo(f"then, when all of them run: goqueue cluster copies {min(3, len(plan))} --config {read[0]}")
     if len(plan) == 2:
         typer.echo("warning: a cluster of two nodes does not survive the loss of one: use three", err=True)
+    for machine in _needed_machines(plan, manner.voters):
+        typer.echo(
+            f"warning: {machine} runs most etcd servers: the cluster does not survive the loss of this machine",
+            err=True,
+        )
 
 
 def certificates(
@@ -90,6 +101,12 @@ def certificates(
     issue(folder, hosts)
     for node_id, names in hosts.items():
         typer.echo(f"node {node_id} ({', '.join(names)}): copy *.pem and *.key of {folder / f'node{node_id}'} to it")
+
+
+def _needed_machines(plan: Sequence[NodePlan], voters: int) -> list[str]:
+    """Of several machines, those without which the other voters have no majority."""
+    machines = Counter(node.host for node in plan[:voters])
+    return [host for host, count in machines.items() if voters > 1 and len({*machines}) > 1 and 2 * count > voters]
 
 
 def default_voters(nodes: int) -> int:

@@ -116,6 +116,7 @@ def copies(
             raise TopicNotFound(topic)
         chosen = names if topic is None else [topic]
         losing = sum([await changes.lower_copies(name, count) for name in chosen]) if remove else 0
+        fewer = {name: _with_fewer(store.image, name, count) for name in chosen}
         getting = sum([await changes.raise_copies(name, count) for name in chosen])
         typer.echo(f"{getting} partitions are getting copies")
         if remove:
@@ -125,11 +126,19 @@ def copies(
         while any(name in chosen for name, _, _ in progress(store.image)):
             await renew()
             await asyncio.sleep(_LOOK_S)
-        # Not before: until the copies are there, the minimum would refuse every acks=all.
+        # Not before: until the copies are there, the minimum would refuse every acks=all, and they cannot lead.
         for name in chosen:
             await changes.raise_minimum(name, count)
+            if fewer[name]:
+                await changes.spread(name, fewer[name])
 
     with_store(config, work)
+
+
+def _with_fewer(image: Image, name: str, count: int) -> list[int]:
+    topic = image.topic(name)
+    assignments = () if topic is None else image.assignments(topic.topic_id)
+    return [number for number, one in enumerate(assignments) if len(one.replicas) < count]
 
 
 def _with_more(image: Image, names: Collection[str], count: int) -> int:
@@ -164,11 +173,12 @@ def restore(
 ) -> None:
     """Write a backup into an empty metadata store, with all brokers stopped. Later changes of metadata are lost."""
     from goqueue.metadata.shared.kv_backup import restore_backup
-    from goqueue.node.cluster.operations.recovering import generation_seen
+    from goqueue.node.cluster.operations.recovering import check_cluster, generation_seen
 
     content = read_backup(file)
 
     async def work(kv: Any, loaded: Config) -> int:
+        check_cluster(loaded, content, file)
         return await restore_backup(kv, loaded.metadata.prefix, content, generation_min=generation_seen(loaded) + 1)
 
     generation = with_kv(config, work)

@@ -34,11 +34,13 @@ def recover(
     yes: Annotated[bool, typer.Option("--yes", help="Do it, with the losses that it states without this.")] = False,
 ) -> None:
     """Recover the metadata when most etcd servers are lost for good. All nodes are stopped; says what can be lost."""
-    from goqueue.node.cluster.operations.recovering import Recovery, recoverable_voter
+    from goqueue.node.cluster.operations.recovering import Recovery, check_cluster, recoverable_voter
 
     loaded = load_clustered(config)
     voter = recoverable_voter(loaded, needs_data=from_backup is None)
     backup = None if from_backup is None else read_backup(from_backup)
+    if backup is not None and from_backup is not None:
+        check_cluster(loaded, backup, from_backup)
     recovery = Recovery(loaded, voter)
     done = asyncio.run(_recovered(loaded, recovery, backup, is_wanted=yes))
     if backup is not None and from_backup is not None:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
@@ -64,16 +65,19 @@ def table_of(image: Image, expected: int, lags: Lags) -> Table:
     offline = sum(_is_offline(one) for _, one in partitions)
     controller = image.controller
     size = f"{_living(image)} of {expected} nodes, {len(partitions)} partitions"
+    leading = "no controller" if controller is None else f"controller: node {controller[0]}"
     table = Table(
         title=f"cluster {image.cluster_id or '...'}: {size}",
-        caption=f"under-replicated {under}, below minimum {below}, offline {offline}",
+        caption=f"{leading}, under-replicated {under}, below minimum {below}, offline {offline}",
+        # Addresses are to be copied: the table fits a terminal of 80 columns with ports of five digits.
+        box=SIMPLE,
+        padding=(0, 1, 0, 0),
     )
     for column in ("node", "state", "kafka", "http", "leads", "replicas", "in sync", "lag"):
-        table.add_column(column)
+        table.add_column(column, overflow="fold")
     for node_id, node in sorted(image.nodes().items()):
-        mark = " (controller)" if controller is not None and controller[0] == node_id else ""
         table.add_row(
-            f"{node_id}{mark}",
+            str(node_id),
             state_of(image, node),
             node.addresses.get("kafka", ""),
             node.addresses.get("http", ""),

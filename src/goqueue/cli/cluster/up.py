@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 from asyncio.subprocess import Process
@@ -40,7 +41,7 @@ def up(
     secure: Annotated[bool, typer.Option("--secure", help="A new one uses TLS and authentication.")] = False,
 ) -> None:
     """Run a cluster on this machine: for trying out, and for using more cores. Ctrl-C stops all of it."""
-    from goqueue.node.cluster.founding import Manner, Ports, found, planned
+    from goqueue.node.cluster.founding import Manner, Ports, clashes, found, planned
     from goqueue.node.cluster.voter import check_program
 
     configs = settings_in(data_dir)
@@ -53,7 +54,7 @@ def up(
         check_program()
         count = nodes or _NODES
         plan = planned(["127.0.0.1"] * count, Ports(kafka_port, http_port, peer_port, etcd_port))
-        problems = list(_taken(plan, voters or default_voters(count)))
+        problems = clashes(plan) or list(_taken(plan, voters or default_voters(count)))
         if problems:
             raise ConfigError(problems)
         configs = found(data_dir, plan, Manner(voters or default_voters(count), secure=secure))
@@ -109,8 +110,17 @@ async def _run(folder: Path, configs: Sequence[Path]) -> int:
 
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
+
+    def asked_to_stop(number: int) -> None:
+        if stopping.is_set():
+            # The second signal does not wait: the children die with this process.
+            os._exit(128 + number)
+        stopping.set()
+        # The last etcd waits for others to take over from it, some seconds long.
+        print("stopping all nodes; a second Ctrl-C does not wait", file=sys.stderr, flush=True)
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
+        loop.add_signal_handler(number, asked_to_stop, number)
     logs = folder / _LOGS
     logs.mkdir(exist_ok=True)
     children: list[Process] = []

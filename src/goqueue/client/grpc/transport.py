@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, get_origin
+from typing import Any, Self, TypeVar, get_origin
 from urllib.parse import urlsplit
 
 import grpc
@@ -21,7 +21,7 @@ from goqueue.client.grpc.routes import Method, find, method_of
 from goqueue.client.producing.outgoing import PublishReply
 from goqueue.client.retry import MAY_PASS, RetryPolicy
 from goqueue.client.transport import OpenedSocket, Transport
-from goqueue.client.types import LaneReadReply, PollReply, ReadReply, ReceiveReply
+from goqueue.client.types import LaneReadReply, PollReply, ReadReply, ReceiveReply, SettleReply
 from goqueue.errors import wire_of_code
 from goqueue.rpc.table import Row
 
@@ -55,6 +55,33 @@ _LOST = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDE
 _WITH_MESSAGES = (ReceiveReply, PollReply, ReadReply, LaneReadReply)
 
 
+class _Shared:
+    """The channel to the address in use, and how many calls are under way on it."""
+
+    def __init__(self, channel: Any) -> None:
+        self.channel = channel
+        self.methods: dict[str, Any] = {}
+        self._calls = 0
+        self._is_retired = False
+
+    async def __aenter__(self) -> Self:
+        self._calls += 1
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._calls -= 1
+        await self._close_unused()
+
+    async def retire(self) -> None:
+        """Close it with its last call: to close it now would cancel calls that another broker never sees."""
+        self._is_retired = True
+        await self._close_unused()
+
+    async def _close_unused(self) -> None:
+        if self._is_retired and not self._calls:
+            await self.channel.close()
+
+
 class GrpcTransport(Transport):
     """Sends the client's requests over gRPC. Safe to share between producers and consumers of one loop."""
 
@@ -69,8 +96,7 @@ class GrpcTransport(Transport):
         super().__init__("http://unused", timeout=timeout, retry=retry, credentials=credentials)
         self._servers = grpc_addresses(server)
         self._metadata = tuple((name.lower(), value) for name, value in self._credentials.headers().items())
-        self._channel: Any = None
-        self._methods: dict[str, Any] = {}
+        self._shared: _Shared | None = None
 
     async def call(
         self,
@@ -94,13 +120,13 @@ class GrpcTransport(Transport):
         while True:
             attempt += 1
             retry_after: float | None = None
+            tried = self.server
             try:
                 answer = await self._once(found, request, wait_ms)
             except grpc.aio.AioRpcError as problem:
                 refusal = refusal_of(problem)
                 if refusal is None:
-                    tried = self.server
-                    await self._move_on()
+                    await self._move_on(tried)
                     never_sent = "failed to connect" in (problem.details() or "")
                     if not never_sent and on_lost is not None:
                         on_lost()
@@ -110,7 +136,7 @@ class GrpcTransport(Transport):
                     if not self.retry.may_retry(attempt, repeatable=repeatable, status=refusal.status):
                         raise refusal from None
                     if refusal.status in MAY_PASS:
-                        await self._move_on()
+                        await self._move_on(tried)
                     retry_after = 1.0 if refusal.status in {429, 503} else None
             else:
                 return _reply(found, answer, reply)
@@ -126,17 +152,18 @@ class GrpcTransport(Transport):
         if "partition" in params:
             named["partitions"] = [int(params["partition"])]
         request = request_of(_CONSUME.request, "Consume", named)
-        call = self._open_channel().unary_stream(
-            _CONSUME.path, _CONSUME.request.SerializeToString, _CONSUME.response.FromString
-        )(request, metadata=self._metadata)
-        try:
-            async for answer in call:
-                for message in answer.batch.messages:
-                    yield _encode(json_message(message))
-        except grpc.aio.AioRpcError as problem:
-            raise refusal_of(problem) or BrokerUnreachable(self.server, problem.details() or "") from problem
-        finally:
-            call.cancel()
+        async with self._open_channel() as shared:
+            call = shared.channel.unary_stream(
+                _CONSUME.path, _CONSUME.request.SerializeToString, _CONSUME.response.FromString
+            )(request, metadata=self._metadata)
+            try:
+                async for answer in call:
+                    for message in answer.batch.messages:
+                        yield _encode(json_message(message))
+            except grpc.aio.AioRpcError as problem:
+                raise refusal_of(problem) or BrokerUnreachable(self.server, problem.details() or "") from problem
+            finally:
+                call.cancel()
 
     async def open_socket(self, path: str, protocol: str) -> OpenedSocket:  # noqa: ARG002
         """None: queues are received from and settled by calls, which share one connection anyway."""
@@ -145,40 +172,38 @@ class GrpcTransport(Transport):
     async def close(self) -> None:
         """Close the channel. A second close does no harm."""
         self._closed = True
-        await self._drop_channel()
+        shared, self._shared = self._shared, None
+        if shared is not None:
+            await shared.channel.close()
 
     async def _once(self, method: Method, request: Any, wait_ms: int) -> Any:  # type: ignore[override]
-        channel = self._open_channel()
-        call = self._methods.get(method.path)
-        if call is None:
-            call = self._methods[method.path] = channel.unary_unary(
-                method.path, method.request.SerializeToString, method.response.FromString
-            )
-        return await call(request, timeout=self.timeout_s + wait_ms / 1000, metadata=self._metadata)
+        async with self._open_channel() as shared:
+            call = shared.methods.get(method.path)
+            if call is None:
+                call = shared.methods[method.path] = shared.channel.unary_unary(
+                    method.path, method.request.SerializeToString, method.response.FromString
+                )
+            return await call(request, timeout=self.timeout_s + wait_ms / 1000, metadata=self._metadata)
 
-    async def _move_on(self) -> None:
-        """Use the next address, if there are several."""
-        if len(self._servers) > 1:
-            self.next_server()
-            await self._drop_channel()
+    async def _move_on(self, tried: str) -> None:
+        """Use the next address, if there are several, unless another call has moved on from this one."""
+        if len(self._servers) > 1 and tried == self.server:
+            self.next_server(tried)
+            shared, self._shared = self._shared, None
+            if shared is not None:
+                await shared.retire()
 
-    async def _drop_channel(self) -> None:
-        channel, self._channel = self._channel, None
-        self._methods = {}
-        if channel is not None:
-            await channel.close()
-
-    def _open_channel(self) -> Any:
+    def _open_channel(self) -> _Shared:
         self.check_open()
         # Made on first use, because a channel belongs to the loop that runs then.
-        if self._channel is None:
+        if self._shared is None:
             scheme, _, target = self.server.partition("://")
-            self._channel = (
+            self._shared = _Shared(
                 grpc.aio.secure_channel(target, channel_credentials(self._credentials), options=_OPTIONS)
                 if scheme == SECURE_SCHEME
                 else grpc.aio.insecure_channel(target, options=_OPTIONS)
             )
-        return self._channel
+        return self._shared
 
 
 def grpc_addresses(server: str | Sequence[str]) -> tuple[str, ...]:
@@ -253,6 +278,8 @@ def _reply(method: Method, answer: Any, kind: Any) -> Any:
     plain = plain_of(answer, nulls=not issubclass(get_origin(kind) or kind, msgspec.Struct))
     for ours, theirs in method.row.renamed.items():
         plain[theirs] = plain.pop(ours)
+    if kind is SettleReply:
+        plain = {**plain, "results": [_with_status(one) for one in plain["results"]]}
     if kind is PublishReply:
         plain = {
             "results": [_with_status(one) for one in plain["results"]],

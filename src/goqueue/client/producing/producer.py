@@ -52,12 +52,13 @@ class Producer:
         self._forgetting: dict[str, asyncio.TimerHandle] = {}
         name = self._options.transactional_id
         timeout_ms = ms_of(self._options.transaction_timeout, "transaction_timeout")
-        self._session = None if name is None else TransactionSession(transport, name, timeout_ms)
+        delivery_timeout_s = seconds_of(self._options.delivery_timeout, "delivery_timeout")
+        self._session = None if name is None else TransactionSession(transport, name, timeout_ms, delivery_timeout_s)
         self._failures = Failures(asyncio_future_was_seen)
         self._sending = Sending(
             transport,
             acks=self._options.acks,
-            delivery_timeout_s=seconds_of(self._options.delivery_timeout, "delivery_timeout"),
+            delivery_timeout_s=delivery_timeout_s,
             session=self._session,
             join=self._batches.join,
             answered=self._have_answer,

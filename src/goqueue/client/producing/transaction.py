@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from goqueue.client.background import end_task
 from goqueue.client.errors import (
-    BrokerUnreachable,
     ClientError,
     ProducerFenced,
     RequestRefused,
@@ -28,6 +27,7 @@ from goqueue.client.errors import (
     TransactionUnknown,
 )
 from goqueue.client.queues.settling import one_name
+from goqueue.client.reconnect import PASSING, Reconnect
 from goqueue.client.transport import Transport
 from goqueue.records import TopicPartition
 
@@ -37,14 +37,18 @@ if TYPE_CHECKING:
     from goqueue.client.producing.producer import Producer
     from goqueue.client.types import Delivered, QueueMessage
 
+# What a begin is answered while a transaction of the producer is open.
+_IS_OPEN = "invalid_transaction_state"
 _FENCED = frozenset({"transaction_fenced", "producer_fenced", "invalid_producer_id_mapping"})
 
 
 class TransactionSession:
     """A producer's transactional id: who we are to the broker, and the transaction that is open."""
 
-    def __init__(self, transport: Transport, transactional_id: str, timeout_ms: int) -> None:
+    def __init__(self, transport: Transport, transactional_id: str, timeout_ms: int, delivery_timeout_s: float) -> None:
         self._transport = transport
+        # While a coordinator is away, or another one takes over, requests are sent again for so long.
+        self._reconnect = Reconnect("a transactional producer", delivery_timeout_s)
         self._transactional_id = transactional_id
         self._timeout_ms = timeout_ms
         self._heartbeat_ms = 3_000
@@ -60,17 +64,9 @@ class TransactionSession:
         self.check_usable()
         if self.transaction_id is not None:
             raise ClientError("a transaction of this producer is open: a producer has one at a time")
-        if self.identity is None:
-            body = {"transactional_id": self._transactional_id, "transaction_timeout_ms": self._timeout_ms}
-            # A lost answer wastes one epoch and harms nobody, so this may be repeated.
-            reply = await self._call("/producers/init", body)
-            self.identity = (reply["producer_id"], reply["epoch"])
-            self._heartbeat_ms = reply.get("heartbeat_interval_ms", self._heartbeat_ms)
         self.problem = None
         try:
-            self.transaction_id = (await self._call("/transactions/begin", self._ids(), repeatable=False))[
-                "transaction_id"
-            ]
+            self.transaction_id = await self._begun()
         except ClientError:
             # It may have begun: the next epoch will abort it.
             self.identity = None
@@ -105,8 +101,11 @@ class TransactionSession:
         went_wrong = self.problem is not None
         self.transaction_id = None
         try:
-            # Asking again is answered the same, so this may be repeated.
-            await self._call("/transactions/commit" if commit else "/transactions/abort", ids)
+            # Asking again is answered the same, so this may be repeated. An abort need not arrive.
+            if commit:
+                await self._call("/transactions/commit", ids)
+            else:
+                await self._once("/transactions/abort", ids)
         except ClientError:
             self.identity = None
             raise
@@ -134,17 +133,36 @@ class TransactionSession:
             with suppress(ClientError):
                 await self.end(commit=False)
 
+    async def _begun(self) -> str:
+        if self.identity is None:
+            body = {"transactional_id": self._transactional_id, "transaction_timeout_ms": self._timeout_ms}
+            # A lost answer wastes one epoch and harms nobody, so this may be repeated.
+            reply = await self._call("/producers/init", body)
+            self.identity = (reply["producer_id"], reply["epoch"])
+            self._heartbeat_ms = reply.get("heartbeat_interval_ms", self._heartbeat_ms)
+        try:
+            reply = await self._call("/transactions/begin", self._ids())
+        except RequestRefused as refused:
+            if refused.code != _IS_OPEN:
+                raise
+            # It was begun by a request whose answer was lost. Its number is not known, and nothing was sent in it.
+            await self._call("/transactions/abort", self._ids())
+            reply = await self._call("/transactions/begin", self._ids())
+        return str(reply["transaction_id"])
+
     async def _beat(self) -> None:
         while True:
             await asyncio.sleep(self._heartbeat_ms / 1000)
             producer_id, epoch = self.identity or (-1, -1)
             body = {"transactional_id": self._transactional_id, "epoch": epoch}
             try:
-                await self._call(f"/producers/{producer_id}/heartbeat", body)
+                await self._once(f"/producers/{producer_id}/heartbeat", body)
+            except PASSING:
+                # While the broker is away we keep beating: the session may outlive the gap.
+                continue
             except RequestRefused as refused:
                 self.failed(refused)
             except ClientError:
-                # While the broker is away we keep beating: the session may outlive the gap.
                 continue
 
     def _ids(self) -> dict[str, Any]:
@@ -152,9 +170,12 @@ class TransactionSession:
         ids = {"transactional_id": self._transactional_id, "producer_id": producer_id, "epoch": epoch}
         return ids if self.transaction_id is None else {**ids, "transaction_id": self.transaction_id}
 
-    async def _call(self, path: str, body: Mapping[str, Any], *, repeatable: bool = True) -> dict[str, Any]:
+    async def _call(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        return await self._reconnect.until_it_works(lambda: self._once(path, body))
+
+    async def _once(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         try:
-            return await self._transport.call("POST", path, dict[str, Any], body=body, repeatable=repeatable)
+            return await self._transport.call("POST", path, dict[str, Any], body=body, repeatable=True)
         except RequestRefused as refused:
             if refused.code in _FENCED:
                 self.is_fenced = True
@@ -235,7 +256,8 @@ class Transaction:
     async def _commit(self) -> None:
         try:
             await self._session.end(commit=True)
-        except BrokerUnreachable as problem:
+        except PASSING as problem:
+            # Also of a coordinator that has lost its place: it may have written the decision before.
             raise TransactionUnknown(f"the commit was sent and not answered: {problem}") from problem
         except RequestRefused as refused:
             self._rewind()

@@ -2,8 +2,9 @@
 
 The first goes at once; those that come while it travels wait for its answer and then go
 together. So a program that settles one message at a time waits for nobody, and one that
-works on many at once sends few requests, without a timer. While the broker is away a settlement
-is tried again for as long as its message's lease lasts: afterwards it would be refused.
+works on many at once sends few requests, without a timer. While the broker is away, or another
+node is about to lead the partition, a settlement is tried again for as long as its message's
+lease lasts: afterwards it would be refused.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any, Protocol
 
 from goqueue.client.errors import ClientError, InvalidArgument, SettleFailed
 from goqueue.client.reconnect import PASSING, Outage, Reconnect
+from goqueue.client.retry import MAY_PASS, NOTHING_WAS_DONE
 from goqueue.client.types import QueueMessage, Settled
 
 # As many as one request takes.
@@ -33,6 +35,8 @@ def one_name(error: str | None, reason: str | None) -> str | None:
 
 # The status of a receipt that is no longer good.
 _GONE = 410
+# Those of a receipt whose partition is changing its leader, or whose broker has too much to do.
+_PASSING = MAY_PASS | NOTHING_WAS_DONE
 # What a settlement has done, by the last word of its path; an extension that failed has not been one.
 _DONE = {"ack": "acked", "nack": "requeued", "reject": "rejected", "release": "released"}
 
@@ -81,7 +85,7 @@ class Settler:
         self._lanes: dict[Kind, _Lane] = {}
         self._reconnect = Reconnect(what, outage=outage)
         self._closing = False
-        # Receipts that were sent and whose answer was lost with the connection.
+        # Receipts that were sent and may be settled, although no answer says so.
         self._unanswered: set[str] = set()
 
     def put(self, path: str, receipt: str, *, until_s: float = 0.0, **fields: Any) -> asyncio.Future[Settled]:
@@ -120,16 +124,24 @@ class Settler:
     async def _request_until(
         self, path: str, receipts: list[str], fields: dict[str, Any], until_s: float
     ) -> list[Settled]:
+        found: dict[str, Settled] = {}
+        left = receipts
         while True:
+            is_last = self._closing or asyncio.get_running_loop().time() >= until_s
             try:
-                results = await self._request(path, receipts, fields, until_s)
+                results = await self._request(path, left, fields, until_s)
             except PASSING as problem:
-                if self._closing or asyncio.get_running_loop().time() >= until_s:
+                if is_last:
                     raise
                 await self._reconnect.lost(problem)
-            else:
+                continue
+            found.update(zip(left, results, strict=True))
+            passing = [one for one in results if _passes(one)]
+            if is_last or not passing:
                 self._reconnect.works()
-                return results
+                return [found[one] for one in receipts]
+            left = [receipt for receipt in left if _passes(found[receipt])]
+            await self._reconnect.lost(SettleFailed(passing))
 
     async def _drain(self, kind: Kind, lane: _Lane) -> None:
         path, fields = kind
@@ -151,44 +163,65 @@ class Settler:
                     _fail(batch, ClientError("the consumer was cancelled while a settlement was under way"))
                     raise
                 else:
-                    self._reconnect.works()
-                    for waiting, result in zip(batch, results, strict=True):
-                        _tell(waiting.future, result)
+                    await self._answered(lane, batch, results)
         finally:
             lane.sender = None
             _fail(lane.waiting, ClientError("the consumer was cancelled before a settlement could be sent"))
             # Reasons and delays make kinds of their own: those that are done are not kept.
             self._lanes.pop(kind, None)
 
+    async def _answered(self, lane: _Lane, batch: Sequence[_Waiting], results: Sequence[Settled]) -> None:
+        """Tell each what became of it; those whose answer may be another one soon go first in the next request."""
+        passing = [one for one, result in zip(batch, results, strict=True) if _passes(result)]
+        again = self._leased(passing)
+        for waiting, result in zip(batch, results, strict=True):
+            if waiting not in again:
+                _tell(waiting.future, result)
+        if not again:
+            self._reconnect.works()
+            return
+        lane.waiting = again + lane.waiting
+        await self._reconnect.lost(SettleFailed([one for one in results if _passes(one)]))
+
     def _still_leased(self, batch: Sequence[_Waiting], problem: ClientError) -> list[_Waiting]:
         """Those that are worth another try; the others fail."""
-        now_s = asyncio.get_running_loop().time()
-        left = [] if self._closing else [one for one in batch if one.until_s > now_s]
+        left = self._leased(batch)
         _fail([one for one in batch if one not in left], problem)
         return left
+
+    def _leased(self, batch: Sequence[_Waiting]) -> list[_Waiting]:
+        now_s = asyncio.get_running_loop().time()
+        return [] if self._closing else [one for one in batch if one.until_s > now_s]
 
     async def _request(self, path: str, receipts: list[str], fields: dict[str, Any], until_s: float) -> list[Settled]:
         def lost() -> None:
             self._unanswered.update(receipts)
 
         results = await self._wire.settle(path, receipts, fields, durable=self._durable, on_lost=lost)
-        if not self._unanswered:
-            return results
-        is_leased = asyncio.get_running_loop().time() < until_s
-        results = [self._known(path, one, is_leased=is_leased) for one in results]
-        self._unanswered.difference_update(receipts)
+        if self._unanswered:
+            is_leased = asyncio.get_running_loop().time() < until_s
+            results = [self._known(path, one, is_leased=is_leased) for one in results]
+            self._unanswered.difference_update(receipts)
+        # The leader that is going may have written it, and the next one finds it there.
+        self._unanswered.update(
+            receipt for receipt, one in zip(receipts, results, strict=True) if one.status in MAY_PASS
+        )
         return results
 
     def _known(self, path: str, result: Settled, *, is_leased: bool) -> Settled:
-        """What became of a receipt, given that an earlier answer about it may have been lost.
+        """What became of a receipt, given that an earlier request may have settled it without saying so.
 
         Within its lease nobody else can settle a message: a receipt that is no longer good was settled by the
-        attempt whose answer was lost.
+        attempt that had no answer.
         """
         action = _DONE.get(path.rpartition("/")[2])
         if result.success or result.status != _GONE or not is_leased or action is None:
             return result
         return Settled(True, result.receipt, action) if result.receipt in self._unanswered else result
+
+
+def _passes(result: Settled) -> bool:
+    return not result.success and result.status in _PASSING
 
 
 def _tell(future: asyncio.Future[Settled], result: Settled) -> None:

@@ -138,7 +138,7 @@ class QueueWire:
         retry, attempt = self._transport.retry, 0
         while True:
             attempt += 1
-            tried = self._transport.server
+            tried, connection = self._transport.server, None
             try:
                 connection = await self._open()
                 if connection is None:
@@ -149,7 +149,7 @@ class QueueWire:
                     raise ConnectionLost(f"the broker sent a reply of another kind to {kind}", sent=True)
                 return reply
             except ConnectionLost as problem:
-                await self._drop()
+                await self._drop(connection, tried)
                 if problem.sent and on_lost is not None:
                     on_lost()
                 if self._closed:
@@ -161,7 +161,7 @@ class QueueWire:
                 if not retry.may_retry(attempt, repeatable=True, status=refused.status):
                     raise
                 if refused.status in MAY_PASS:
-                    await self._drop()
+                    await self._drop(connection, tried)
             # Jitter needs no secrecy: it only keeps many clients from knocking at once.
             await asyncio.sleep(retry.delay_ms(attempt, random.random()) / 1000)  # noqa: S311
 
@@ -183,11 +183,13 @@ class QueueWire:
                 self._connection = QueueConnection(opened.socket)
             return self._connection
 
-    async def _drop(self) -> None:
+    async def _drop(self, connection: QueueConnection | None, tried: str) -> None:
         """This broker did not answer: the next attempt goes to the next address."""
-        connection, self._connection = self._connection, None
-        self._transport.next_server()
+        self._transport.next_server(tried)
         if connection is not None:
+            # Another request may have opened the next one meanwhile.
+            if connection is self._connection:
+                self._connection = None
             await connection.close()
 
     def _give_back(self, messages: Sequence[QueueMessage]) -> None:

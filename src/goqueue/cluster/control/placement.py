@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from uuid import UUID
 
 from goqueue.cluster.control.elections import NO_LEADER
 from goqueue.cluster.control.plan import nodes_of
@@ -19,14 +20,17 @@ MIN_INSYNC_DEFAULT = 2
 class Load:
     """How many partitions each node leads and holds, counted on as they are placed."""
 
-    def __init__(self, image: Image) -> None:
+    def __init__(self, image: Image, *, without: Mapping[UUID, Collection[int]] | None = None) -> None:
+        """`without` has partitions, by topic, that are not counted."""
+        left_out = without or {}
         self.leads: Counter[int] = Counter()
         self.holds: Counter[int] = Counter()
         # How often a node is the first to take over from a leader.
         self.heirs: Counter[tuple[int, int]] = Counter()
         for topic in image.topics():
-            for one in image.assignments(topic.topic_id):
-                self.add(one)
+            for number, one in enumerate(image.assignments(topic.topic_id)):
+                if number not in left_out.get(topic.topic_id, ()):
+                    self.add(one)
 
     def add(self, one: Assignment) -> None:
         """Count a partition."""
@@ -109,6 +113,20 @@ class ClusterPlacement:
 
     def _racks(self, image: Image) -> Mapping[int, str]:
         return {node_id: node.rack for node_id, node in image.nodes().items()}
+
+
+def spread_evenly(one: Assignment, leads: Mapping[int, int], load: Load) -> tuple[int, ...]:
+    """A partition's replicas in another order: who leads least is preferred as leader, in its topic (`leads`) first.
+
+    Only of those that are in sync: the others cannot lead now, and nobody knows for how long.
+    """
+    in_sync = [node for node in one.replicas if node in one.isr]
+    others = [node for node in one.replicas if node not in one.isr]
+    if not in_sync:
+        return one.replicas
+    first = min(in_sync, key=lambda node: (leads.get(node, 0), load.leads[node], in_sync.index(node)))
+    rest = sorted((node for node in in_sync if node != first), key=lambda node: load.heirs[first, node])
+    return (first, *rest, *others)
 
 
 def _further(

@@ -6,12 +6,13 @@ completes the change (`elections.moved`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
 
 from msgspec import structs
 
 from goqueue.cluster.control.elections import NO_LEADER
-from goqueue.cluster.control.placement import ClusterPlacement, Load
+from goqueue.cluster.control.placement import ClusterPlacement, Load, spread_evenly
 from goqueue.cluster.control.plan import Change, batches, nodes_of
 from goqueue.errors import (
     GuardFailed,
@@ -77,6 +78,25 @@ class ReplicaChanges:
                     kept = set([*in_sync, *others][:copies])
                     target = tuple(node for node in before.replicas if node in kept)
                     yield self._changed(image, found, number, before, target)
+
+        return await self._commit(topic, plan)
+
+    async def spread(self, topic: str, numbers: Collection[int]) -> int:
+        """Choose anew which copy is preferred as leader of these partitions, and which comes next; returns the changed.
+
+        For copies that were added to those of one node: it would lead all partitions, and the same node inherit them.
+        """
+
+        def plan(image: Image, found: Topic) -> Iterator[Change]:
+            others = [one for number, one in enumerate(image.assignments(found.topic_id)) if number not in numbers]
+            leads = Counter(one.replicas[0] for one in others)
+            load = Load(image, without={found.topic_id: numbers})
+            for number, before in enumerate(image.assignments(found.topic_id)):
+                if number in numbers:
+                    replicas = spread_evenly(before, leads, load)
+                    leads[replicas[0]] += 1
+                    load.add(after := structs.replace(before, replicas=replicas))
+                    yield Change(found, number, before, after)
 
         return await self._commit(topic, plan)
 

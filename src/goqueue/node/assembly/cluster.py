@@ -129,8 +129,9 @@ async def _join(tools: Tools, directory: DataDirectory) -> Cluster:
     kv = tools.kv or await _open_etcd(tools)
     session = Session(kv, ttl_ms=config.cluster.session_ms, boot_ms=_boot_clock(tools))
     stack.push_async_callback(session.end)
-    await founded(kv, config)
+    # Before the import: this says which nodes the store still needs.
     lease = await _first_lease(session, config)
+    await founded(kv, config)
     if tools.kv is None:
         await _refuse_unfit(config)
     metadata = await KvMetadata.open(kv, prefix=prefix, rng=tools.rng, lease=lease)

@@ -104,6 +104,26 @@ def planned(hosts: Sequence[str], ports: Ports) -> list[NodePlan]:
     return nodes
 
 
+def clashes(nodes: Sequence[NodePlan]) -> list[str]:
+    """Addresses that two listeners would share, by the options that choose their ports."""
+    taken: dict[Address, str] = {}
+    problems: list[str] = []
+    for node in nodes:
+        addresses = (
+            ("--kafka-port", node.kafka),
+            ("--http-port", node.http),
+            ("--peer-port", node.peer),
+            ("--etcd-port", node.etcd_client),
+            ("--etcd-port", node.etcd_peer),
+        )
+        for option, address in addresses:
+            what = f"{option} of node {node.node_id}"
+            if address in taken:
+                problems.append(f"{what} is {address}, which {taken[address]} is too: choose ports further apart")
+            taken.setdefault(address, what)
+    return problems
+
+
 class Manner(msgspec.Struct, frozen=True):
     """How the nodes of a new cluster are set up."""
 
@@ -143,7 +163,7 @@ def found(folder: Path, nodes: Sequence[NodePlan], manner: Manner, *, from_dir: 
 
     `from_dir` is the data directory of a stopped node on its own, which becomes the first of the cluster.
     """
-    problems = _problems(folder, nodes, manner.voters)
+    problems = [*_problems(folder, nodes, manner.voters), *clashes(nodes)]
     if problems:
         raise ConfigError(problems)
     if from_dir is None:

@@ -12,11 +12,15 @@ import logging
 import ssl
 import urllib.request
 from functools import partial
+from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from goqueue.config import Config
 from goqueue.errors import ConfigError
-from goqueue.metadata.keys import node_key
+from goqueue.metadata.directory import IDENTITY, Start
+from goqueue.metadata.keys import node_key, session_key
 from goqueue.metadata.shared.etcd.connection import Connection
 from goqueue.metadata.shared.etcd.etcd_kv import EtcdKv
 from goqueue.metadata.shared.etcd.servers import Member, add_learner, members, promote, remove_member
@@ -49,6 +53,7 @@ async def join_again(voter: Voter, config: Config) -> dict[str, str]:
     )
     while True:
         try:
+            await _refuse_second(voter, config)
             return await _replaced(voter, config)
         except KvError as error:
             _log.warning("the etcd of node %d cannot join the others yet: %s", voter.node_id, error)
@@ -89,6 +94,15 @@ async def _known_epoch(voter: Voter, config: Config) -> int:
     return -1 if found is None else decode_node(found.value).broker_epoch
 
 
+async def was_removed(voter: Voter) -> bool:
+    """Whether the others know this node's member no more: under its id it never votes again."""
+    found = await _members_from_others(voter)
+    if not found or any(voter.url in one.peer_urls for one in found.values()):
+        return False
+    _log.warning("the member of node %d was removed from etcd: its data is set aside", voter.node_id)
+    return True
+
+
 async def settle(voter: Voter, config: Config) -> None:
     """Once its directory is there the cluster is founded; a learner is promoted when it has caught up."""
     while not voter.has_data:  # noqa: ASYNC110 - another process makes it
@@ -119,6 +133,32 @@ async def settle(voter: Voter, config: Config) -> None:
     finally:
         if connection is not None:
             await connection.close()
+
+
+async def _refuse_second(voter: Voter, config: Config) -> None:
+    """Raise KvError while another machine is this node: to join in its place would take the vote from it for good."""
+    kv = EtcdKv(await _connected_to_others(voter, config))
+    try:
+        session = await kv.get(config.metadata.prefix + session_key(voter.node_id))
+        node = await kv.get(config.metadata.prefix + node_key(voter.node_id))
+    finally:
+        await kv.close()
+    if session is None or session.value.decode() == _own_directory(config):
+        return
+    addresses = {} if node is None else decode_node(node.value).addresses
+    raise KvError(
+        f"node {voter.node_id} has a session from {addresses.get('peer', 'another address')}, with another data "
+        "directory: it ends in seconds if that node has stopped; if this machine was replaced, stop it"
+    )
+
+
+def _own_directory(config: Config) -> str:
+    """The id of this node's data directory; empty as long as it has none."""
+    try:
+        content = (Path(config.broker.data_dir) / IDENTITY).read_bytes()
+        return str(msgspec.json.decode(content, type=Start).directory_id)
+    except (OSError, msgspec.DecodeError):
+        return ""
 
 
 async def _replaced(voter: Voter, config: Config) -> dict[str, str]:

@@ -24,7 +24,7 @@ from goqueue.metadata.shared.etcd.etcd_kv import EtcdKv
 from goqueue.metadata.shared.kv import KvError
 from goqueue.node.cluster.children import end, spawn
 from goqueue.node.cluster.etcd import connect
-from goqueue.node.cluster.rejoining import is_old_copy, join_again, settle
+from goqueue.node.cluster.rejoining import is_old_copy, join_again, settle, was_removed
 from goqueue.node.cluster.voter import Voter, check_addresses, check_program, command_of, voter_of
 from goqueue.node.process.logs import set_up_logging
 
@@ -138,6 +138,8 @@ class Supervisor:
             if self._stopping.is_set():
                 return
             _log.error("etcd has ended with %d; it is started again", code)
+            if voter.has_data and await was_removed(voter):
+                voter.set_aside()
             lived_s = asyncio.get_running_loop().time() - began_s
             pause_s = _RESTART_S_FIRST if lived_s > _HEALTHY_S else min(2 * pause_s, _RESTART_S_MAX)
             await asyncio.sleep(pause_s)

@@ -27,6 +27,7 @@ from goqueue.metadata.shared.etcd.connection import Connection
 from goqueue.metadata.shared.etcd.etcd_kv import EtcdKv
 from goqueue.metadata.shared.kv import Kv, KvError
 from goqueue.metadata.shared.kv_backup import MetadataBackup, restore_backup, take_backup
+from goqueue.node.cluster import belonging
 from goqueue.node.cluster.children import end, spawn
 from goqueue.node.cluster.etcd import credentials_of
 from goqueue.node.cluster.operations.reachable import answering
@@ -72,6 +73,24 @@ async def running_nodes(config: Config) -> list[str]:
         places[parse_url(url)] = f"the etcd of node {node}"
     places[parse_url(config.metadata.listen)] = f"the etcd of node {config.broker.node_id}"
     return [f"{places[one]} at {one}" for one in await answering(places)]
+
+
+def check_cluster(config: Config, backup: MetadataBackup, file: Path) -> None:
+    """Refuse the backup of another cluster than that of this node's data directory. Blocks."""
+    data_dir = Path(config.broker.data_dir)
+    try:
+        own = msgspec.json.decode((data_dir / belonging.FILE).read_bytes(), type=belonging.Belonging)
+    except (OSError, msgspec.DecodeError):
+        return
+    if own.cluster_id != backup.cluster_id:
+        raise ConfigError(
+            [
+                (
+                    f"{file} is a backup of cluster {backup.cluster_id}, and the data in {data_dir} is of cluster "
+                    f"{own.cluster_id}: name a backup of that one"
+                )
+            ]
+        )
 
 
 def generation_seen(config: Config) -> int:
