@@ -1,0 +1,49 @@
+"""Administrators' requests of the Kafka protocol that one node answers about what several lead."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from tests.sim.test_cluster_nodes import NODES, Nodes
+from tests.unit.codec.kafka.kio_values import read_response, request_frame
+
+from goqueue.broker.topics import NewTopic
+from goqueue.delivery.values import Action, Receive, Settlement
+from goqueue.records import TopicPartition
+from goqueue.servers.kafka.connections.peer import Peer
+from goqueue.servers.kafka.dispatch import Dispatcher, Later
+from goqueue.servers.services import Services
+
+DESCRIBE_SHARE_OFFSETS = 90
+
+
+async def ask(services: Services, *, key: int, version: int, **fields: Any) -> dict[str, Any]:
+    answered = Dispatcher(services).take(request_frame(key, version, fields), Peer("127.0.0.1"))
+    frame = await answered.frame if isinstance(answered, Later) else answered
+    assert frame is not None
+    return read_response(key, version, b"".join(frame)[4:])
+
+
+async def acknowledge(services: Services, partition: int) -> list[str]:
+    taken = await services.delivery.receive(Receive("g", "c", [TopicPartition("orders", partition)], 1))
+    results = await services.delivery.settle([Settlement(one.receipt, Action.ACK) for one in taken])
+    return [one.action_taken for one in results]
+
+
+def test_the_coordinator_of_a_share_group_tells_the_lag_of_partitions_that_other_nodes_lead() -> None:
+    async def story(nodes: Nodes) -> None:
+        creating = nodes.running[1].services.topics.create(NewTopic("orders", partitions=3, replication_factor=3))
+        await nodes.loop.start(nodes.lives[1], creating)
+        for number in range(3):
+            for sequence in range(number + 1):
+                leader, _ = await nodes.publish(number, b"v", sequence)
+            assert await nodes.at_leader(leader, partial(acknowledge, partition=number)) == ["acked"]
+        asked = partial(ask, key=DESCRIBE_SHARE_OFFSETS, version=1, groups=[{"group_id": "g", "topics": None}])
+        answers = [(await nodes.at_leader(node, asked))["groups"][0] for node in NODES]
+        (described,) = [one for one in answers if one["error_code"] == 0]
+        rows = described["topics"][0]["partitions"]
+        shown = [(one["start_offset"], one["lag"], one["error_code"]) for one in rows]
+        assert shown == [(1, 0, 0), (1, 1, 0), (1, 2, 0)]
+
+    Nodes(seed=4).play(story)
