@@ -15,7 +15,8 @@ from goqueue.servers.kafka.connections.peer import Peer
 from goqueue.servers.kafka.dispatch import Dispatcher, Later
 from goqueue.servers.services import Services
 
-DESCRIBE_SHARE_OFFSETS = 90
+DESCRIBE_SHARE_OFFSETS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 90, 33, 44
+BROKER = 4
 
 
 async def ask(services: Services, *, key: int, version: int, **fields: Any) -> dict[str, Any]:
@@ -47,3 +48,25 @@ def test_the_coordinator_of_a_share_group_tells_the_lag_of_partitions_that_other
         assert shown == [(1, 0, 0), (1, 1, 0), (1, 2, 0)]
 
     Nodes(seed=4).play(story)
+
+
+def test_what_all_brokers_have_in_common_is_not_altered_under_the_name_of_one() -> None:
+    """Asked for by one broker's name, it would shorten the retention on all of them."""
+
+    async def story(nodes: Nodes) -> None:
+        async def altered(key: int, broker: str, *configs: dict[str, Any]) -> int:
+            resources = [{"resource_type": BROKER, "resource_name": broker, "configs": list(configs)}]
+            asked = partial(ask, key=key, version=1, resources=resources, validate_only=False)
+            (row,) = (await nodes.at_leader(2, asked))["responses"]
+            return int(row["error_code"])
+
+        services = nodes.running[2].services
+        retention = {"name": "log.retention.ms", "value": "77"}
+        assert await altered(INCREMENTAL_ALTER_CONFIGS, "", {**retention, "config_operation": 0}) == 0
+        assert await altered(INCREMENTAL_ALTER_CONFIGS, "2", {**retention, "config_operation": 0, "value": "9"}) == 42
+        assert await altered(ALTER_CONFIGS, "2") == 42, "without a setting: all would be put back"
+        throttle = {"name": "follower.replication.throttled.rate", "config_operation": 1, "value": None}
+        assert await altered(INCREMENTAL_ALTER_CONFIGS, "2", throttle) == 0, "there is none to take away"
+        assert services.defaults.altered() == {"log.retention_ms": "77"}
+
+    Nodes(seed=5).play(story)
