@@ -15,7 +15,7 @@ from goqueue.servers.kafka.connections.peer import Peer
 from goqueue.servers.kafka.dispatch import Dispatcher, Later
 from goqueue.servers.services import Services
 
-DESCRIBE_SHARE_OFFSETS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 90, 33, 44
+DESCRIBE_SHARE_OFFSETS, DELETE_SHARE_OFFSETS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 90, 92, 33, 44
 BROKER = 4
 
 
@@ -32,7 +32,7 @@ async def acknowledge(services: Services, partition: int) -> list[str]:
     return [one.action_taken for one in results]
 
 
-def test_the_coordinator_of_a_share_group_tells_the_lag_of_partitions_that_other_nodes_lead() -> None:
+def test_the_coordinator_of_a_share_group_tells_and_deletes_its_offsets_on_all_nodes() -> None:
     async def story(nodes: Nodes) -> None:
         creating = nodes.running[1].services.topics.create(NewTopic("orders", partitions=3, replication_factor=3))
         await nodes.loop.start(nodes.lives[1], creating)
@@ -41,11 +41,15 @@ def test_the_coordinator_of_a_share_group_tells_the_lag_of_partitions_that_other
                 leader, _ = await nodes.publish(number, b"v", sequence)
             assert await nodes.at_leader(leader, partial(acknowledge, partition=number)) == ["acked"]
         asked = partial(ask, key=DESCRIBE_SHARE_OFFSETS, version=1, groups=[{"group_id": "g", "topics": None}])
-        answers = [(await nodes.at_leader(node, asked))["groups"][0] for node in NODES]
-        (described,) = [one for one in answers if one["error_code"] == 0]
-        rows = described["topics"][0]["partitions"]
+        answers = {node: (await nodes.at_leader(node, asked))["groups"][0] for node in NODES}
+        (coordinator,) = [node for node, one in answers.items() if one["error_code"] == 0]
+        rows = answers[coordinator]["topics"][0]["partitions"]
         shown = [(one["start_offset"], one["lag"], one["error_code"]) for one in rows]
         assert shown == [(1, 0, 0), (1, 1, 0), (1, 2, 0)]
+        delete = partial(ask, key=DELETE_SHARE_OFFSETS, version=0, group_id="g", topics=[{"topic_name": "orders"}])
+        (deleted,) = (await nodes.at_leader(coordinator, delete))["responses"]
+        assert deleted["error_code"] == 0
+        assert (await nodes.at_leader(coordinator, asked))["groups"][0]["topics"] == []
 
     Nodes(seed=4).play(story)
 
