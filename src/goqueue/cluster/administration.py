@@ -66,18 +66,23 @@ class ReplicaAdministration:
         return await self._change(place, plan)
 
     async def reassign(self, place: TopicPartition, replicas: Sequence[int]) -> Assignment:
-        """Let these nodes hold the partition: those that are new catch up first, the others go when they have."""
+        """Let these nodes hold the partition: those that are new catch up first, the others go when they have.
+
+        Replicas that stay are in the order asked for at once, the preferred leader first. New ones come behind them.
+        """
 
         def plan(one: Assignment, image: Image) -> Assignment:
             unknown = sorted(set(replicas) - image.nodes().keys())
             if not replicas or len(set(replicas)) != len(replicas) or unknown:
                 problem = f"nodes {unknown} are not known" if unknown else f"{list(replicas)} are not different nodes"
                 raise InvalidReplicaAssignment(f"{place} cannot be on {list(replicas)}: {problem}", field="replicas")
-            kept = one.replicas
+            held = one.replicas
+            leaving = tuple(node for node in held if node not in replicas)
             changed = structs.replace(
                 one,
-                adding=tuple(node for node in replicas if node not in kept),
-                removing=tuple(node for node in kept if node not in replicas),
+                replicas=(*(node for node in replicas if node in held), *leaving),
+                adding=tuple(node for node in replicas if node not in held),
+                removing=leaving,
             )
             return without_strangers(place, changed, image)
 

@@ -233,6 +233,10 @@ class GroupService:
         """Of a queue group, how many messages of these partitions are not settled; nothing of a stream group."""
         return await self._positions.unsettled(group, places) if await self.mode(group) is Mode.QUEUE else {}
 
+    async def forget_topic(self, group: str, topic: str) -> bool:
+        """Let a queue group begin a topic anew, whoever leads its partitions; whether it ever read it."""
+        return await self._positions.forget_topic(group, topic)
+
     def delete_offsets(self, group: str, partitions: Sequence[TopicPartition]) -> Awaitable[Outcomes]:
         """Forget offsets of topics that the group does not read; one outcome each."""
         return cast("Awaitable[Outcomes]", self._submit(group, DeleteOffsets(group, tuple(partitions))))

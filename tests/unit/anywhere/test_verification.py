@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from goqueue.anywhere.asking import Asking
 from goqueue.anywhere.transactions.transactions import Verification, _Join, _Open, _Verify
 from goqueue.caller import INTERNAL
-from goqueue.errors import InvalidTransactionState, NotCoordinator, ProducerFenced
+from goqueue.errors import ConcurrentTransactions, InvalidTransactionState, NotCoordinator, ProducerFenced
 from goqueue.records import TopicPartition
 from goqueue.transactions.commands import Producer
 from goqueue.transactions.open_transactions import OpenTransactions
@@ -35,13 +36,18 @@ class Peers(Asking):
     def __init__(self) -> None:
         self.homes = cast("Any", Homes())
         self.gate = asyncio.Event()
+        self.asked = 0
+        # Called with how often it was asked, before it answers.
+        self.before: Callable[[int], None] = lambda _asked: None
 
     def answer(self, *_: Any) -> None:
         """Nobody asks us."""
 
     async def ask(self, *_: Any, **__: Any) -> Any:
         await self.gate.wait()
-        return _Open(5, 0)
+        self.asked += 1
+        self.before(self.asked)
+        return _Open(5, self.asked)
 
     async def know_all(self) -> None:
         """We know it."""
@@ -77,16 +83,46 @@ async def test_an_end_of_the_transaction_forgets_what_was_verified() -> None:
         known.check_member(7, 3, PLACE)
 
 
-async def test_an_answer_that_a_marker_overtook_is_void() -> None:
+async def test_an_answer_that_a_marker_overtook_is_void_and_the_coordinator_is_asked_again() -> None:
+    """The transaction had ended: the second answer says so."""
     known, peers = OpenTransactions(), Peers()
+
+    def ended(asked: int) -> None:
+        if asked > 1:
+            raise InvalidTransactionState("orders-1 is in no open transaction of producer 7")
+        known.forget_verified(7, PLACE)
+
+    peers.before = ended
     waiting = Verification(cast("TransactionService", None), known, peers).admit(
         "tx", PRODUCER, [PLACE], implicit=False
     )
-    assert waiting is not None
-    await asyncio.sleep(0)
-    known.forget_verified(7, PLACE)
     peers.gate.set()
-    with pytest.raises(InvalidTransactionState, match="ended"):
+    assert waiting is not None
+    with pytest.raises(InvalidTransactionState, match="no open transaction"):
+        await waiting
+    with pytest.raises(InvalidTransactionState):
+        known.check_member(7, 3, PLACE)
+
+
+async def test_the_late_end_of_the_transaction_before_refuses_no_batch_of_the_next() -> None:
+    """A client begins the next transaction when the end of the last is decided, before each partition was told."""
+    known, peers = OpenTransactions(), Peers()
+    peers.before = lambda asked: known.forget_verified(7, PLACE) if asked == 1 else None
+    waiting = Verification(cast("TransactionService", None), known, peers).admit("tx", PRODUCER, [PLACE], implicit=True)
+    peers.gate.set()
+    assert waiting is not None
+    await waiting
+    assert known.check_member(7, 3, PLACE) == 5
+    assert known.number_at(7, PLACE) == 2, "the number of the second answer: the first was void"
+
+
+async def test_a_batch_whose_verification_is_always_overtaken_is_refused_for_now() -> None:
+    known, peers = OpenTransactions(), Peers()
+    peers.before = lambda _asked: known.forget_verified(7, PLACE)
+    waiting = Verification(cast("TransactionService", None), known, peers).admit("tx", PRODUCER, [PLACE], implicit=True)
+    peers.gate.set()
+    assert waiting is not None
+    with pytest.raises(ConcurrentTransactions):
         await waiting
     with pytest.raises(InvalidTransactionState):
         known.check_member(7, 3, PLACE)
@@ -94,17 +130,14 @@ async def test_an_answer_that_a_marker_overtook_is_void() -> None:
 
 async def test_what_was_verified_in_an_earlier_term_counts_no_more() -> None:
     known, peers = OpenTransactions(), Peers()
-    verify = Verification(cast("TransactionService", None), known, peers)
-    before = verify.admit("tx", PRODUCER, [PLACE], implicit=False)
-    assert before is not None
-    await asyncio.sleep(0)
-    known.forget_term(PLACE)
+    peers.before = lambda asked: known.forget_term(PLACE) if asked == 1 else None
+    waiting = Verification(cast("TransactionService", None), known, peers).admit(
+        "tx", PRODUCER, [PLACE], implicit=False
+    )
     peers.gate.set()
-    with pytest.raises(InvalidTransactionState, match="ended"):
-        await before
-    again = verify.admit("tx", PRODUCER, [PLACE], implicit=False)
-    assert again is not None
-    await again
+    assert waiting is not None
+    await waiting
+    assert peers.asked == 2, "the answer was about the term before"
     known.forget_term(PLACE)
     with pytest.raises(InvalidTransactionState):
         known.check_member(7, 3, PLACE)

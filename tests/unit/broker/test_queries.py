@@ -11,23 +11,25 @@ from goqueue.errors import (
     FencedLeaderEpoch,
     InternalTopic,
     InvalidRequest,
+    NotLeader,
     OffsetOutOfRange,
     PartitionNotFound,
     UnknownLeaderEpoch,
 )
+from goqueue.metadata.events import Assignment, AssignmentsChanged
 from goqueue.records import Acks, Isolation, NewRecord
 from goqueue.testing.disk import Survival
 from goqueue.testing.memory_files import MemoryFiles
 
 
-def write_at(stack: Stack, *timestamps_ms: int, **producer: int) -> None:
+def write_at(stack: Stack, *timestamps_ms: int, partition: int = 0, **producer: int) -> None:
     batch = encode_batch(
         [NewRecord(None, b"v", (), at) for at in timestamps_ms],
         now_ms=0,
         transactional="producer_id" in producer,
         **producer,
     )
-    stack.publish.append("t", 0, batch, acks=Acks.LEADER)
+    stack.publish.append("t", partition, batch, acks=Acks.LEADER)
 
 
 async def test_the_ends_of_a_log() -> None:
@@ -180,3 +182,21 @@ async def test_who_read_what_a_power_cut_took_away_learns_where_its_epoch_ended(
     assert again.queries.epoch_end("t", 0, 1, leader_epoch=1) == (1, 6)
     with pytest.raises(FencedLeaderEpoch):
         again.queries.list_offset("t", 0, LATEST, leader_epoch=0)
+
+
+async def test_a_node_tells_sizes_and_producers_of_its_own_replicas_alone() -> None:
+    """Partition 0 is here, 1 is followed here, and 2 is on another node alone."""
+    stack = await Stack(transactions=True).start()
+    topic = await stack.topic("t", 3)
+    write_at(stack, 1, producer_id=5, producer_epoch=2, base_sequence=0, partition=1)
+    elsewhere = {
+        1: Assignment(leader=2, leader_epoch=1, replicas=(1, 2), isr=(1, 2)),
+        2: Assignment(leader=2, leader_epoch=1, replicas=(2,), isr=(2,)),
+    }
+    await stack.metadata.commit([AssignmentsChanged("t", topic.topic_id, elsewhere)])
+    (directory,) = stack.queries.log_dirs()
+    assert [one.partition for one in directory.partitions] == [0, 1]
+    assert [one.producer_id for one in stack.queries.producers("t", 1)] == [5], "a follower is asked, too"
+    with pytest.raises(NotLeader):
+        stack.queries.producers("t", 2)
+    await stack.stop()

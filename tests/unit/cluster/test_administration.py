@@ -88,3 +88,12 @@ async def test_a_node_that_has_another_session_by_now_is_not_elected(monkeypatch
     with pytest.raises(Exception, match="alive and in sync"):
         await ReplicaAdministration(store).elect(PLACE)
     assert store.image.assignments(TOPIC)[0].leader == 2
+
+
+async def test_a_reassignment_puts_the_replicas_that_stay_in_the_order_asked_for() -> None:
+    """The first is the preferred leader: the same nodes in another order change that."""
+    store = await store_with(Assignment(leader=1, leader_epoch=7, replicas=(1, 2, 3), isr=(1, 2, 3)))
+    after = await ReplicaAdministration(store).reassign(PLACE, (3, 1, 2))
+    assert (after.replicas, after.adding, after.removing, after.leader) == ((3, 1, 2), (), (), 1)
+    moving = await ReplicaAdministration(store).reassign(PLACE, (4, 2, 3))
+    assert (moving.replicas, moving.adding, moving.removing) == ((2, 3, 1), (4,), (1,))

@@ -4,7 +4,9 @@ The coordinator follows from the transactional id or writer. Who knows the produ
 name, which a producer keeps for ever.
 
 A verification is an answer about one moment. An end of the producer's transaction that reaches the partition meanwhile
-makes it void: the batch would lie behind its marker and stay open for ever.
+makes it void: the batch would lie behind its marker and stay open for ever. The coordinator is asked again then. The
+end may be that of the transaction before: a client begins the next one as soon as its end is decided, and the question
+about the next may be on its way before the partition was told.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from goqueue.anywhere.asking import ANSWER_MS, Asking, PeerMethod
 from goqueue.caller import INTERNAL, Caller
 from goqueue.coordinator.shard import Transaction
 from goqueue.errors import (
+    ConcurrentTransactions,
     CoordinatorFenced,
     CoordinatorUnavailable,
     GoQueueError,
@@ -78,6 +81,8 @@ _NAME: PeerMethod[int, Name | None] = PeerMethod("transaction.name", int, Name |
 _SLASHES_OF_PARTICIPANT = 2
 # How often coordinators that change meanwhile are asked whose a producer is.
 _QUESTIONS_MAX = 10
+# How often a question is asked whose answer an end overtook. More than twice takes a failover.
+_OVERTAKEN_MAX = 10
 # The oldest are forgotten first, and asked for again.
 _NAMES_MAX = 100_000
 
@@ -260,15 +265,21 @@ class Verification:
 
     async def _verify(self, asked: _Verify) -> None:
         producer, places = asked.producer, asked.places
-        marks = [self._open.ends_of(producer.producer_id, one) for one in places]
-        found = await self._asking.at_home(
-            lambda: self._coordinator_of(asked.name),
-            lambda node: self._asking.ask_or_answer(node, _VERIFY, asked, INTERNAL),
-            is_repeatable=True,
-        )
-        for place, mark in zip(places, marks, strict=True):
-            if self._open.ends_of(producer.producer_id, place) != mark:
-                raise InvalidTransactionState(f"the transaction ended at {place} while a batch was on its way there")
+        for _ in range(_OVERTAKEN_MAX):
+            marks = [self._open.ends_of(producer.producer_id, one) for one in places]
+            found = await self._asking.at_home(
+                lambda: self._coordinator_of(asked.name),
+                lambda node: self._asking.ask_or_answer(node, _VERIFY, asked, INTERNAL),
+                is_repeatable=True,
+            )
+            # Nothing is awaited between this look and the notes.
+            if marks == [self._open.ends_of(producer.producer_id, one) for one in places]:
+                break
+        else:
+            raise ConcurrentTransactions(
+                f"transactions of producer {producer.producer_id} kept ending while a batch was on its way"
+            )
+        for place in places:
             self._open.note_verified(producer, place, found.coordinator_epoch, found.number)
         self._note_name(producer.producer_id, asked.name)
 

@@ -170,19 +170,18 @@ class PartitionQueries:
         return self._place(topic, partition, leader_epoch).log.end_offset_for_epoch(epoch)
 
     def producers(self, topic: str, partition: int) -> list[ProducerInfo]:
-        """The producers that the partition remembers."""
-        return self._partitions.leader(topic, partition).log.producers.all()
+        """The producers that this node's replica of the partition remembers; a follower's may lag, as in Kafka."""
+        return self._partitions.replica(topic, partition).log.producers.all()
 
     def size_bytes(self, topic: str, partition: int) -> int:
         """What one partition takes on the disk. Opens nothing."""
         return self._partitions.size_bytes(topic, partition)
 
     def log_dirs(self) -> list[LogDir]:
-        """The one data directory, with every partition's size. Opens nothing."""
+        """The one data directory, with the size of every replica of this node. Opens nothing."""
         sizes = tuple(
             PartitionSize(topic.name, topic.topic_id, partition, self._partitions.size_bytes(topic.name, partition))
-            for topic in self._metadata.image.topics()
-            for partition in range(topic.partition_count)
+            for topic, partition in self._partitions.held()
         )
         return [LogDir(self._data_dir, self._files.free_bytes(), sizes)]
 

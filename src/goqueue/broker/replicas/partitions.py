@@ -227,14 +227,19 @@ class Partitions:
         """The partitions that were used since the start."""
         return list(self._open.all.values())
 
+    def held(self) -> Iterator[tuple[Topic, int]]:
+        """Every replica that the metadata gives this node, open or not, also one that was never written."""
+        for topic in self._metadata.image.topics():
+            for partition, assignment in enumerate(self._metadata.image.assignments(topic.topic_id)):
+                if role_of(assignment, self._node_id) is not None:
+                    yield topic, partition
+
     def on_disk(self) -> list[TopicPartition]:
         """Every replica of this node that has a directory, open or not: what retention must look at."""
-        image, node = self._metadata.image, self._node_id
         return [
             TopicPartition(topic.name, partition)
-            for topic in image.topics()
-            for partition, assignment in enumerate(image.assignments(topic.topic_id))
-            if role_of(assignment, node) is not None and self._files.exists(topic.name, partition)
+            for topic, partition in self.held()
+            if self._files.exists(topic.name, partition)
         ]
 
     def led_with_data(self, topic: str) -> list[int]:

@@ -33,6 +33,10 @@ class QueuePositions(Protocol):
         """The group is being deleted. May be asked again after a crash."""
         ...
 
+    async def forget_topic(self, group: str, topic: str) -> bool:
+        """Let the group begin the topic anew; refused while anything is in flight. Whether it ever read it."""
+        ...
+
 
 class QueueDelivery(Protocol):
     """Delivery, as groups see it."""

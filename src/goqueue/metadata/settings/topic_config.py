@@ -99,6 +99,7 @@ class ConfigSource(IntEnum):
     """Where a value comes from. Values are Kafka's."""
 
     TOPIC = 1
+    ALTERED_BROKER = 2
     ALTERED_DEFAULT = 3
     BROKER_FILE = 4
     DEFAULT = 5

@@ -33,9 +33,9 @@ Java client; versions that none of them speaks are tested with raw requests.
   share groups get records of committed transactions alone: `read_uncommitted` is logged as a setting without effect.
 - Broker settings that are defaults of topic settings (`log.retention.ms`, `log.retention.bytes`, `log.segment.bytes`,
   `log.roll.ms`, `message.max.bytes` and a few more; DescribeConfigs shows them as not read-only) can be altered while
-  the broker runs, for one broker or as the default of all, as with `kafka-configs --alter --entity-type brokers`. User
-  topics without a value of their own follow at once; the broker's internal topics keep to its file. Altered values
-  survive a restart.
+  the broker runs, as the default of all brokers: `kafka-configs --alter --entity-type brokers --entity-default`. A node
+  on its own may be named instead; brokers of a cluster have no such settings of their own. User topics without a value
+  of their own follow at once; the broker's internal topics keep to its file. Altered values survive a restart.
 - A request for an API or version that is not listed closes the connection, except for ApiVersions, which is answered
   in version 0.
 

@@ -341,6 +341,26 @@ async def test_a_default_of_topics_is_altered_under_either_name(
     assert services.topics.config("t").retention_ms != 77
 
 
+async def test_on_one_node_a_default_is_shown_under_the_name_by_which_it_was_asked_for(call: Call) -> None:
+    """Kafka's tools take away only what they are shown as altered there: for broker 1, or as the default of all."""
+    await alter(call, ("log.retention.ms", SET, "77"), resource={"resource_type": BROKER, "resource_name": "1"})
+    for broker, source in (("1", 2), ("", 3)):
+        asked = [{"resource_type": BROKER, "resource_name": broker, "configuration_keys": ["log.retention.ms"]}]
+        (result,) = (await call(DESCRIBE_CONFIGS, 4, resources=asked, include_synonyms=True))["results"]
+        (shown,) = result["configs"]
+        assert (shown["value"], shown["config_source"]) == ("77", source)
+        assert [one["source"] for one in shown["synonyms"]] == [source, 5]
+
+
+@pytest.mark.parametrize("broker", ["1", ""])
+async def test_a_throttle_that_was_never_set_can_be_taken_away(call: Call, broker: str) -> None:
+    """kafka-reassign-partitions does so on every broker when a reassignment has ended."""
+    node = {"resource_type": BROKER, "resource_name": broker}
+    throttle = "leader.replication.throttled.rate"
+    assert (await alter(call, (throttle, UNSET, None), resource=node))["error_code"] == 0
+    assert (await alter(call, (throttle, SET, "1000"), resource=node))["error_code"] == 42
+
+
 async def test_a_replacement_by_nothing_puts_all_altered_defaults_back(call: Call, services: Services) -> None:
     await create(call, "t")
     node = {"resource_type": BROKER, "resource_name": "1"}

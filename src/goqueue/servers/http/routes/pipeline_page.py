@@ -86,8 +86,7 @@ async def _status(services: Services, name: str) -> RunStatus | None:
     """The newest state of a run that the topic has."""
     place = TopicPartition(TOPIC, 0)
     try:
-        await services.queries.opened([place])
-        end = services.queries.list_offset(TOPIC, 0, LATEST, Isolation.READ_COMMITTED)
+        end = await services.partitions.offset_at(place, LATEST, Isolation.READ_COMMITTED)
     except TopicNotFound:
         return None
     found = None

@@ -50,17 +50,33 @@ KAFKA_NAMES: Mapping[str, str] = MappingProxyType(
     }
 )
 
+# Settings of Kafka that tools take away without asking whether they are there: kafka-reassign-partitions does when a
+# reassignment has ended. Nothing sets them here.
+_NEVER_SET = frozenset(
+    {
+        "leader.replication.throttled.rate",
+        "follower.replication.throttled.rate",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+    }
+)
+
 _TYPES: Mapping[type, ConfigType] = MappingProxyType(
     {bool: ConfigType.BOOLEAN, int: ConfigType.LONG, float: ConfigType.DOUBLE}
 )
 
 
-def broker_entries(config: Config, altered: Mapping[str, str] = MappingProxyType({})) -> list[ConfigEntry]:
-    """Every setting of the node, by the name that an administrator knows."""
-    entries = [
-        _entry(path := f"{section}.{name}", getattr(getattr(config, section), name), default, doc, altered.get(path))
-        for section, name, default, _, doc in documented_settings()
-    ]
+def broker_entries(
+    config: Config,
+    altered: Mapping[str, str] = MappingProxyType({}),
+    source: ConfigSource = ConfigSource.ALTERED_DEFAULT,
+) -> list[ConfigEntry]:
+    """Every setting of the node, by the name that an administrator knows; `source` is that of the altered ones."""
+    entries = []
+    for section, name, default, _, doc in documented_settings():
+        path = f"{section}.{name}"
+        text = altered.get(path)
+        over = None if text is None else ConfigSynonym(KAFKA_NAMES.get(path, path), text, source)
+        entries.append(_entry(path, getattr(getattr(config, section), name), default, doc, over))
     return sorted(entries, key=lambda entry: entry.name)
 
 
@@ -70,6 +86,8 @@ def alterable(changes: Mapping[str, str | None]) -> dict[str, str | None]:
     ours |= {path: path for path in (f"{section}.{one}" for section, one, *_ in documented_settings())}
     named: dict[str, str | None] = {}
     for name, text in changes.items():
+        if text is None and name in _NEVER_SET:
+            continue
         path = ours.get(name)
         if path is None:
             raise InvalidRequest(
@@ -85,15 +103,15 @@ def alterable(changes: Mapping[str, str | None]) -> dict[str, str | None]:
     return named
 
 
-def _entry(path: str, value: object, default: object, doc: str, altered: str | None) -> ConfigEntry:
+def _entry(path: str, value: object, default: object, doc: str, altered: ConfigSynonym | None) -> ConfigEntry:
     name = KAFKA_NAMES.get(path, path)
     source = ConfigSource.DEFAULT if value == default else ConfigSource.BROKER_FILE
     synonyms = [ConfigSynonym(name, _text(default), ConfigSource.DEFAULT)]
     if value != default:
         synonyms.insert(0, ConfigSynonym(path, _text(value), source))
     if altered is not None:
-        source = ConfigSource.ALTERED_DEFAULT
-        synonyms.insert(0, ConfigSynonym(name, altered, source))
+        source = altered.source
+        synonyms.insert(0, altered)
     return ConfigEntry(
         name=name,
         value=synonyms[0].value,

@@ -7,7 +7,7 @@ from enum import IntEnum
 
 from goqueue.errors import GoQueueError, InvalidConfig, InvalidRequest
 from goqueue.metadata.settings.rules import ConfigType
-from goqueue.metadata.settings.topic_config import ConfigEntry, canonical_name
+from goqueue.metadata.settings.topic_config import ConfigEntry, ConfigSource, canonical_name
 from goqueue.security.model import Operation as SecurityOperation
 from goqueue.security.model import Resource
 from goqueue.servers.kafka.administration.broker_settings import alterable, broker_entries
@@ -43,7 +43,10 @@ async def entries_of(context: Context, kind: int, name: str) -> list[ConfigEntry
     if kind == ResourceType.BROKER:
         services.access.require(SecurityOperation.DESCRIBE_CONFIGS, Resource.CLUSTER)
         _check_broker(context, name)
-        return broker_entries(services.config, services.defaults.altered())
+        # Of a node on its own they are also the settings of this one broker, under the name that tools ask for.
+        is_own = bool(name) and not _is_one_of_several(context)
+        source = ConfigSource.ALTERED_BROKER if is_own else ConfigSource.ALTERED_DEFAULT
+        return broker_entries(services.config, services.defaults.altered(), source)
     if kind == ResourceType.GROUP:
         return await group_config(context, name)
     raise InvalidRequest(f"resources of type {kind} have no settings here", field="resource_type")
@@ -62,6 +65,12 @@ async def change(
         context.services.access.require(SecurityOperation.ALTER_CONFIGS, Resource.CLUSTER)
         _check_broker(context, resource.resource_name)
         named = alterable(changes)
+        if resource.resource_name and (named or replace) and _is_one_of_several(context):
+            raise InvalidRequest(
+                f"settings of broker {resource.resource_name} alone cannot be altered: all brokers have the same",
+                field="resource_name",
+                hint="alter the default of all brokers, which has no name (kafka-configs --entity-default)",
+            )
         await context.services.defaults.alter(named, replace=replace, validate_only=validate_only)
         return
     if resource.resource_type == ResourceType.GROUP and not replace:
@@ -125,6 +134,10 @@ def _changed(one: Message, current: Mapping[str, ConfigEntry]) -> str | None:
     if one.config_operation == Operation.APPEND:
         return ",".join([*before, *(item for item in named if item not in before)])
     return ",".join(item for item in before if item not in named)
+
+
+def _is_one_of_several(context: Context) -> bool:
+    return len(context.services.cluster.nodes()) > 1
 
 
 def _check_broker(context: Context, name: str) -> None:

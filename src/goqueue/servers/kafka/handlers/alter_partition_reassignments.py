@@ -10,7 +10,11 @@ API = Api(
     key=45,
     name="AlterPartitionReassignments",
     versions=(0, 1),
-    gaps=("a change of the replication factor is always allowed",),
+    gaps=(
+        "a change of the replication factor is always allowed",
+        "new replicas come behind those that stay; the same request again, when they are in sync, puts all in order",
+        "there are no throttles",
+    ),
     order=Order.CHANGE,
 )
 

@@ -29,7 +29,7 @@ async def _deleted(context: Context, group: str, name: str) -> dict[str, object]
     topic = context.services.topics.find(name)
     row: dict[str, object] = {"topic_name": name, "topic_id": topic.topic_id if topic else None, "error_code": NONE}
     try:
-        if not await context.services.delivery.positions.forget_topic(group, name):
+        if not await context.services.groups.forget_topic(group, name):
             # Kafka has no code of its own for this, and says the difference in words.
             return row | failed(TopicNotFound(name)) | {"error_message": f"group {group!r} has no offsets of {name!r}"}
     except GoQueueError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from goqueue.errors import GoQueueError, GroupModeMismatch, GroupNotFound
 from goqueue.groups.commands import CommittedOffsets
@@ -47,21 +47,41 @@ async def _described(context: Context, wanted: Message) -> dict[str, object]:
         topics.setdefault(at.topic, []).append(at.partition)
     for one in wanted.topics or ():
         topics[one.topic_name] = list(one.partitions)
-    return {"group_id": group, "error_code": NONE, "topics": [_topic(context, *one, found) for one in topics.items()]}
+    ends = await _ends(context, [TopicPartition(name, one) for name, numbers in topics.items() for one in numbers])
+    rows = [_topic(context, *one, found, ends) for one in topics.items()]
+    return {"group_id": group, "error_code": NONE, "topics": rows}
 
 
-def _topic(context: Context, name: str, partitions: list[int], found: CommittedOffsets) -> Mapping[str, object]:
+async def _ends(context: Context, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, int | GoQueueError]:
+    """Up to where each can be read, or why nobody can say; every leader is asked."""
+    facts = context.services.partitions
+    try:
+        return {at: one.last_stable_offset for at, one in (await facts.bounds(places)).items()}
+    except GoQueueError as error:
+        if len(places) == 1:
+            return {places[0]: error}
+    # One of them refused for all: each for itself.
+    outcomes = await asyncio.gather(*(_ends(context, [at]) for at in places))
+    return {at: one for outcome in outcomes for at, one in outcome.items()}
+
+
+def _topic(
+    context: Context,
+    name: str,
+    partitions: list[int],
+    found: CommittedOffsets,
+    ends: Mapping[TopicPartition, int | GoQueueError],
+) -> Mapping[str, object]:
     topic = context.services.topics.find(name)
     rows: list[dict[str, object]] = []
     for number in partitions:
+        at = TopicPartition(name, number)
         row: dict[str, object] = {"partition_index": number, "start_offset": _NOWHERE, "error_code": NONE}
-        try:
-            end = context.services.queries.offsets(name, number).last_stable_offset
-            committed = found.get(TopicPartition(name, number))
-            if committed is not None:
-                row |= {"start_offset": committed.offset, "lag": max(0, end - committed.offset)}
-        except GoQueueError as error:
-            row |= failed(error)
+        end, committed = ends[at], found.get(at)
+        if isinstance(end, GoQueueError):
+            row |= failed(end)
+        elif committed is not None:
+            row |= {"start_offset": committed.offset, "lag": max(0, end - committed.offset)}
         rows.append(row)
     return {"topic_name": name, "topic_id": topic.topic_id if topic else None, "partitions": rows}
 
