@@ -16,6 +16,7 @@ from goqueue.pipeline.lake.iceberg_commits import look_again
 from goqueue.pipeline.lake.iceberg_expiry import expire
 from goqueue.pipeline.lake.table import Batch, Bounds, Conflict, DataFile, FileWriter, check_columns
 from goqueue.pipeline.lake.transforms import partition_field
+from goqueue.pipeline.lake.types import plain_schema
 from goqueue.pipeline.lake.write_log import WriteLog
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class IcebergLake:
 
         for is_last in (False, True):
             table = self._open
-            fresh = check_columns(_plain_schema(table.schema().as_arrow()), schema, add_columns=add_columns)
+            fresh = check_columns(plain_schema(table.schema().as_arrow()), schema, add_columns=add_columns)
             if not fresh:
                 return
             try:
@@ -145,7 +146,7 @@ class IcebergLake:
     def plain_schema(self, columns: Sequence[str] | None) -> pa.Schema:
         """The columns, all or some, as `file_reader` gives them."""
         schema = self._open.schema()
-        return _plain_schema((schema if columns is None else schema.select(*columns)).as_arrow())
+        return plain_schema((schema if columns is None else schema.select(*columns)).as_arrow())
 
     def file_reader(self, columns: Sequence[str] | None) -> Callable[[DataFile], Iterator[pa.RecordBatch]]:
         """What executors run to read a file again."""
@@ -232,7 +233,7 @@ class _Reader:
         from pyiceberg.table import FileScanTask
 
         scan = ArrowScan(self._metadata, PyArrowFileIO(self._properties), self._schema, AlwaysTrue())
-        plain = _plain_schema(self._schema.as_arrow())
+        plain = plain_schema(self._schema.as_arrow())
         for batch in scan.to_record_batches([FileScanTask(file.entry)]):
             yield pa.RecordBatch.from_arrays([batch[one.name].cast(one.type) for one in plain], schema=plain)
 
@@ -279,18 +280,3 @@ def _described(file: Any) -> DataFile:
 
     path = PyArrowFileIO.parse_location(file.file_path)[2]
     return DataFile(path, file.record_count, file.file_size_in_bytes, file)
-
-
-def _plain_schema(schema: pa.Schema) -> pa.Schema:
-    """As Spark wants it: no large types, nothing that must not be null."""
-    return pa.schema([pa.field(one.name, _plain(one.type)) for one in schema])
-
-
-def _plain(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_large_string(kind):
-        return pa.string()
-    if pa.types.is_large_binary(kind):
-        return pa.binary()
-    if pa.types.is_large_list(kind):
-        return pa.list_(_plain(kind.value_type))
-    return kind
