@@ -14,7 +14,7 @@ from goqueue.errors import ConfigError, GoQueueError, InvalidRequest
 from goqueue.pipeline.errors import PipelineError
 from goqueue.pipeline.lake.iceberg_commits import look_again
 from goqueue.pipeline.lake.iceberg_expiry import expire
-from goqueue.pipeline.lake.table import Batch, Bounds, Conflict, DataFile, FileWriter, check_columns
+from goqueue.pipeline.lake.table import Batch, Bounds, Conflict, DataFile, FileWriter, TableMismatch, check_columns
 from goqueue.pipeline.lake.transforms import partition_field
 from goqueue.pipeline.lake.types import plain_schema
 from goqueue.pipeline.lake.write_log import WriteLog
@@ -22,7 +22,7 @@ from goqueue.pipeline.lake.write_log import WriteLog
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
     from pyiceberg.catalog import Catalog
-    from pyiceberg.table import Table
+    from pyiceberg.table import CreateTableTransaction, Table
 
 # A property of the table and not of a snapshot: old snapshots are removed by whoever maintains the table.
 _BATCH, _ATTEMPT = "goqueue.batch.", "goqueue.attempt."
@@ -190,11 +190,9 @@ class IcebergLake:
         from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
 
         self._catalog.create_namespace_if_not_exists(self._name.rpartition(".")[0])
-        transaction = self._catalog.create_table_transaction(self._name, schema=schema)
-        if self._partition_by:
-            with transaction.update_spec() as spec:
-                for text in self._partition_by:
-                    spec.add_field(*partition_field(text))
+        transaction = self._new_table(schema)
+        # Before there is a table: it would keep a type that these rows do not have.
+        check_columns(plain_schema(transaction.table_metadata.schema().as_arrow()), schema, add_columns=False)
         try:
             transaction.commit_transaction()
         except (TableAlreadyExistsError, CommitFailedException) as error:
@@ -203,6 +201,22 @@ class IcebergLake:
                 raise Conflict(f"{self._name}: {error}") from None
         else:
             self.refresh()
+
+    def _new_table(self, schema: pa.Schema) -> CreateTableTransaction:
+        from pyiceberg.io.pyarrow import UnsupportedPyArrowTypeException
+
+        try:
+            transaction = self._catalog.create_table_transaction(self._name, schema=schema)
+        except UnsupportedPyArrowTypeException as error:
+            raise TableMismatch(f"{error}, which Iceberg does not have: cast it in a select step") from None
+        if self._partition_by:
+            try:
+                with transaction.update_spec() as spec:
+                    for text in self._partition_by:
+                        spec.add_field(*partition_field(text))
+            except ValueError as error:
+                raise PipelineError(f"partition_by: {error}") from None
+        return transaction
 
 
 class _Writer:

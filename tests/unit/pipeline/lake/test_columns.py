@@ -14,6 +14,7 @@ from goqueue.pipeline.declared.form.sinks import DeltaSink  # noqa: E402
 from goqueue.pipeline.declared.running.tables import merge_rule  # noqa: E402
 from goqueue.pipeline.errors import PipelineError  # noqa: E402
 from goqueue.pipeline.lake.delta import delta_table  # noqa: E402
+from goqueue.pipeline.lake.iceberg import iceberg_table  # noqa: E402
 from goqueue.pipeline.lake.table import TableMismatch, check_columns  # noqa: E402
 from goqueue.pipeline.lake.types import plain_schema  # noqa: E402
 
@@ -47,6 +48,28 @@ def test_a_table_that_cannot_be_divided_by_a_column_is_refused_before_rows_are_w
 
     with pytest.raises(PipelineError, match=r"partition_by: column 'at' is .*, by which no table can be divided"):
         table.prepare(pa.schema([("at", kind)]), add_columns=False)
+
+
+@pytest.mark.parametrize(
+    ("column", "partition_by", "told"),
+    [
+        (pa.int64(), ["nope"], "partition_by: Could not find field with name nope"),
+        (pa.float64(), ["bucket(4, n)"], r"partition_by: bucket\[4\] cannot transform double values from n"),
+        (pa.int16(), [], "column 'n' is int32 in the table and int16 in the rows: cast it"),
+        (pa.duration("us"), [], r"Column 'n' has an unsupported type: duration\[us\], which Iceberg does not have"),
+    ],
+)
+def test_an_iceberg_table_that_could_not_take_the_rows_is_not_made(
+    tmp_path: Path, column: pa.DataType, partition_by: list[str], told: str
+) -> None:
+    pytest.importorskip("pyiceberg", reason="needs goqueue[lake]")
+    uri, warehouse = f"sqlite:///{tmp_path}/catalog.db", f"file://{tmp_path}/house"
+    catalog = {"name": "test", "type": "sql", "uri": uri, "warehouse": warehouse}
+
+    with pytest.raises(PipelineError, match=told):
+        iceberg_table("lake.rows", catalog, partition_by).prepare(pa.schema([("n", column)]), add_columns=True)
+
+    assert iceberg_table("lake.rows", catalog).schema is None
 
 
 def test_of_the_columns_of_a_change_only_what_the_step_adds_is_not_stored() -> None:
