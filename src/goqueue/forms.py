@@ -21,12 +21,17 @@ from goqueue.errors import InvalidRequest
 def form_problem(problem: msgspec.ValidationError, kind: Any) -> InvalidRequest:
     """The error to answer, for a request that was to be of type `kind`."""
     message, _, path = str(problem).partition(" - at `")
-    path = path.rstrip("`").removeprefix("$").removeprefix(".")
+    # The name of an entry is told as in "at `key` in `$.rules`".
+    is_of_key = path.startswith("key` in `")
+    path = path.removeprefix("key` in `").rstrip("`").removeprefix("$").removeprefix(".")
     if unknown := re.search(r"unknown field `(.*)`", message):
         return _unknown_field(unknown[1], path, kind)
     if missing := re.search(r"missing required field `(.*)`", message):
         return InvalidRequest(f"{missing[1]!r} is missing", field=_joined(path, missing[1]))
     wanted = _type_at(kind, path)
+    if is_of_key:
+        holder = wanted and _bare(wanted)
+        wanted = holder.key_type if isinstance(holder, inspect.DictType) else None
     allowed = _choices(wanted)
     hint = f"use {', '.join(allowed)}" if allowed else _own_hint(wanted)
     return InvalidRequest(f"{path}: {message}" if path else message, field=path or None, hint=hint)

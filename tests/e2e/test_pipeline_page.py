@@ -69,6 +69,8 @@ def test_what_a_run_tells_stands_on_the_page(broker: Any) -> None:
     assert re.search(r"running, told \d+ s ago", text)
     for part in ("1,234.5", "2026-01-01T00:00:00Z", "4,096", "<td>paid</td>", "lag, messages"):
         assert part in text
+    # Of ten rows, two broke the rule.
+    assert "<td>checks</td><td>paid</td><td class=n>10</td><td class=n>2</td>" in text
     assert HOSTILE not in text
     assert "&lt;script&gt;" in text
     picture = text.partition("data:image/svg+xml;base64,")[2].partition("'")[0]

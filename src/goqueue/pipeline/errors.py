@@ -19,6 +19,10 @@ _OURS = re.compile(r"\bgoqueue(?:\.\w+)+: (.+)")
 _CODES = re.compile(r"^\[[A-Z0-9_.]+\] | SQLSTATE: .*$")
 
 
+# As the reader knows it, and as a source of a pipeline file does.
+_LOSS_OPTION = "the option failOnDataLoss to false (fail_on_data_loss: false in a pipeline file)"
+
+
 class PipelineError(GoQueueError):
     """The root of what a pipeline raises."""
 
@@ -37,7 +41,7 @@ class DataLost(PipelineError):
     def __init__(self, where: str, first: int, end: int) -> None:
         super().__init__(
             f"{where}: offsets {first} to {end - 1} are gone, by retention, deletion or a topic made anew; "
-            "to go on without them, set the option failOnDataLoss to false"
+            f"to go on without them, set {_LOSS_OPTION}"
         )
 
 
@@ -48,8 +52,7 @@ class TopicRecreated(DataLost):
         PipelineError.__init__(
             self,
             f"topic {topic!r} was deleted and created again: the offsets of this query belong to the deleted topic, "
-            "and what it had left to read is lost; to go on with the new topic from its beginning, set the option "
-            "failOnDataLoss to false",
+            f"and what it had left to read is lost; to go on with the new topic from its beginning, set {_LOSS_OPTION}",
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -20,36 +20,50 @@ def tables(
     *,
     database: str = "goqueue",
     as_table: Collection[str] = (),
+    topics: Collection[str] | None = None,
     options: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, str]:
     """Make a table of every topic, as in `spark.sql("SELECT * FROM goqueue.orders")`; returns table -> topic.
 
-    Topics in `as_table` show the latest value of each key, the others show every record. Characters that a name of
-    SQL cannot have become underscores. Call it again to see new topics. `INSERT INTO` writes to a topic.
+    Topics in `as_table` show the latest value of each key, the others show every record. With `topics`, only those
+    become tables. Characters that a name of SQL cannot have become underscores. Call it again to see new topics.
+    `INSERT INTO` writes to a topic.
     """
     from goqueue.client.wire import WireClient
     from goqueue.client.wire.security import with_defaults
 
     kafka = {name[6:]: value for name, value in options.items() if name.startswith("kafka.")}
     with WireClient(servers, client_id="goqueue-tables", security=with_defaults(kafka)) as client:
-        topics = sorted(name for name in client.topics(None) if not is_internal(name))
-    unknown = sorted(set(as_table) - set(topics))
-    if unknown:
-        raise InvalidRequest(f"as_table: there is no topic {unknown[0]!r} at {servers}", field="as_table")
-    found: dict[str, str] = {}
+        present = {name for name in client.topics(None) if not is_internal(name)}
+    for field, named in (("topics", topics or ()), ("as_table", as_table)):
+        unknown = sorted(set(named) - present)
+        if unknown:
+            raise InvalidRequest(f"{field}: there is no topic {unknown[0]!r} at {servers}", field=field)
+    found = table_names(sorted(present if topics is None else {*topics, *as_table}))
     spark.sql(f"CREATE DATABASE IF NOT EXISTS {_quoted(database)}")
-    for topic in topics:
-        name = re.sub(r"\W", "_", topic)
-        if name in found:
-            raise InvalidRequest(
-                f"topics {found[name]!r} and {topic!r} would both be the table {name}", field="servers"
-            )
+    for name, topic in found.items():
         given = {**options, "kafka.bootstrap.servers": servers, "subscribe": topic}
         if topic in as_table:
             given["as"] = "table"
         told = ", ".join(f"{_text(key)} {_text(value)}" for key, value in given.items())
         spark.sql(f"DROP TABLE IF EXISTS {_quoted(database)}.{_quoted(name)}")
         spark.sql(f"CREATE TABLE {_quoted(database)}.{_quoted(name)} USING goqueue OPTIONS ({told})")
+    return found
+
+
+def table_names(topics: Iterable[str]) -> dict[str, str]:
+    """Table -> topic. Spark does not tell names apart by case."""
+    found: dict[str, str] = {}
+    taken: dict[str, str] = {}
+    for topic in topics:
+        name = re.sub(r"\W", "_", topic)
+        other = taken.setdefault(name.lower(), topic)
+        if other != topic:
+            raise InvalidRequest(
+                f"topics {other!r} and {topic!r} would both be the table {name}: name those you need, as in "
+                f"topics=[{topic!r}]",
+                field="topics",
+            )
         found[name] = topic
     return found
 

@@ -14,10 +14,13 @@ from confluent_kafka import Producer
 from tests.e2e.process import BrokerProcess
 
 from goqueue.errors import InvalidRequest
+from goqueue.pipeline.declared.form.sinks import TopicSink
 from goqueue.pipeline.declared.load import load_values
 from goqueue.pipeline.declared.main import run_until_stopped
 from goqueue.pipeline.declared.running.backfill import backfill
+from goqueue.pipeline.declared.running.batches import with_keys
 from goqueue.pipeline.declared.running.run import PipelineFailed
+from goqueue.pipeline.errors import told_by_spark
 
 Row = Mapping[str, Any]
 
@@ -228,6 +231,17 @@ def test_a_result_that_changes_is_kept_in_a_compacted_topic(
     # Köln did not change: it was not written again. Bonn has a tombstone.
     assert written == {"Bonn": 2, "Köln": 1, "Ulm": 1}
     assert [row.value for row in read(target).collect() if bytes(row.key) == b"Bonn"][-1] is None
+
+
+def test_a_row_of_a_changing_result_that_has_no_key_is_told(spark: Any) -> None:
+    rows = spark.createDataFrame([(b"Bonn", b"1"), (None, b"2")], "key BINARY, value BINARY")
+
+    with pytest.raises(Exception, match="a row of the result has no key") as caught:
+        with_keys(TopicSink(topic="towns", key="town", mode="update"), rows).collect()
+    assert told_by_spark(caught.value).endswith(
+        "for town is null: filter such rows out, or give them one as in key: coalesce(town, 'none')"
+    )
+    assert with_keys(TopicSink(topic="towns", key="town", mode="update"), rows.limit(1)).count() == 1
 
 
 def test_a_backfill_writes_what_lies_before_the_stream_and_nothing_twice(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from tests.unit.pipeline.lake.test_lost_answers import lose_one_answer
 
 from goqueue.pipeline.declared.load import load_text
 from goqueue.pipeline.declared.main import run_until_stopped
+from goqueue.pipeline.errors import PipelineError
 from goqueue.pipeline.lake.append import append
 from goqueue.pipeline.lake.delta import delta_table
 from goqueue.pipeline.lake.iceberg import iceberg_table
@@ -46,7 +48,8 @@ def rows_of(kind: str, folder: Path) -> list[dict[str, Any]]:
         from pyiceberg.catalog import load_catalog
 
         found = load_catalog(**catalog_of(folder)).load_table("lake.rows").scan().to_arrow()
-    return sorted(found.to_pylist(), key=lambda row: row["id"])
+    rows = found.to_pylist()
+    return rows if any(isinstance(row["id"], dict) for row in rows) else sorted(rows, key=lambda row: row["id"])
 
 
 @pytest.fixture(params=["delta", "iceberg"])
@@ -72,6 +75,51 @@ def test_rows_are_inserted_updated_and_deleted_and_old_ones_lose(spark: Any, kin
     put(4, (None, "no key", 1, "c"))
     put(5, (None, "still one", 2, "c"))
     assert [row["name"] for row in rows_of(kind, tmp_path)] == ["still one"]
+
+
+def test_a_row_without_a_sequence_is_older_than_the_stored_one(spark: Any, kind: str, tmp_path: Path) -> None:
+    for number, row in enumerate([(1, "ada", 5, "c"), (1, "when?", None, "u"), (2, "ben", None, "c")]):
+        merge(opened(kind, tmp_path), spark.createDataFrame([row], SCHEMA), Batch("q", number), RULE)
+
+    assert [row["name"] for row in rows_of(kind, tmp_path)] == ["ada", "ben"]
+
+
+PLACED = "place STRUCT<city: STRING, tags: ARRAY<STRUCT<word: STRING>>>, by_name MAP<STRING, ARRAY<DECIMAL(5,1)>>"
+PLACE = ("Bonn", [("old",), None]), {"a": [Decimal("1.5")]}
+
+
+@pytest.mark.parametrize(
+    ("kind_of_key", "keys"),
+    [
+        ("BIGINT", [1, 2]),
+        ("DOUBLE", [1.5, float("nan")]),
+        ("STRUCT<a: INT>", [(1,), (2,)]),
+        ("ARRAY<INT>", [[1], []]),
+    ],
+)
+def test_nested_columns_and_keys_of_every_type_are_merged(
+    spark: Any, kind: str, kind_of_key: str, keys: list[Any], tmp_path: Path
+) -> None:
+    schema = f"id {kind_of_key}, {PLACED}, seq BIGINT"
+    for number, chosen in enumerate([keys, keys[1:]]):
+        frame = spark.createDataFrame([(key, *PLACE, number) for key in chosen], schema)
+        merge(opened(kind, tmp_path), frame, Batch("q", number), MergeRule(("id",), "seq"))
+
+    found = {repr(row["id"]): (row["seq"], row["place"]) for row in rows_of(kind, tmp_path)}
+    place = {"city": "Bonn", "tags": [{"word": "old"}, None]}
+    assert sorted(found.values(), key=str) == [(0, place), (1, place)]
+
+
+def test_a_column_with_a_dot_in_its_name_is_refused_before_the_table_is_changed(
+    spark: Any, kind: str, tmp_path: Path
+) -> None:
+    merge(opened(kind, tmp_path), spark.createDataFrame([(1, "ada", 1, "c")], SCHEMA), Batch("q", 0), RULE)
+    wider = spark.createDataFrame([(1, "ada", 1, "c", 7)], f"{SCHEMA}, `a.b` INT")
+
+    with pytest.raises(PipelineError, match=r"column 'a\.b' has a dot in its name: rename it"):
+        merge(opened(kind, tmp_path), wider, Batch("q", 1), RULE, add_columns=True)
+
+    assert opened(kind, tmp_path).schema.names == ["id", "name", "seq"]
 
 
 def test_only_files_that_hold_a_key_are_written_anew(spark: Any, tmp_path: Path) -> None:

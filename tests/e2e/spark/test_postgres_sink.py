@@ -18,7 +18,7 @@ from tests.e2e.spark.test_lake_merge import PIPELINE, RULE, SCHEMA, events, send
 
 from goqueue.pipeline.declared.load import load_text
 from goqueue.pipeline.declared.main import run_until_stopped
-from goqueue.pipeline.errors import PipelineError
+from goqueue.pipeline.errors import PipelineError, told_by_spark
 from goqueue.pipeline.lake.table import Batch
 from goqueue.pipeline.postgres import statements
 from goqueue.pipeline.postgres.writer import PostgresTable, write_batch
@@ -72,6 +72,17 @@ def test_values_of_every_type_arrive_as_they_are(spark: Any, url: str) -> None:
     assert (three[5], three[6], str(three[3])) == ("\\N", None, "nan")
 
 
+def test_a_value_that_postgres_refuses_is_told_with_its_place(spark: Any, url: str) -> None:
+    with pytest.raises(Exception, match="PostgreSQL") as caught:
+        write_batch(
+            PostgresTable(url, "texts"), spark.createDataFrame([(1, "a\0b")], "id INT, t STRING"), Batch("q", 0)
+        )
+
+    told = told_by_spark(caught.value)
+    assert told.startswith('PostgreSQL: invalid byte sequence for encoding "UTF8": 0x00 CONTEXT: COPY')
+    assert "Traceback" not in told
+
+
 def test_a_batch_that_runs_again_is_not_written_again_and_two_queries_share_a_table(spark: Any, url: str) -> None:
     table = PostgresTable(url, "twice")
     for query, number, value in [("a", 0, 1), ("b", 0, 2), ("a", 0, 1), ("a", 1, 3), ("b", 0, 2)]:
@@ -90,14 +101,18 @@ def test_rows_are_inserted_updated_and_deleted_and_old_ones_lose(spark: Any, url
     put(0, (1, "ada", 1, "c"), (2, "ben", 2, "c"), (3, "cyd", 3, "c"))
     put(1, (1, "Ada", 5, "u"), (1, "ada?", 4, "u"), (2, None, 6, "d"), (4, "dan", 7, "c"), (3, "old", 2, "u"))
     put(1, (1, "twice", 9, "u"))
+    # Without a sequence it is the oldest.
+    put(2, (1, "when?", None, "u"))
 
     assert ask(url, "SELECT id, name FROM people ORDER BY id") == [(1, "Ada"), (3, "cyd"), (4, "dan")]
     with pytest.raises(PipelineError, match="a row has no id, which is one of the keys"):
-        put(2, (None, "nobody", 1, "c"))
+        put(3, (None, "nobody", 1, "c"))
     with pytest.raises(PipelineError, match="has no column 'more': add `add_columns: true`"):
-        write_batch(table, spark.createDataFrame([(5, "eve", 9, "c", 1)], f"{SCHEMA}, more INT"), Batch("q", 2))
+        write_batch(table, spark.createDataFrame([(5, "eve", 9, "c", 1)], f"{SCHEMA}, more INT"), Batch("q", 3))
+    with pytest.raises(PipelineError, match=r"column 'a\.b' has a dot in its name: rename it"):
+        write_batch(table, spark.createDataFrame([(5, "eve", 9, "c", 1)], f"{SCHEMA}, `a.b` INT"), Batch("q", 3))
     wider = table._replace(add_columns=True)
-    write_batch(wider, spark.createDataFrame([(5, "eve", 9, "c", 1)], f"{SCHEMA}, more INT"), Batch("q", 2))
+    write_batch(wider, spark.createDataFrame([(5, "eve", 9, "c", 1)], f"{SCHEMA}, more INT"), Batch("q", 3))
     assert ask(url, "SELECT more FROM people WHERE id = 5") == [(1,)]
 
 

@@ -29,11 +29,12 @@ with get_sock_file_to_executor(timeout=None) as stream:
 
 
 @contextmanager
-def _started(folder: Path, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
+def _started(folder: Path, stderr: int | None = None, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
     (folder / "slow_planner.py").write_text(_MODULE)
     process = subprocess.Popen(
         [sys.executable, "-P", planner.__file__, "slow_planner"],
         stdin=subprocess.PIPE,
+        stderr=stderr,
         cwd=folder,
         env={**os.environ, **environment},
     )
@@ -61,6 +62,19 @@ def test_it_connects_to_a_socket_of_the_file_system_before_its_module_is_loaded(
             _go_on(process)
             with connection, connection.makefile("rb") as stream:
                 assert struct.unpack(">ii", stream.read(8)) == (process.pid, 1)
+
+
+def test_it_ends_without_a_word_once_spark_has_hung_up(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listening:
+        path = str(tmp_path / "s")
+        listening.bind(path)
+        listening.listen()
+        listening.settimeout(60)
+        with _started(tmp_path, stderr=subprocess.PIPE, PYTHON_WORKER_FACTORY_SOCK_PATH=path) as process:
+            listening.accept()[0].close()
+            _, told = process.communicate(b"go\n", timeout=60)
+
+    assert (process.returncode, told) == (0, b"")
 
 
 @pytest.mark.parametrize(("answer", "is_taken"), [(b"ok", True), (b"err", False)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -243,9 +244,12 @@ def _is_meant(missing: str, told: Sequence[Problem]) -> bool:
 def _message(refusal: InvalidRequest, raw: Any) -> str:
     field = refusal.field or ""
     message = str(refusal).removeprefix(f"{field}: ")
-    if "matching regex" in message and isinstance(raw, Mapping) and field in raw:
-        # The hint says it in words.
-        return f"{raw[field]!r} does not fit"
+    pattern = re.search(r"matching regex '(.*)'", message)
+    if pattern and isinstance(raw, Mapping) and field in raw:
+        # The hint says it in words. Of a mapping it is a name that does not fit.
+        given = raw[field]
+        unfit = [key for key in given if not re.search(pattern[1], str(key))] if isinstance(given, Mapping) else [given]
+        return f"{', '.join(map(repr, unfit))} does not fit"
     return message
 
 

@@ -48,10 +48,18 @@ def schema_of(frame: DataFrame) -> pa.Schema:
     """The columns of a frame in Arrow's words."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
+    check_names(frame)
     # Before 4.2 times are in UTC without being asked for.
     zone = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
     schema = to_arrow_schema(frame.schema, prefers_large_types=False, **zone)
     return pa.schema([pa.field(one.name, one.type) for one in schema])
+
+
+def check_names(frame: DataFrame) -> None:
+    """Refuse a column that Spark cannot hand over to Python: there it takes a dot for a field of a struct."""
+    for name in frame.columns:
+        if "." in name:
+            raise PipelineError(f"column {name!r} has a dot in its name: rename it in a select step")
 
 
 def write_files(frame: DataFrame, writer: FileWriter, batch: Batch) -> list[DataFile]:

@@ -16,6 +16,7 @@ from goqueue.pipeline.errors import PipelineError
 from goqueue.pipeline.lake.partitioned import partition_text, write_partitioned
 from goqueue.pipeline.lake.stores import table_folder
 from goqueue.pipeline.lake.table import Batch, Bounds, Conflict, DataFile, FileWriter, check_columns
+from goqueue.pipeline.lake.types import plain_schema
 from goqueue.pipeline.lake.write_log import WriteLog, attempt_name, attempt_number
 from goqueue.pipeline.paths import DELTA_SCHEMES, local_path, refuse_scheme, scheme_of
 
@@ -87,6 +88,9 @@ class DeltaLake:
         missing = [name for name in self._partition_by if name not in schema.names]
         if missing:
             raise PipelineError(f"partition_by: the rows have no column {missing[0]!r}")
+        for name in self._partition_by:
+            if pa.types.is_nested(kind := schema.field(name).type) or pa.types.is_binary(kind):
+                raise PipelineError(f"partition_by: column {name!r} is {kind}, by which no table can be divided")
         if self._table is None or self.schema is None:
             self._first_schema = schema
             return
@@ -152,7 +156,7 @@ class DeltaLake:
         schema = self.schema
         if schema is None:
             raise PipelineError(f"there is no table at {self._uri}")
-        return _plain_schema(schema if columns is None else pa.schema([schema.field(name) for name in columns]))
+        return plain_schema(schema if columns is None else pa.schema([schema.field(name) for name in columns]))
 
     def file_reader(self, columns: Sequence[str] | None) -> Callable[[DataFile], Iterator[pa.RecordBatch]]:
         """What executors run to read a file again."""
@@ -308,19 +312,6 @@ def _may_hold(action: Mapping[str, Any], bounds: Bounds) -> bool:
             # Values that cannot be compared say nothing.
             continue
     return True
-
-
-def _plain_schema(schema: pa.Schema) -> pa.Schema:
-    """As Spark wants it: no views, no large types, nothing that must not be null."""
-    return pa.schema([pa.field(one.name, _plain(one.type)) for one in schema])
-
-
-def _plain(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_large_string(kind) or str(kind) == "string_view":
-        return pa.string()
-    if pa.types.is_large_binary(kind) or str(kind) == "binary_view":
-        return pa.binary()
-    return kind
 
 
 def _s3(path: str) -> str:

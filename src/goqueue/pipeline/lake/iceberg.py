@@ -14,14 +14,15 @@ from goqueue.errors import ConfigError, GoQueueError, InvalidRequest
 from goqueue.pipeline.errors import PipelineError
 from goqueue.pipeline.lake.iceberg_commits import look_again
 from goqueue.pipeline.lake.iceberg_expiry import expire
-from goqueue.pipeline.lake.table import Batch, Bounds, Conflict, DataFile, FileWriter, check_columns
+from goqueue.pipeline.lake.table import Batch, Bounds, Conflict, DataFile, FileWriter, TableMismatch, check_columns
 from goqueue.pipeline.lake.transforms import partition_field
+from goqueue.pipeline.lake.types import plain_schema
 from goqueue.pipeline.lake.write_log import WriteLog
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
     from pyiceberg.catalog import Catalog
-    from pyiceberg.table import Table
+    from pyiceberg.table import CreateTableTransaction, Table
 
 # A property of the table and not of a snapshot: old snapshots are removed by whoever maintains the table.
 _BATCH, _ATTEMPT = "goqueue.batch.", "goqueue.attempt."
@@ -79,7 +80,7 @@ class IcebergLake:
 
         for is_last in (False, True):
             table = self._open
-            fresh = check_columns(_plain_schema(table.schema().as_arrow()), schema, add_columns=add_columns)
+            fresh = check_columns(plain_schema(table.schema().as_arrow()), schema, add_columns=add_columns)
             if not fresh:
                 return
             try:
@@ -145,7 +146,7 @@ class IcebergLake:
     def plain_schema(self, columns: Sequence[str] | None) -> pa.Schema:
         """The columns, all or some, as `file_reader` gives them."""
         schema = self._open.schema()
-        return _plain_schema((schema if columns is None else schema.select(*columns)).as_arrow())
+        return plain_schema((schema if columns is None else schema.select(*columns)).as_arrow())
 
     def file_reader(self, columns: Sequence[str] | None) -> Callable[[DataFile], Iterator[pa.RecordBatch]]:
         """What executors run to read a file again."""
@@ -189,11 +190,9 @@ class IcebergLake:
         from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
 
         self._catalog.create_namespace_if_not_exists(self._name.rpartition(".")[0])
-        transaction = self._catalog.create_table_transaction(self._name, schema=schema)
-        if self._partition_by:
-            with transaction.update_spec() as spec:
-                for text in self._partition_by:
-                    spec.add_field(*partition_field(text))
+        transaction = self._new_table(schema)
+        # Before there is a table: it would keep a type that these rows do not have.
+        check_columns(plain_schema(transaction.table_metadata.schema().as_arrow()), schema, add_columns=False)
         try:
             transaction.commit_transaction()
         except (TableAlreadyExistsError, CommitFailedException) as error:
@@ -202,6 +201,22 @@ class IcebergLake:
                 raise Conflict(f"{self._name}: {error}") from None
         else:
             self.refresh()
+
+    def _new_table(self, schema: pa.Schema) -> CreateTableTransaction:
+        from pyiceberg.io.pyarrow import UnsupportedPyArrowTypeException
+
+        try:
+            transaction = self._catalog.create_table_transaction(self._name, schema=schema)
+        except UnsupportedPyArrowTypeException as error:
+            raise TableMismatch(f"{error}, which Iceberg does not have: cast it in a select step") from None
+        if self._partition_by:
+            try:
+                with transaction.update_spec() as spec:
+                    for text in self._partition_by:
+                        spec.add_field(*partition_field(text))
+            except ValueError as error:
+                raise PipelineError(f"partition_by: {error}") from None
+        return transaction
 
 
 class _Writer:
@@ -232,7 +247,7 @@ class _Reader:
         from pyiceberg.table import FileScanTask
 
         scan = ArrowScan(self._metadata, PyArrowFileIO(self._properties), self._schema, AlwaysTrue())
-        plain = _plain_schema(self._schema.as_arrow())
+        plain = plain_schema(self._schema.as_arrow())
         for batch in scan.to_record_batches([FileScanTask(file.entry)]):
             yield pa.RecordBatch.from_arrays([batch[one.name].cast(one.type) for one in plain], schema=plain)
 
@@ -279,18 +294,3 @@ def _described(file: Any) -> DataFile:
 
     path = PyArrowFileIO.parse_location(file.file_path)[2]
     return DataFile(path, file.record_count, file.file_size_in_bytes, file)
-
-
-def _plain_schema(schema: pa.Schema) -> pa.Schema:
-    """As Spark wants it: no large types, nothing that must not be null."""
-    return pa.schema([pa.field(one.name, _plain(one.type)) for one in schema])
-
-
-def _plain(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_large_string(kind):
-        return pa.string()
-    if pa.types.is_large_binary(kind):
-        return pa.binary()
-    if pa.types.is_large_list(kind):
-        return pa.list_(_plain(kind.value_type))
-    return kind

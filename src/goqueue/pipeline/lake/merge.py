@@ -11,6 +11,7 @@ import datetime as dt
 import logging
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -31,6 +32,7 @@ _LOG = logging.getLogger("goqueue.pipeline")
 _DELETED, _FILE, _NEW, _OLD = "__goqueue_deleted", "__goqueue_file", "__goqueue_new", "__goqueue_old"
 _BYTES_PER_TASK = 256 * 1024 * 1024
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_BOUNDS = (int, float, Decimal, str, bytes, dt.date)
 
 
 class MergeRule(NamedTuple):
@@ -100,13 +102,19 @@ def _facts(rule: MergeRule, schema: StructType) -> Iterator[Column]:
 
 
 def _bounds(rule: MergeRule, schema: StructType, facts: Mapping[str, Any]) -> Bounds:
-    """The lowest and highest value of each key; none of a key that some row lacks, which no bound can find."""
+    """The lowest and highest value of each key; none of a key that some row lacks or that has no order in files."""
     found: dict[str, tuple[Any, Any]] = {}
     for at, name in enumerate(rule.keys):
         if facts[f"known_{at}"] == facts["rows"]:
             low, high = (_value(facts[f"{word}_{at}"], is_time=_is_time(schema, name)) for word in ("low", "high"))
-            found[name] = (low, high)
+            if _can_bound(low) and _can_bound(high):
+                found[name] = (low, high)
     return found
+
+
+def _can_bound(value: Any) -> bool:
+    """Whether statistics of files have such values: none of a nested one, and not a number above all numbers."""
+    return isinstance(value, _BOUNDS) and value == value  # noqa: PLR0124 - NaN differs from itself
 
 
 def _value(value: Any, *, is_time: bool) -> Any:
@@ -155,8 +163,9 @@ def _merged(table: LakeTable, changes: DataFrame, affected: Sequence[DataFile], 
     both = left.join(right, _same_key_by_alias(rule.keys), "full_outer")
     wins = sql.col(f"n.{_NEW}").isNotNull()
     if rule.sequence in columns:
-        is_older = sql.col(f"n.`{rule.sequence}`") < sql.col(f"o.`{rule.sequence}`")
-        wins = wins & ~sql.coalesce(is_older, sql.lit(False))
+        new, stored = sql.col(f"n.`{rule.sequence}`"), sql.col(f"o.`{rule.sequence}`")
+        # As between two rows of a batch, one without a sequence is older than one that has one.
+        wins = wins & ~sql.coalesce(new < stored, new.isNull() & stored.isNotNull())
     stays = ~wins | ~sql.col(f"n.{_DELETED}")
     kept = both.filter(sql.coalesce(stays, sql.lit(True)))
     return kept.select(

@@ -130,6 +130,14 @@ class LakeTable(Protocol):
 def check_columns(table: pa.Schema, rows: pa.Schema, *, add_columns: bool) -> list[pa.Field]:
     """The columns that the table lacks; raises if they may not be added or a type differs."""
     fresh = [field for field in rows if field.name not in table.names]
+    known = {name.lower(): name for name in table.names}
+    for field in fresh:
+        # Spark would tell the two apart no more, and could never merge into the table again.
+        if field.name.lower() in known:
+            raise TableMismatch(
+                f"column {field.name!r} differs only in case from {known[field.name.lower()]!r} of the table: "
+                "rename it in a select step"
+            )
     if fresh and not add_columns:
         raise TableMismatch(
             f"the table has no column {fresh[0].name!r}: add `add_columns: true` to the sink, "

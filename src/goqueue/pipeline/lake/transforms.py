@@ -14,7 +14,7 @@ class BadTransform(ValueError):
 def partition_field(text: str) -> tuple[str, str]:
     """The column, and the transform in Iceberg's words."""
     found = _FORM.fullmatch(text.strip())
-    if found is None:
+    if found is None or (found[4] is not None and int(found[4]) == 0):
         raise BadTransform(f"{text!r} is neither a column nor year, month, day, hour, bucket or truncate of one")
     part, of_time, shape, number, of_value, plain = found.groups()
     if plain:

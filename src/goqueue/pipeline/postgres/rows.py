@@ -29,6 +29,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from goqueue.pipeline.errors import PipelineError
 from goqueue.pipeline.postgres.statements import TASK, Target, copy_rows
 from goqueue.pipeline.spark.worker_heap import settle
 from goqueue.pipeline.steps import reached
@@ -90,7 +91,19 @@ class CopyTask:
         import psycopg
 
         settle()
-        label, count = uuid.uuid4().hex, 0
+        label = uuid.uuid4().hex
+        try:
+            count = self._send(batches, label)
+        except psycopg.Error as error:
+            # It names the row and the column: what a user needs of it, without the stack of a worker.
+            raise PipelineError(f"PostgreSQL: {' '.join(str(error).split())}") from None
+        reached("postgres-copy", self._batch)
+        yield pa.RecordBatch.from_arrays([pa.array([label]), pa.array([count], pa.int64())], schema=_RESULT)
+
+    def _send(self, batches: Iterator[pa.RecordBatch], label: str) -> int:
+        import psycopg
+
+        count = 0
         statement = copy_rows(self._target, self._stage, [*self._columns, TASK])
         with (
             psycopg.connect(self._url, application_name="goqueue") as connection,
@@ -104,5 +117,4 @@ class CopyTask:
                     pc.write_csv(labelled, text, _WRITE)
                     copy.write(text.getbuffer())
                     count += batch.num_rows
-        reached("postgres-copy", self._batch)
-        yield pa.RecordBatch.from_arrays([pa.array([label]), pa.array([count], pa.int64())], schema=_RESULT)
+        return count

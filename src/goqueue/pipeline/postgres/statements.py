@@ -93,7 +93,10 @@ def merge_rows(target: Target, stage: str, tasks: Sequence[str]) -> str:
     same = " AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in target.keys)
     clauses = [f"MERGE INTO {in_schema(target, target.name)} t USING ({source}) s ON {same}"]
     if target.sequence_column is not None:
-        clauses.append(f"WHEN MATCHED AND s.{quoted(SEQUENCE)} < t.{quoted(target.sequence_column)} THEN DO NOTHING")
+        new, stored = f"s.{quoted(SEQUENCE)}", f"t.{quoted(target.sequence_column)}"
+        # As between two rows of a batch, one without a sequence is older than one that has one.
+        is_older = f"({new} < {stored} OR ({new} IS NULL AND {stored} IS NOT NULL))"
+        clauses.append(f"WHEN MATCHED AND {is_older} THEN DO NOTHING")
     clauses.append(f"WHEN MATCHED AND s.{quoted(DELETED)} THEN DELETE")
     changed = [f"{quoted(name)} = s.{quoted(name)}" for name in names if name not in target.keys]
     if changed:

@@ -11,6 +11,7 @@ from pyspark.sql import functions as sql
 
 from goqueue.errors import ConfigError
 from goqueue.pipeline.errors import PipelineError
+from goqueue.pipeline.lake.append import check_names
 from goqueue.pipeline.postgres import statements as text
 from goqueue.pipeline.postgres.rows import CopyTask, as_text, column_type
 from goqueue.pipeline.postgres.statements import DELETED, SEQUENCE, Target
@@ -98,6 +99,7 @@ def _prepared(connection: Connection[Any], table: PostgresTable, frame: DataFram
     """The target as it is, made or widened if it must be."""
     rule = table.rule
     schema, _, name = table.table.rpartition(".")
+    check_names(frame)
     stored = [one for one in frame.columns if rule is None or one not in rule.not_stored]
     kinds = {one: column_type(frame.schema[one].dataType) for one in stored}
     target = Target(schema or None, name, kinds)

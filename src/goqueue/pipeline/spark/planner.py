@@ -57,7 +57,11 @@ def main(module: str) -> None:
 
     pyspark.util.local_connect_and_auth = lambda *_asked: opened
     sys.argv = [module]
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except BrokenPipeError:
+        # The query has ended, and Spark has hung up: nothing to report, also not when buffers are flushed at exit.
+        os._exit(0)
 
 
 if __name__ == "__main__":

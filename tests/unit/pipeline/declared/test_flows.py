@@ -101,6 +101,9 @@ REFUSED = [
     ("FROM a WHERE NOT EXISTS (SELECT 1 FROM b WHERE b.key = a.key)", "is never sure"),
     ("FROM t WHERE key IN (SELECT key FROM a)", "SEMI join: the rows of the table t never end"),
     ("FROM (SELECT DISTINCT key FROM a)", "step q changes its result with every batch"),
+    ("FROM a ORDER BY x", "ORDER BY: the rows of the stream 'a' never have all come"),
+    ("FROM (SELECT * FROM a ORDER BY x)", "ORDER BY: the rows of the stream 'a'"),
+    (", row_number() OVER (PARTITION BY key ORDER BY x) AS n FROM a", "ROW_NUMBER.. OVER: the rows of the stream"),
     ("FROM a UNION SELECT 2 FROM b", "step q changes its result with every batch"),
 ]
 TAKEN = [
@@ -113,6 +116,8 @@ TAKEN = [
     "FROM a WHERE key NOT IN (SELECT key FROM t)",
     "FROM a UNION ALL SELECT 2 FROM b",
     "FROM a WHERE key IN (1, 2)",
+    "FROM a JOIN (SELECT key FROM t ORDER BY key) s USING (key)",
+    "FROM late_a GROUP BY window(timestamp, '5 minutes'), key",
 ]
 
 
@@ -125,6 +130,15 @@ def test_sql_that_spark_would_refuse_of_streams_is_refused(text: str, told: str)
 @pytest.mark.parametrize("text", TAKEN)
 def test_joins_in_sql_that_spark_takes_are_taken(text: str) -> None:
     load(LATE_A, RENAMED_B, LATE_B, query(text))
+
+
+def test_a_result_that_is_written_as_a_whole_may_be_sorted() -> None:
+    sorted_counts = {"sql": {"query": "SELECT key, count(*) AS n FROM a GROUP BY key ORDER BY n"}}
+    load(sorted_counts, sinks=[{"topic": {"topic": "out", "key": "key", "mode": "complete"}}])
+
+    with pytest.raises(PipelineInvalid, match="ORDER BY"):
+        load(sorted_counts, sinks=[{"topic": {"topic": "out", "key": "key", "mode": "update"}}])
+    load(BATCH, {"sql": {"query": "SELECT key FROM each ORDER BY key"}})
 
 
 def test_behind_a_function_over_batches_sql_joins_as_it_likes() -> None:

@@ -117,6 +117,44 @@ def test_all_mistakes_in_one_part_are_told() -> None:
     assert [line.split(":")[0] for line in found] == ["line 2, name", "line 3, trigger_", "line 4, broker"]
 
 
+def test_a_name_in_a_mapping_is_told_with_its_place() -> None:
+    found = problems(
+        changed("join: {with: towns, on: [customer]}", 'expect: {rules: {is_paid: "id > 1", "no dash-es": "id > 2"}}')
+    )
+
+    assert any("expect.rules: 'no dash-es' does not fit (use letters, digits and underscores)" in one for one in found)
+
+
+def test_a_rule_is_not_called_as_the_count_of_rows() -> None:
+    (found,) = problems(changed("join: {with: towns, on: [customer]}", 'expect: {rules: {rows: "id > 1"}}'))
+
+    assert "expect.rules.rows: is how the count of all rows is called (give the rule another name)" in found
+
+
+def test_a_start_that_is_none_is_told_before_the_run() -> None:
+    (found,) = problems(changed("{topic: orders}", "{topic: orders, start: yesterday}"))
+
+    assert "sources.orders.start: option startingOffsets: 'yesterday' is neither" in found
+    assert load_text(changed("{topic: orders}", '{topic: orders, start: \'{"orders": {"0": 5}}\'}'))
+
+
+def test_a_change_has_no_column_that_steers() -> None:
+    text = """\
+        name: changes
+        dead_letters: bad
+        sources:
+          changes: {topic: changes}
+        steps:
+          - debezium: {schema: "_id STRING, _op STRING"}
+        sinks:
+          - delta: {path: ./lake, mode: cdc, keys: [_id]}
+    """
+
+    (found,) = problems(text)
+
+    assert "steps[0].debezium.schema: the step adds a column '_op' of its own" in found
+
+
 def test_a_misspelt_field_is_one_mistake() -> None:
     (found,) = problems(changed("topic: {topic: orders.few, key: id}", "delta: {pth: ./few}"))
 
@@ -177,6 +215,11 @@ def test_every_example_is_valid(example: str) -> None:
         (
             "iceberg: {table: a.b, partition_by: ['week(at)']}",
             "sinks[0].iceberg.partition_by[0]: 'week(at)' is neither",
+        ),
+        ("iceberg: {table: a.b, partition_by: ['bucket(0, id)']}", "sinks[0].iceberg.partition_by[0]: 'bucket(0, id)'"),
+        (
+            "delta: {path: ./lake, partition_by: ['day(at)']}",
+            "sinks[0].delta.partition_by[0]: 'day(at)' is no column: only Iceberg tables are divided by transforms",
         ),
         (
             "postgres: {url: 'mysql://x', table: t}",

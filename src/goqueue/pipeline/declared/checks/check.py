@@ -32,6 +32,8 @@ from goqueue.pipeline.declared.form.sinks import TopicSink
 from goqueue.pipeline.declared.form.spec import Pipeline
 from goqueue.pipeline.declared.form.sql import check_expression, columns_of, tables_of
 from goqueue.pipeline.declared.form.steps import (
+    ROWS,
+    STEERING,
     Debezium,
     Deduplicate,
     Expect,
@@ -114,6 +116,8 @@ def _sources(pipeline: Pipeline, unread: Collection[str]) -> Iterator[Problem]:
             yield from place_problem(f"sources.{name}.files", source.files, SPARK_SCHEMES, pipeline.settings)
         if source.schema is not UNSET:
             yield from sql_problem(f"sources.{name}.schema", columns_of, source.schema)
+        if source.topic is not UNSET and source.start not in ("earliest", "latest"):
+            yield from options_problem(f"sources.{name}.start", {"startingOffsets": source.start}, is_sink=False)
         if source.options and source.files is UNSET:
             yield from options_problem(f"sources.{name}.options", source.options, is_sink=False)
     if not unread and not any(source.is_stream for source in pipeline.sources.values()):
@@ -179,6 +183,12 @@ def _step_rules(pipeline: Pipeline, step: Step, path: str, folder: Path | None) 
             yield Problem(path, "opens messages of a stream, and reads a table", "give the table's source a schema")
         case Opening() if any(_has_columns(pipeline, read) for read in step.reads()):
             yield Problem(path, "opens messages, and reads a source whose subject gives it columns", "drop the step")
+        case Expect() if ROWS in step.rules:
+            yield Problem(
+                f"{path}.rules.{ROWS}", "is how the count of all rows is called", "give the rule another name"
+            )
+        case Debezium() if taken := sorted(set(columns_of(step.schema)).intersection(STEERING)):
+            yield Problem(f"{path}.schema", f"the step adds a column {taken[0]!r} of its own", "leave it out")
         case Window() if step.session_gap and step.slide is not UNSET:
             yield Problem(f"{path}.slide", "sessions do not slide", "drop slide or session_gap")
         case Python() | ForeachBatch():

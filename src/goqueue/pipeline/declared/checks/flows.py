@@ -18,7 +18,8 @@ from goqueue.pipeline.declared.checks.streams import (
 from goqueue.pipeline.declared.form.problems import Problem
 from goqueue.pipeline.declared.form.sinks import Sink, TopicSink
 from goqueue.pipeline.declared.form.spec import Pipeline
-from goqueue.pipeline.declared.form.steps import Expect, ForeachBatch, Join, Watermark
+from goqueue.pipeline.declared.form.sql import ordered_in
+from goqueue.pipeline.declared.form.steps import Expect, ForeachBatch, Join, Sql, Watermark
 
 
 def join_problems(pipeline: Pipeline, step: Join, path: str) -> Iterator[Problem]:
@@ -53,9 +54,31 @@ def flow_problems(pipeline: Pipeline, known: Collection[str], places: Mapping[st
                 "lies behind a foreach_batch step, where nothing is remembered from batch to batch",
                 "do it before the foreach_batch step",
             )
+        if isinstance(step, Sql):
+            yield from _order_problems(pipeline, name, step, places[f"steps.{name}"])
     for name, sink in pipeline.sinks.items():
         if sink.reads()[0] in known:
             yield from _sink_problems(pipeline, sink, places[f"sinks.{name}"])
+
+
+def _order_problems(pipeline: Pipeline, name: str, step: Sql, path: str) -> Iterator[Problem]:
+    """A stream has no last row, so nothing in it is the first; behind a foreach_batch step every batch is a table."""
+    if any(isinstance(one, ForeachBatch) for one in before(pipeline, name).values()):
+        return
+    for written, tables in ordered_in(step.query):
+        streams = [one for one in tables if is_stream(pipeline, one)]
+        if streams and not (written == "ORDER BY" and _is_complete(pipeline, name)):
+            yield Problem(
+                f"{path}.query",
+                f"{written}: the rows of the stream {streams[0]!r} never have all come, so Spark orders none",
+                "do it in a foreach_batch step, within each batch",
+            )
+
+
+def _is_complete(pipeline: Pipeline, name: str) -> bool:
+    """Whether only sinks that write the whole result every time read a step."""
+    sinks = [sink for sink in pipeline.sinks.values() if name in before(pipeline, sink.reads()[0])]
+    return bool(sinks) and all(isinstance(sink, TopicSink) and sink.mode == "complete" for sink in sinks)
 
 
 def _sink_problems(pipeline: Pipeline, sink: Sink, path: str) -> Iterator[Problem]:

@@ -33,6 +33,7 @@ def sink_problems(pipeline: Pipeline, known: set[str], places: Mapping[str, str]
                 (SPARK_SCHEMES, pipeline.settings) if sink.is_written_by_spark() else (DELTA_SCHEMES, {})
             )
             yield from place_problem(f"{path}.path", sink.path, known_schemes, settings)
+            yield from _plain_columns(path, sink)
         if isinstance(sink, LakeSink) and sink.is_written_by_spark():
             yield from _of_spark(path, sink)
         if isinstance(sink, IcebergSink):
@@ -85,6 +86,16 @@ def _of_spark(path: str, sink: LakeSink) -> Iterator[Problem]:
         yield Problem(
             f"{path}.partition_by", "Spark's own writer makes tables by plain columns only", "make the table before"
         )
+
+
+def _plain_columns(path: str, sink: ParquetSink | DeltaSink) -> Iterator[Problem]:
+    for at, text in enumerate(sink.partition_by):
+        if "(" in text:
+            yield Problem(
+                f"{path}.partition_by[{at}]",
+                f"{text!r} is no column: only Iceberg tables are divided by transforms",
+                "compute a column in a select step, and name that",
+            )
 
 
 def _transforms(path: str, sink: IcebergSink) -> Iterator[Problem]:

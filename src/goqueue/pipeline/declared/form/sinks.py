@@ -62,7 +62,7 @@ class TableSink(Sink, kw_only=True):
     """A table: rows are appended, or merged by keys. A batch that is replayed writes nothing.
 
     `upsert` inserts and updates. `merge` also deletes, by `delete_when`. `cdc` takes changes as the step `debezium`
-    gives them: its columns that begin with an underscore say what to do, and are not stored.
+    gives them: `_op`, `_sequence` and `_changed_ms` say what to do, and are not stored.
     """
 
     mode: Literal["append", "upsert", "merge", "cdc"] = "append"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cache
 from typing import NamedTuple
@@ -12,8 +13,8 @@ from sqlglot.errors import SqlglotError
 
 _DIALECT = "spark"
 _SCHEMA_FORM = "write a schema as in: id BIGINT, paid BOOLEAN, at TIMESTAMP"
-
-
+# sqlglot takes the function for the clause WINDOW where it is the first thing to group by.
+_BY_WINDOW = re.compile(r"\b(group\s+by\s+)window(\s*\()", re.IGNORECASE)
 _RANGES = (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between)
 
 
@@ -62,6 +63,20 @@ def aggregated_by(query: str) -> tuple[str, ...]:
         table.name for name in found if name in own for table in own[name].find_all(exp.Table) if table.name not in own
     ]
     return tuple(dict.fromkeys([*(name for name in found if name not in own), *named]))
+
+
+@cache
+def ordered_in(query: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Where a query sorts rows or looks at their neighbours: how that is written, and the tables in it."""
+    tree = _parsed(query)
+    own = {cte.alias_or_name: cte for cte in tree.find_all(exp.CTE)}
+    sorts = [("ORDER BY", _within(one, own)) for one in tree.find_all(exp.Query) if one.args.get("order") is not None]
+    ranks = [
+        (f"{one.this.sql(_DIALECT)} OVER", _within(one.parent_select, own))
+        for one in tree.find_all(exp.Window)
+        if one.parent_select is not None
+    ]
+    return (*sorts, *ranks)
 
 
 @cache
@@ -131,7 +146,7 @@ def columns_of(schema: str) -> tuple[str, ...]:
 
 def _parsed(text: str) -> exp.Expr:
     try:
-        tree = sqlglot.parse_one(text, dialect=_DIALECT)
+        tree = sqlglot.parse_one(_BY_WINDOW.sub(r"\1`window`\2", text), dialect=_DIALECT)
     except SqlglotError as error:
         raise BadSql(_first_line(error)) from error
     if tree is None:

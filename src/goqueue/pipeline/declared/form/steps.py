@@ -63,6 +63,10 @@ class Parse(Opening, kw_only=True):
     keep: list[str] = []
 
 
+# What the step `debezium` puts beside the columns of the table: it steers a sink of mode cdc and is not stored.
+STEERING = ("_op", "_sequence", "_changed_ms")
+
+
 class Debezium(Opening, kw_only=True):
     """Open change events as Debezium writes them in JSON, for a table sink of mode cdc. Others are dead letters."""
 
@@ -70,6 +74,10 @@ class Debezium(Opening, kw_only=True):
     schema: str
     column: str = "value"
     keep: list[str] = []
+
+
+# Beside the counts of rules: how many rows there were.
+ROWS = "rows"
 
 
 class Rule(Form, kw_only=True):

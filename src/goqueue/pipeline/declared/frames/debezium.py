@@ -1,6 +1,6 @@
 """Changes as Debezium writes them: the row after the change, or before it if it was deleted, and what was done.
 
-Columns that begin with an underscore steer a table sink of mode `cdc`: `_op` is c, u, r or d, `_sequence` grows with
+Its own columns steer a table sink of mode `cdc`: `_op` is c, u, r or d, `_sequence` grows with
 every change of a key (the offset: all changes of a key lie in one partition), `_changed_ms` is the time of the change.
 Tombstones, which Debezium sends behind a delete for compaction, are left out.
 """

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sql
 
-from goqueue.pipeline.declared.form.steps import Expect
+from goqueue.pipeline.declared.form.steps import ROWS, Expect
 from goqueue.pipeline.declared.frames.parsing import ORIGIN
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 # The names of these metrics begin so; the step's name follows.
 METRIC = "expect "
-ROWS = "rows"
 
 
 def expect(step: Expect, frame: DataFrame, where: str) -> tuple[DataFrame, DataFrame | None]:

@@ -124,7 +124,10 @@ def _arrow(cells: list[tuple[int, int]], width: int) -> str:
 def _rate(box: _Box, text: str, x: int, y: int, width: int) -> str:
     """A rate on the edge of a box: where rows leave a source, and where they enter a sink."""
     at, anchor = (x + width + 6, "start") if box.kind == "source" else (x - 8, "end")
-    return f'<text x="{at}" y="{y + _BOX_HEIGHT // 2 - 6}" text-anchor="{anchor}" font-size="11">{escape(text)}</text>'
+    # White around the letters: edges to other boxes may cross here.
+    halo = 'paint-order="stroke" stroke="white" stroke-width="4"'
+    place = f'x="{at}" y="{y + _BOX_HEIGHT // 2 - 6}" text-anchor="{anchor}"'
+    return f'<text {place} font-size="11" {halo}>{escape(text)}</text>'
 
 
 def _source_label(source: Source) -> str:

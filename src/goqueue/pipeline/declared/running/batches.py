@@ -91,9 +91,21 @@ def dead_letter_writer(pipeline: Pipeline) -> WriteBatch:
 def _topic_writer(pipeline: Pipeline, sink: TopicSink) -> WriteBatch:
     def write(frame: DataFrame, batch: Batch) -> None:
         rows = messages(sink, frame)
+        if sink.mode != "append":
+            rows = with_keys(sink, rows)
         _send(pipeline, sink, _changed(pipeline, sink, rows) if sink.mode == "complete" else rows, batch)
 
     return write
+
+
+def with_keys(sink: TopicSink, rows: DataFrame) -> DataFrame:
+    """The same rows; one without a key fails the batch, for no later one could take its place."""
+    told = (
+        f"a row of the result has no key, for {sink.key} is null: filter such rows out, or give them one as in "
+        f"key: coalesce({sink.key}, 'none')"
+    )
+    lacks_key = sql.col("key").isNull()
+    return rows.filter(sql.when(lacks_key, sql.raise_error(sql.lit(told)).cast("boolean")).otherwise(sql.lit(True)))
 
 
 def _send(pipeline: Pipeline, sink: TopicSink, rows: DataFrame, batch: Batch) -> None:

@@ -13,8 +13,7 @@ from prometheus_client.exposition import start_http_server
 
 from goqueue.errors import InvalidRequest
 from goqueue.pipeline.declared.form.spec import Pipeline
-from goqueue.pipeline.declared.form.steps import Expect
-from goqueue.pipeline.declared.frames.expectations import ROWS
+from goqueue.pipeline.declared.form.steps import ROWS, Expect
 
 Status = Callable[[], Sequence[Mapping[str, Any]]]
 

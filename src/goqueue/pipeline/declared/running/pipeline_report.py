@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from goqueue.pipeline.declared.form.spec import Pipeline
-from goqueue.pipeline.declared.form.steps import Expect
-from goqueue.pipeline.declared.frames.expectations import ROWS
+from goqueue.pipeline.declared.form.steps import ROWS, Expect
 from goqueue.pipeline.jobs.charts import Chart
 from goqueue.pipeline.jobs.report import Report
 

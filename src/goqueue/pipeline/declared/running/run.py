@@ -19,9 +19,8 @@ from goqueue.errors import GoQueueError
 from goqueue.pipeline.declared.checks.streams import QueryPlan, plan_queries
 from goqueue.pipeline.declared.form.sources import Source
 from goqueue.pipeline.declared.form.spec import Pipeline
-from goqueue.pipeline.declared.form.steps import Expect
+from goqueue.pipeline.declared.form.steps import ROWS, Expect
 from goqueue.pipeline.declared.frames.build import Built, build, make_importable
-from goqueue.pipeline.declared.frames.expectations import ROWS
 from goqueue.pipeline.declared.running.batches import BuildBatch, start_batches
 from goqueue.pipeline.declared.running.progress import BatchFacts, QueryProgress, progress_of
 from goqueue.pipeline.declared.running.sinks import DEAD_LETTERS, group_of, start_dead_letters, start_sink

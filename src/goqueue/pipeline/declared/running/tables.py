@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 
 from goqueue.pipeline.declared.form.sinks import DeltaSink, IcebergSink, PostgresSink, TableSink
+from goqueue.pipeline.declared.form.steps import STEERING
 from goqueue.pipeline.declared.running.state import state_at
 from goqueue.pipeline.errors import PipelineError
 from goqueue.pipeline.lake.append import append, sweep
@@ -73,7 +74,9 @@ def merge_rule(sink: TableSink, columns: Sequence[str]) -> MergeRule:
     is_cdc = sink.mode == "cdc"
     sequence = str(sink.sequence) if sink.sequence is not UNSET else "_sequence"
     deleted = str(sink.delete_when) if sink.delete_when is not UNSET else "_op = 'd'" if is_cdc else None
-    steering = tuple(name for name in columns if is_cdc and name.startswith("_"))
+    # A column of the table may begin with an underscore too, as MongoDB's _id does.
+    known = {*STEERING, sequence} if sequence.startswith("_") else {*STEERING}
+    steering = tuple(name for name in columns if is_cdc and name in known)
     return MergeRule(tuple(sink.keys), sequence, deleted, steering)
 
 

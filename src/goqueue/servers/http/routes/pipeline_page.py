@@ -26,6 +26,8 @@ TOPIC = "pipelines.status"
 # Runs tell at most every two seconds: this many records hold the newest of some hundred runs.
 _RECORDS_MAX, _BYTES_MAX = 500, 16 * 1024 * 1024
 _STALE_MS = 15_000
+# Among the counts of a step's rules: how many rows there were.
+_ROWS = "rows"
 _WIDTH, _HEIGHT = 260, 60
 _STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;max-width:75rem;margin:1.5rem auto;padding:0 1rem;color:#0f172a}
@@ -148,9 +150,10 @@ def _of_run(status: RunStatus, now_ms: int) -> Iterator[str]:
         if one.expectations:
             yield _table(
                 [
-                    {"step": step, "rule": rule, "rows": count}
-                    for step, rules in one.expectations.items()
-                    for rule, count in rules.items()
+                    {"step": step, "rule": rule, "rows": counts.get(_ROWS, 0), "rows that broke it": count}
+                    for step, counts in one.expectations.items()
+                    for rule, count in counts.items()
+                    if rule != _ROWS
                 ]
             )
 

@@ -1,0 +1,18 @@
+"""Topics as tables of SQL: which name each of them gets."""
+
+from __future__ import annotations
+
+import pytest
+
+from goqueue.errors import InvalidRequest
+from goqueue.pipeline.tables import table_names
+
+
+def test_characters_that_sql_does_not_take_become_underscores() -> None:
+    assert table_names(["shop.orders-v2", "towns"]) == {"shop_orders_v2": "shop.orders-v2", "towns": "towns"}
+
+
+@pytest.mark.parametrize("other", ["shop_orders", "Shop.Orders"])
+def test_two_topics_are_not_one_table(other: str) -> None:
+    with pytest.raises(InvalidRequest, match=r"would both be the table .*: name those you need, as in topics="):
+        table_names(["shop.orders", other])
