@@ -11,9 +11,9 @@ from tests.sim.whole_cluster import NODES, WholeCluster
 
 from goqueue.broker.topics import NewTopic
 from goqueue.cluster.session import Session
-from goqueue.delivery.commands import EndPromises, Promise, Settle, SettleShare
 from goqueue.delivery.leases.receipts import parse_nonce, split_receipt
-from goqueue.delivery.records import QueuePlace
+from goqueue.delivery.state.commands import EndPromises, Promise, Settle, SettleShare
+from goqueue.delivery.state.records import QueuePlace
 from goqueue.delivery.values import Action, Delivery, Receive, Settlement, SettleResult
 from goqueue.errors import CoordinatorUnavailable, GoQueueError, NotEnoughReplicas
 from goqueue.log.partition_log import PartitionLog

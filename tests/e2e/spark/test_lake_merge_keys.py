@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import math
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -100,6 +101,16 @@ def test_keys_of_many_types_are_merged_by(
     put(spark, kind, tmp_path, 1, (one, "Ada", 2), (other, "ben", 2), schema=schema)
 
     assert sorted(row["name"] for row in rows_of(kind, tmp_path)) == ["Ada", "ben"]
+
+
+def test_a_key_that_is_not_a_number_is_found_beside_higher_ones(spark: Any, kind: str, tmp_path: Path) -> None:
+    schema = "id DOUBLE, name STRING, seq BIGINT"
+    put(spark, kind, tmp_path, 0, (math.nan, "ada", 1), (1.0, "x", 1), schema=schema)
+
+    put(spark, kind, tmp_path, 1, (math.nan, "Ada", 2), (5.0, "y", 2), (-0.0, "zero", 2), schema=schema)
+    put(spark, kind, tmp_path, 2, (0.0, "Zero", 3), schema=schema)
+
+    assert sorted(row["name"] for row in rows_of(kind, tmp_path)) == ["Ada", "Zero", "x", "y"]
 
 
 def test_a_compaction_tells_those_who_follow_a_delta_table_that_no_row_has_changed(spark: Any, tmp_path: Path) -> None:

@@ -103,12 +103,8 @@ class DeliveryMachine:
         if isinstance(command, ForgetQueue) or (reply is True and isinstance(command, OpenQueue)):
             return Decision(self._forgotten(command.queue), ((ticket, reply),))
         safety = Safety.WRITTEN if operation is None else NEEDED[operation]
-<<<<<<< HEAD:src/goqueue/delivery/state/machine.py
-        return Decision(records_of(changes), ((ticket, reply),), safety=safety)
-=======
         rests_on_loaded = operation is Operation.END_AGAIN
-        return Decision(self._records(changes), ((ticket, reply),), safety=safety, rests_on_loaded=rests_on_loaded)
->>>>>>> w/core:src/goqueue/delivery/machine.py
+        return Decision(records_of(changes), ((ticket, reply),), safety=safety, rests_on_loaded=rests_on_loaded)
 
     def tick(self, now_ms: int) -> Decision:
         """Let visibility end, and let those die whose last delivery it was."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from functools import partial
 from inspect import signature
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from goqueue.pipeline.errors import PipelineError
-from goqueue.pipeline.lake.table import Batch, Conflict, DataFile, FileWriter, LakeTable
+from goqueue.pipeline.lake.table import Batch, Conflict, DataFile, FileWriter, LakeTable, StaleBatch
 from goqueue.pipeline.spark.worker_heap import settle
 from goqueue.pipeline.steps import reached
 
@@ -26,20 +27,43 @@ _RESULT = pa.schema([("file", pa.binary())])
 
 def append(table: LakeTable, frame: DataFrame, batch: Batch, *, add_columns: bool = False) -> int:
     """Write a batch unless it is there already; returns the number of rows that were written."""
-    if is_written(table, batch):
+    if was_written(table, batch):
         return 0
     schema = schema_of(frame)
-    table.prepare(schema, add_columns=add_columns)
-    attempt = table.write_log().begin(batch)
-    files = write_files(frame, table.file_writer(attempt), batch)
-    reached("lake-files", batch.number)
-    if not files or not commit(table, batch, attempt, files, is_still_right=lambda: True):
-        return 0
-    return sum(file.rows for file in files)
+    for _ in range(ATTEMPTS_MAX):
+        table.prepare(schema, add_columns=add_columns)
+        layout = table.layout()
+        attempt = table.write_log().begin(batch)
+        files = write_files(frame, table.file_writer(attempt), batch)
+        reached("lake-files", batch.number)
+        try:
+            still_fits = partial(_fits, table, layout)
+            is_added = bool(files) and commit(table, batch, attempt, files, is_still_right=still_fits)
+        except Conflict as conflict:
+            _LOG.info("batch %d is written again, for the table as it is now: %s", batch.number, conflict)
+        else:
+            return sum(file.rows for file in files) if is_added else 0
+    raise PipelineError(f"the table was made anew {ATTEMPTS_MAX} times in a row while a batch was written")
+
+
+def _fits(table: LakeTable, layout: Hashable) -> bool:
+    return table.layout() == layout
+
+
+def was_written(table: LakeTable, batch: Batch) -> bool:
+    """Whether the table has the batch; raises if it has a later one.
+
+    Spark runs a batch again only while it is the last. With a checkpoint that is older than the table it plans batches
+    anew: messages that were never written could have the number of a batch that is there, and would be passed over.
+    """
+    last = table.last_batch(batch.query)
+    if last is not None and last > batch.number:
+        raise StaleBatch(batch, last)
+    return last == batch.number
 
 
 def is_written(table: LakeTable, batch: Batch) -> bool:
-    """Whether the table has the batch."""
+    """Whether the table has the batch or a later one, so that this one cannot be committed any more."""
     last = table.last_batch(batch.query)
     return last is not None and last >= batch.number
 

@@ -52,7 +52,7 @@ def compact(
             rewritten += len(bin_)
             size += sum(file.bytes for file in bin_)
     table.refresh()
-    return Compacted(before, len(table.files({})), rewritten, size)
+    return Compacted(before, len(table.paths()), rewritten, size)
 
 
 def bins(table: LakeTable, files: Sequence[DataFile], small_bytes: int, target_bytes: int) -> Iterator[list[DataFile]]:
@@ -75,6 +75,7 @@ def bins(table: LakeTable, files: Sequence[DataFile], small_bytes: int, target_b
 
 def _rewrite(spark: SparkSession, table: LakeTable, batch: Batch, files: Sequence[DataFile]) -> bool:
     """Whether the files were replaced; not if another writer has replaced one of them."""
+    layout = table.layout()
     attempt = table.write_log().begin(batch)
     added = write_files(read_files(spark, table, files, None).coalesce(1), table.file_writer(attempt), batch)
     reached("lake-files", batch.number)
@@ -82,6 +83,14 @@ def _rewrite(spark: SparkSession, table: LakeTable, batch: Batch, files: Sequenc
     if is_told and sum(file.rows for file in added) != sum(file.rows for file in files):
         raise PipelineError("the rows that were read are not as many as the files are said to hold: nothing is changed")
     replaced = {file.path for file in files}
+
+    def is_still_right() -> bool:
+        try:
+            # Not `paths`: somebody may have deleted rows of a file in a file beside it, and they would come back.
+            return table.layout() == layout and replaced <= {file.path for file in table.files({})}
+        except PipelineError:
+            return False
+
     try:
         done = commit(
             table,
@@ -89,7 +98,7 @@ def _rewrite(spark: SparkSession, table: LakeTable, batch: Batch, files: Sequenc
             attempt,
             added,
             files,
-            is_still_right=lambda: replaced <= table.paths(),
+            is_still_right=is_still_right,
             changes_rows=False,
         )
     except Conflict:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from goqueue.errors import ConfigError
 from goqueue.pipeline.errors import PipelineError
+from goqueue.pipeline.lake.delta_features import unknown_features
 from goqueue.pipeline.lake.partitioned import partition_text, write_partitioned
 from goqueue.pipeline.lake.stores import table_folder
 from goqueue.pipeline.lake.table import Batch, Bounds, Conflict, DataFile, FileWriter, check_columns
@@ -27,10 +28,6 @@ if TYPE_CHECKING:
 _LOG_FOLDER = "_goqueue/writes"
 # Behind the name of a query: the attempt that wrote its last batch.
 _ATTEMPT = ".attempt"
-# Features by which files hold other rows or names than the table shows.
-_UNKNOWN_FEATURES = frozenset(
-    {"columnMapping", "deletionVectors", "identityColumns", "generatedColumns", "rowTracking"}
-)
 
 
 def delta_table(path: str, partition_by: Sequence[str] = (), options: Mapping[str, str] | None = None) -> DeltaLake:
@@ -53,9 +50,11 @@ class DeltaLake:
 
     def __init__(self, path: str, partition_by: tuple[str, ...], options: dict[str, str]) -> None:
         self._uri = str(local_path(path, "path")) if scheme_of(path) in (None, "file") else _s3(path)
-        self._partition_by = partition_by
+        self._partition_by = self._wanted_partition_by = partition_by
         self._options = options
         self._table: DeltaTable | None = None
+        # What tells the version that was looked at last from that of a table made anew at the same place.
+        self._version_file: tuple[Any, ...] = ()
         # The columns of a table that does not exist yet: it is made with its first files, in one commit.
         self._first_schema: pa.Schema | None = None
         self.refresh()
@@ -69,19 +68,24 @@ class DeltaLake:
         """Look at the table again."""
         from deltalake import DeltaTable
 
-        if self._table is not None:
+        if self._table is not None and self._is_the_same():
             self._table.update_incremental()
         elif DeltaTable.is_deltatable(self._uri, self._options):
             self._table = DeltaTable(self._uri, storage_options=self._options)
         else:
+            self._table, self._partition_by = None, self._wanted_partition_by
             return
-        protocol = self._table.protocol()
-        unknown = _UNKNOWN_FEATURES.intersection([*(protocol.reader_features or ()), *(protocol.writer_features or ())])
+        self._version_file = self._find_version_file()
+        unknown = unknown_features(self._table)
         if unknown:
-            raise PipelineError(
-                f"the table {self._uri} uses {', '.join(sorted(unknown))}, which cannot be written here"
-            )
+            raise PipelineError(f"the table {self._uri} uses {', '.join(unknown)}, which cannot be written here")
         self._partition_by = tuple(self._table.metadata().partition_columns)
+
+    def layout(self) -> Hashable:
+        """The table itself, its columns and what it is partitioned by."""
+        if self._table is None:
+            return None
+        return self._table.metadata().id, self._table.schema().to_json(), self._partition_by
 
     def prepare(self, schema: pa.Schema, *, add_columns: bool) -> None:
         """Add new columns if that is wanted; raises `TableMismatch` if the rows do not fit."""
@@ -91,6 +95,10 @@ class DeltaLake:
         for name in self._partition_by:
             if pa.types.is_nested(kind := schema.field(name).type) or pa.types.is_binary(kind):
                 raise PipelineError(f"partition_by: column {name!r} is {kind}, by which no table can be divided")
+        if set(schema.names) <= set(self._partition_by):
+            raise PipelineError(
+                "partition_by: all columns of the rows are named, and nothing is left to write to files"
+            )
         if self._table is None or self.schema is None:
             self._first_schema = schema
             return
@@ -125,7 +133,8 @@ class DeltaLake:
 
     def file_writer(self, attempt: str) -> FileWriter:
         """What executors run."""
-        return _Writer(self._uri, self._options, self._partition_by, attempt)
+        required = () if self.schema is None else tuple(one.name for one in self.schema if not one.nullable)
+        return _Writer(self._uri, self._options, self._partition_by, required, attempt)
 
     def files(self, bounds: Bounds) -> Sequence[DataFile]:
         """The files that may have rows within the bounds."""
@@ -182,6 +191,10 @@ class DeltaLake:
                 raise PipelineError(f"there is no table at {self._uri}")
             self._create(self._first_schema, batch, attempt, added)
             return
+        if not self._is_the_same():
+            raise Conflict(f"{self._uri}: the table was made anew")
+        if removed and changes_rows and self._table.metadata().configuration.get("delta.appendOnly") == "true":
+            raise PipelineError(f"the table {self._uri} takes appends only (delta.appendOnly)")
         now_ms = int(time.time() * 1000)
         actions: list[Any] = [_add(one, changes_rows=changes_rows) for one in added]
         actions += [
@@ -198,6 +211,17 @@ class DeltaLake:
             )
         except CommitFailedError as error:
             raise Conflict(f"{self._uri}: {error}") from None
+        self._version_file = self._find_version_file()
+
+    def _is_the_same(self) -> bool:
+        return self._find_version_file() == self._version_file
+
+    def _find_version_file(self) -> tuple[Any, ...]:
+        if self._table is None:
+            return ()
+        path = f"_delta_log/{self._table.version():020d}.json"
+        found = table_folder(self._uri, self._options).get_file_info(path)
+        return path, found.size, found.mtime_ns
 
     def _create(self, schema: pa.Schema, batch: Batch, attempt: str, added: Sequence[DataFile]) -> None:
         from deltalake import CommitProperties, Schema
@@ -224,8 +248,15 @@ class DeltaLake:
 class _Writer:
     """Runs in the executors."""
 
-    def __init__(self, uri: str, options: dict[str, str], partition_by: tuple[str, ...], attempt: str) -> None:
-        self._uri, self._options, self._partition_by = uri, options, partition_by
+    def __init__(
+        self,
+        uri: str,
+        options: dict[str, str],
+        partition_by: tuple[str, ...],
+        required: tuple[str, ...],
+        attempt: str,
+    ) -> None:
+        self._uri, self._options, self._partition_by, self._required = uri, options, partition_by, required
         self._attempt = attempt
 
     def __call__(self, rows: Iterator[pa.RecordBatch]) -> Iterator[DataFile]:
@@ -233,11 +264,18 @@ class _Writer:
         log = WriteLog(files, _LOG_FOLDER)
         return write_partitioned(
             files,
-            rows,
+            self._checked(rows),
             self._partition_by,
             prefix=self._attempt.rpartition("/")[2].replace(".", "-"),
             announce=lambda path: log.announce(self._attempt, path),
         )
+
+    def _checked(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in rows:
+            for name in self._required:
+                if batch.num_rows and (name not in batch.schema.names or batch[name].null_count):
+                    raise PipelineError(f"a row has no {name}, which the table {self._uri} says is never missing")
+            yield batch
 
 
 class _Reader:

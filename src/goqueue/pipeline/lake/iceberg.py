@@ -5,15 +5,16 @@ from __future__ import annotations
 import itertools
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from goqueue.errors import ConfigError, GoQueueError, InvalidRequest
 from goqueue.pipeline.errors import PipelineError
 from goqueue.pipeline.lake.iceberg_commits import look_again
-from goqueue.pipeline.lake.iceberg_expiry import expire
+from goqueue.pipeline.lake.iceberg_expiry import data_paths, expire
 from goqueue.pipeline.lake.table import Batch, Bounds, Conflict, DataFile, FileWriter, TableMismatch, check_columns
 from goqueue.pipeline.lake.transforms import partition_field
 from goqueue.pipeline.lake.types import plain_schema
@@ -65,12 +66,18 @@ class IcebergLake:
 
     def refresh(self) -> None:
         """Look at the table again."""
-        if self._catalog.table_exists(self._name):
+        if not self._catalog.table_exists(self._name):
+            self._table = None
+        else:
             self._table = self._catalog.load_table(self._name)
             # In memory only. pyiceberg would apply a commit again to whatever has become of the table: whether the
             # batch is in it by then is for us to look.
             self._table.metadata.properties[_RETRIES] = "0"
             self._table.catalog = look_again(self._table.catalog)
+
+    def layout(self) -> Hashable:
+        """The table itself, whose columns have numbers of their own, and how it is partitioned."""
+        return None if self._table is None else (self._table.metadata.table_uuid, self._table.metadata.default_spec_id)
 
     def prepare(self, schema: pa.Schema, *, add_columns: bool) -> None:
         """Make the table if it is not there, add new columns if that is wanted."""
@@ -119,18 +126,21 @@ class IcebergLake:
         for name, (low, high) in bounds.items():
             if low is not None:
                 wanted = And(wanted, GreaterThanOrEqual(name, low), LessThanOrEqual(name, high))
-        found = []
-        for task in self._table.scan(row_filter=wanted).plan_files():
-            if task.delete_files:
-                raise PipelineError(
-                    f"table {self._name} has delete files, which cannot be merged here: compact it first"
-                )
-            found.append(_described(task.file))
-        return found
+        try:
+            tasks = list(self._table.scan(row_filter=wanted).plan_files())
+        except ValueError:
+            # Deletes by values: pyiceberg does not even plan a scan with them.
+            tasks = None
+        if tasks is None or any(task.delete_files for task in tasks):
+            raise PipelineError(f"table {self._name} has delete files, which cannot be merged here: compact it first")
+        return [_described(task.file) for task in tasks]
 
     def paths(self) -> set[str]:
-        """The paths of all files."""
-        return {_described(task.file).path for task in self._open.scan().plan_files()}
+        """The paths of all files, whatever rows of them are deleted."""
+        try:
+            return {_described(task.file).path for task in self._open.scan().plan_files()}
+        except ValueError:
+            return data_paths(self._open)
 
     def partition_of(self, file: DataFile) -> str:
         """The partition that a file belongs to."""
@@ -231,6 +241,7 @@ class _Writer:
         files = _announcing(self._properties, _log(self._metadata.location, self._properties), self._attempt)
         name, numbers = uuid.uuid4(), itertools.count()
         for chunk in _chunks(rows):
+            _check_partitions(self._metadata, chunk)
             for file in _dataframe_to_data_files(self._metadata, chunk, files, name, numbers):
                 yield _described(file)
 
@@ -250,6 +261,18 @@ class _Reader:
         plain = plain_schema(self._schema.as_arrow())
         for batch in scan.to_record_batches([FileScanTask(file.entry)]):
             yield pa.RecordBatch.from_arrays([batch[one.name].cast(one.type) for one in plain], schema=plain)
+
+
+def _check_partitions(metadata: Any, rows: pa.Table) -> None:
+    """Raise for values by which pyiceberg loses or doubles rows: it looks for those that equal the partition's."""
+    for field in metadata.spec().fields:
+        name = metadata.schema().find_column_name(field.source_id)
+        column = rows[name] if name in rows.column_names else None
+        if column is None or not pa.types.is_floating(column.type):
+            continue
+        numbers = column.combine_chunks().drop_null().to_numpy()
+        if np.isnan(numbers).any() or np.signbit(numbers[numbers == 0]).any():
+            raise PipelineError(f"column {name!r} has NaN or -0.0, which no Iceberg table can be partitioned by here")
 
 
 def _chunks(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:

@@ -64,6 +64,19 @@ def _files(table: Table, snapshots: Iterable[Snapshot]) -> set[str]:
     return {_path(one) for one in named if one.startswith(inside)}
 
 
+def data_paths(table: Table) -> set[str]:
+    """The files with rows that the table consists of, as the log names them."""
+    from pyiceberg.manifest import ManifestContent
+
+    snapshot = table.current_snapshot()
+    return {
+        _path(one.data_file.file_path)
+        for manifest in (snapshot.manifests(table.io) if snapshot else ())
+        if manifest.content == ManifestContent.DATA
+        for one in manifest.fetch_manifest_entry(table.io)
+    }
+
+
 def _path(location: str) -> str:
     from pyiceberg.io.pyarrow import PyArrowFileIO
 

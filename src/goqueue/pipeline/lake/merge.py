@@ -19,7 +19,7 @@ from pyspark.sql import functions as sql
 from pyspark.sql.types import TimestampType
 
 from goqueue.pipeline.errors import PipelineError
-from goqueue.pipeline.lake.append import ATTEMPTS_MAX, commit, is_written, schema_of, sweep, write_files
+from goqueue.pipeline.lake.append import ATTEMPTS_MAX, commit, schema_of, sweep, was_written, write_files
 from goqueue.pipeline.lake.table import Batch, Bounds, Conflict, DataFile, LakeTable
 from goqueue.pipeline.spark.session import is_connected
 from goqueue.pipeline.steps import reached
@@ -66,7 +66,7 @@ def latest(frame: DataFrame, rule: MergeRule) -> DataFrame:
 
 def merge(table: LakeTable, frame: DataFrame, batch: Batch, rule: MergeRule, *, add_columns: bool = False) -> int:
     """Merge a batch unless that was done already; returns the number of keys that it had."""
-    if is_written(table, batch):
+    if was_written(table, batch):
         return 0
     # Read several times below; it stays with the executors.
     changes = latest(frame, rule).persist()
@@ -102,7 +102,10 @@ def _facts(rule: MergeRule, schema: StructType) -> Iterator[Column]:
 
 
 def _bounds(rule: MergeRule, schema: StructType, facts: Mapping[str, Any]) -> Bounds:
-    """The lowest and highest value of each key; none of a key that some row lacks or that has no order in files."""
+    """The lowest and highest value of each key; none of a key that some row lacks or that has no order in files.
+
+    Nor of one that is NaN in some row: to Spark it is the highest, and statistics of files leave it out.
+    """
     found: dict[str, tuple[Any, Any]] = {}
     for at, name in enumerate(rule.keys):
         if facts[f"known_{at}"] == facts["rows"]:

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from goqueue.pipeline.lake.statistics import delta_statistics
@@ -26,6 +26,9 @@ _ROW_GROUP_ROWS = 128 * 1024
 _OPEN_MAX = 32
 # What all open files of a task hold back to make row groups of it: what a file of one partition would.
 _WAITING_BYTES_MAX = FILE_BYTES
+
+# No column of a table is called so.
+_ROW = "\0row"
 
 Values = tuple[str | None, ...]
 
@@ -127,17 +130,12 @@ def _split(batch: pa.RecordBatch, partition_by: Sequence[str]) -> Iterator[tuple
         return
     body = batch.select([name for name in batch.schema.names if name not in partition_by])
     keys = pa.Table.from_batches([batch.select(list(partition_by))])
-    for one in keys.group_by(list(partition_by)).aggregate([]).to_pylist():
-        mask = None
-        for name in partition_by:
-            column = batch[name]
-            same = (
-                column.is_null()
-                if one[name] is None
-                else pc.fill_null(pc.equal(column, pa.scalar(one[name], column.type)), fill_value=False)
-            )
-            mask = same if mask is None else pc.and_(mask, same)
-        yield tuple(partition_text(one[name]) for name in partition_by), body.filter(mask)
+    numbered = keys.append_column(_ROW, pa.array(np.arange(batch.num_rows)))
+    # Numbers of rows, and not rows that equal a value: NaN equals nothing, and -0.0 equals 0.0, which has another text.
+    groups = numbered.group_by(list(partition_by)).aggregate([(_ROW, "list")])
+    values = zip(*[groups[name].to_pylist() for name in partition_by], strict=True)
+    for one, rows in zip(values, groups[f"{_ROW}_list"], strict=True):
+        yield tuple(map(partition_text, one)), body.take(rows.values)
 
 
 def _folder(values: Mapping[str, str | None]) -> str:

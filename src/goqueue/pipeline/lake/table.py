@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from goqueue.pipeline.errors import PipelineError
@@ -39,6 +39,18 @@ class Conflict(PipelineError):
     """Another writer has changed the table since it was looked at: look again, and decide again."""
 
 
+class StaleBatch(PipelineError):
+    """The table has a later batch of the query: the checkpoint is an old one, or another driver has it too."""
+
+    def __init__(self, batch: Batch, last: int) -> None:
+        super().__init__(
+            f"batch {batch.number} of query {batch.query}: the table has batch {last} of this query already, so the "
+            "checkpoint is older than the table, as a restored copy is, or another run has it too; nothing is written, "
+            "since messages would be lost: restore the newest checkpoint, or begin with an empty one, at offsets of "
+            "your choice"
+        )
+
+
 class TableMismatch(PipelineError):
     """The rows do not fit the table; says which column."""
 
@@ -61,6 +73,10 @@ class LakeTable(Protocol):
 
     def refresh(self) -> None:
         """Look at the table again."""
+        ...
+
+    def layout(self) -> Hashable:
+        """What the files of this table must fit: those that were written for another must not be added to it."""
         ...
 
     def prepare(self, schema: pa.Schema, *, add_columns: bool) -> None:
