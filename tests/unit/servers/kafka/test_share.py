@@ -459,6 +459,24 @@ async def test_after_the_last_retry_a_message_is_a_dead_letter(client: ShareClie
 
 
 @simulated
+async def test_a_dead_letter_waits_for_replicas_without_dropping_its_queue(
+    client: ShareClient, services: Services
+) -> None:
+    """The begin of its move would be written and then refused, which drops the queue, at every attempt."""
+    await publish(services, 1)
+    await client.fetch()
+    short = NotEnoughReplicas("jobs-0 has 1 in-sync replica")
+    (queue,) = [one for _, one in services.delivery.queues()]
+    with patch.object(Partitions, "check_copies", side_effect=[None, short, short]) as looks:
+        await client.acknowledge({0: [(0, 0, [REJECT])]})
+        await asyncio.sleep(1.5)
+        assert looks.call_count == 3
+    assert not queue.moving, "nothing was written"
+    await asyncio.sleep(2)
+    assert await dead_letters(services) == [b"1"]
+
+
+@simulated
 async def test_a_rejected_message_is_a_dead_letter_at_once(client: ShareClient, services: Services) -> None:
     await publish(services, 1, 2)
     await client.fetch()
