@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from typing import Any
 
@@ -16,7 +17,7 @@ from goqueue.servers.kafka.dispatch import Dispatcher, Later
 from goqueue.servers.services import Services
 
 DESCRIBE_SHARE_OFFSETS, DELETE_SHARE_OFFSETS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 90, 92, 33, 44
-BROKER = 4
+BROKER, UNKNOWN_TOPIC = 4, 3
 
 
 async def ask(services: Services, *, key: int, version: int, **fields: Any) -> dict[str, Any]:
@@ -49,6 +50,33 @@ def test_the_coordinator_of_a_share_group_tells_and_deletes_its_offsets_on_all_n
         delete = partial(ask, key=DELETE_SHARE_OFFSETS, version=0, group_id="g", topics=[{"topic_name": "orders"}])
         (deleted,) = (await nodes.at_leader(coordinator, delete))["responses"]
         assert deleted["error_code"] == 0
+        assert (await nodes.at_leader(coordinator, asked))["groups"][0]["topics"] == []
+
+    Nodes(seed=4).play(story)
+
+
+def test_offsets_of_a_share_group_are_deleted_where_the_leader_has_just_died_too() -> None:
+    """Its successor is told: the answer would say that they are gone, and the group go on behind them."""
+
+    async def story(nodes: Nodes) -> None:
+        creating = nodes.running[1].services.topics.create(NewTopic("orders", partitions=3, replication_factor=3))
+        await nodes.loop.start(nodes.lives[1], creating)
+        leaders = {}
+        for number in range(3):
+            leaders[number], _ = await nodes.publish(number, b"v", 0)
+            await nodes.at_leader(leaders[number], partial(acknowledge, partition=number))
+        asked = partial(ask, key=DESCRIBE_SHARE_OFFSETS, version=1, groups=[{"group_id": "g", "topics": None}])
+        answers = {node: (await nodes.at_leader(node, asked))["groups"][0] for node in NODES}
+        (coordinator,) = [node for node, one in answers.items() if one["error_code"] == 0]
+        nodes.cut_power(next(node for node in leaders.values() if node != coordinator))
+        delete = partial(ask, key=DELETE_SHARE_OFFSETS, version=0, group_id="g", topics=[{"topic_name": "orders"}])
+        while True:
+            (deleted,) = (await nodes.at_leader(coordinator, delete))["responses"]
+            if deleted["error_code"] in {0, UNKNOWN_TOPIC}:
+                break
+            await asyncio.sleep(0.1)
+        for number in range(3):
+            await nodes.publish(number, b"v", 1)
         assert (await nodes.at_leader(coordinator, asked))["groups"][0]["topics"] == []
 
     Nodes(seed=4).play(story)

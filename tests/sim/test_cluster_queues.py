@@ -188,6 +188,47 @@ def test_an_end_that_a_new_leader_is_told_again_is_answered_when_every_replica_h
     cluster.play(story)
 
 
+def test_a_promise_that_a_new_leader_is_told_again_is_answered_when_every_replica_has_synced_it() -> None:
+    """The transaction may be committed then; and whichever replica comes back first after a blackout leads."""
+    cluster = WholeCluster(1)
+
+    async def story() -> None:
+        await fill(cluster, 4)
+        leader = assignment(cluster).leader
+        successor, slow = [node for node in NODES if node != leader]
+        await until(lambda: len(assignment(cluster).isr) == 3)
+        found = await take(cluster, leader)
+        lease = parse_nonce(split_receipt(found[0].receipt)[3], "").lease_id
+        kept, promise = (
+            Promise(producer, [SettleShare(lease, 1, Action.ACK, [one.offset for one in some])], 0, 0)
+            for producer, some in ((6, found[:1]), (7, found[1:]))
+        )
+        await submit(cluster, leader, kept)
+        slow_disk = cluster.slots[slow].offload
+        assert slow_disk is not None
+        slow_disk.slowness = 100_000
+        before = delivery_log(cluster, slow).end_offset
+        first = asyncio.ensure_future(submit(cluster, leader, promise))
+        while delivery_log(cluster, slow).end_offset == before:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        cluster.kill(leader)
+        await until(lambda: assignment(cluster).leader == successor)
+        second = asyncio.ensure_future(submit(cluster, successor, promise))
+        await asyncio.wait([second], timeout=1)
+        answered = second.done() and second.exception() is None
+        assert delivery_log(cluster, slow).synced_end <= before
+        for node in (successor, slow):
+            cluster.cut_power(node, Survival.NOTHING)
+        await asyncio.gather(first, second, return_exceptions=True)
+        await cluster.start(slow)
+        await until(lambda: assignment(cluster).leader == slow and assignment(cluster).isr == (slow,))
+        await retried(lambda: submit(cluster, slow, Settle(())))
+        (queue,) = [one for _, one in cluster.slots[slow].services.delivery.queues()]  # type: ignore[union-attr]
+        assert not answered or 7 in queue.pending.values(), "the promise was answered, and is forgotten"
+
+    cluster.play(story)
+
+
 async def retried(work: Callable[[], Awaitable[object]]) -> None:
     """Answers get lost now and then."""
     for _ in range(5):

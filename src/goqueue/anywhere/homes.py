@@ -76,7 +76,7 @@ class Homes:
         return set() if found is None else {self.coordinator_at(topic, at) for at in range(found.partition_count)}
 
     def terms(self, topic: str) -> tuple[tuple[int, int], ...]:
-        """Who leads each partition of an internal topic, and in which epoch."""
+        """Who leads each partition of a topic, and in which epoch; empty if there is no such topic."""
         image = self._image()
         found = image.topic(topic)
         assignments = () if found is None else image.assignments(found.topic_id)

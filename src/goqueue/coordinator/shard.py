@@ -45,8 +45,8 @@ class Decision(msgspec.Struct, frozen=True):
     replies: Sequence[Reply] = ()
     transaction: Transaction | None = None
     safety: Safety = Safety.SYNCED
-    # Whether they rest on nothing but what was in the log when the shard was loaded. That is on the disk here, and
-    # perhaps not on those of the other replicas: it is waited for once.
+    # Whether they may rest on what was in the log when the shard was loaded. That is on the disk here, and perhaps not
+    # on those of the other replicas: it is waited for once.
     rests_on_loaded: bool = False
 
 
@@ -207,12 +207,10 @@ class Shard:
             transaction = decision.transaction
             end = self._journal.append(decision.records, transaction, now_ms)
             self.take(Entry(end, decision.records, transaction.producer_id if transaction else None))
-        if not decision.rests_on_loaded:
-            return self._hold(decision.replies, decision.safety)
-        if self._synced_end < self.loaded_end:
+        if decision.rests_on_loaded and self._synced_end < self.loaded_end:
             self._held.append((self.written_end, decision.replies))
             return ()
-        return decision.replies
+        return self._hold(decision.replies, decision.safety)
 
     def _hold(self, replies: Sequence[Reply], safety: Safety = Safety.SYNCED) -> Sequence[Reply]:
         if not replies or safety is Safety.WRITTEN or self.written_end <= self.durable_end:

@@ -46,6 +46,10 @@ class DeliveryLogs:
         """The partition under its present name; raises TopicIdNotFound."""
         return TopicPartition(self._topics.by_id(place.topic_id).name, place.partition)
 
+    def check_copies(self, place: QueuePlace) -> None:
+        """See `Partitions.check_copies`."""
+        self._partitions.check_copies(*self.named(place))
+
     def refusal(self, place: QueuePlace) -> GoQueueError | None:
         """Why this node does not serve the queues of a partition; None if it does."""
         try:

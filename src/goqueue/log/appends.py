@@ -210,7 +210,11 @@ def _write(
 def _write_run(state: LogState, view: memoryview, frames: list[StoredFrame], first: int) -> int:
     """Write frames from `first` on, as many as one segment takes, in one write; returns which is next."""
     start = frames[first].position
-    segment = _segment_for(state, *_needs(frames[first]))
+    needed = _needs(frames[first])
+    segment = _segment_for(state, *needed)
+    if not segment.size_bytes:
+        # Its first frame is in this run, and says how old the others may be.
+        segment.first_append_ms = needed[2]
     held = segment.size_bytes - start
     stop = first + 1
     while stop < len(frames) and not _is_full(state, segment, held + frames[stop].position, *_needs(frames[stop])):

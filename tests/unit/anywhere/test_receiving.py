@@ -14,7 +14,7 @@ from goqueue.anywhere.queues.receiving import ReceiveAnywhere
 from goqueue.caller import ANONYMOUS, Caller
 from goqueue.delivery.service import DeliveryService
 from goqueue.delivery.values import Action, Delivery, Receive, Settlement
-from goqueue.errors import NotLeader, PeerUnreachable
+from goqueue.errors import CoordinatorUnavailable, NotLeader, PeerUnreachable
 from goqueue.records import TopicPartition
 
 PLACES = [TopicPartition("orders", number) for number in range(3)]
@@ -135,6 +135,25 @@ async def test_an_answer_that_comes_after_the_caller_has_gone_is_released() -> N
     gate.set()
     await until(lambda: len(released) == 2)
     assert sorted(one.receipt for one in released) == ["orders:1:7:1:x", "orders:2:7:1:x"]
+
+
+async def test_leaders_that_refuse_for_long_are_asked_less_and_less_often() -> None:
+    """So a partition does that has too few in-sync replicas: every consumer that waits would ask 50 times a second."""
+    pauses: list[float] = []
+
+    async def answer(_node: int, _request: Receive) -> list[Delivery]:
+        raise CoordinatorUnavailable("orders-1 has 1 in-sync replica")
+
+    async def settle_down(seconds: float = 0.02) -> None:
+        pauses.append(seconds)
+        await asyncio.sleep(seconds)
+
+    receive, peers, _ = receiving(answer)
+    peers.settle_down = settle_down  # type: ignore[method-assign]
+    with pytest.raises(CoordinatorUnavailable):
+        await receive.receive(Receive("g", "c", PLACES[1:], 10, wait_ms=300), ANONYMOUS)
+    assert pauses[:3] == pytest.approx([0.02, 0.04, 0.08])
+    assert len(pauses) <= 5
 
 
 async def test_an_answer_that_comes_in_the_moment_in_which_the_caller_goes_is_released() -> None:

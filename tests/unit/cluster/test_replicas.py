@@ -21,6 +21,7 @@ from goqueue.metadata.events import (
     Node,
     NodeChanged,
     Topic,
+    TopicConfigChanged,
     TopicCreated,
 )
 from goqueue.metadata.features import METADATA_VERSION
@@ -80,6 +81,26 @@ async def test_only_copies_in_sync_are_preferred_as_leaders() -> None:
     image = Image()
     assert spread_evenly(behind, {1: 5, 2: 0, 3: 1}, Load(image)) == (3, 1, 2)
     assert spread_evenly(structs.replace(behind, isr=()), {}, Load(image)) == (1, 2, 3)
+
+
+async def test_a_list_of_eligible_replicas_from_before_a_change_of_the_minimum_is_not_written_anew() -> None:
+    """Nodes 3 and 1 have acknowledged since: node 2 would be believed to have all of that."""
+    store = await KvMetadata.open(KvModel().client(), prefix="/q", rng=Random(1))
+    for number in (1, 2, 3):
+        began = await store.transact([], [Put(session_key(number), b"")])
+        node = Node(number, UUID(int=number), broker_epoch=began.revision, fenced=False)
+        await store.commit([NodeChanged(number, node)])
+    await store.commit([FeatureFinalised(METADATA_VERSION, 2)])
+    without_2 = Assignment(leader=3, leader_epoch=3, replicas=(1, 2, 3), isr=(3, 1), eligible=(2,))
+    await store.commit([TopicCreated(Topic("t", TOPIC, 1, config={"min.insync.replicas": "3"}), (without_2,))])
+    await store.commit([TopicConfigChanged("t", TOPIC, {"min.insync.replicas": "2"})])
+    placement = ClusterPlacement(lambda: store.image, (1, 2, 3), copies_default=0, min_insync=0)
+
+    await ReplicaChanges(store, placement).spread("t", [0])
+
+    (spread,) = store.image.assignments(TOPIC)
+    assert (spread.replicas, spread.eligible) == ((1, 3, 2), ())
+    await store.close()
 
 
 async def test_copies_are_removed_and_those_in_sync_stay() -> None:

@@ -60,7 +60,8 @@ def test_a_write_is_applied_at_once_and_answered_when_durable() -> None:
 def test_a_reply_that_rests_on_what_was_loaded_waits_until_the_replicas_have_synced_that_once() -> None:
     class Unsure(Register):
         def decide(self, ticket: int, command: object, now_ms: int) -> Decision:
-            return structs.replace(super().decide(ticket, command, now_ms), rests_on_loaded=True)
+            found = super().decide(ticket, command, now_ms)
+            return structs.replace(found, rests_on_loaded=True, safety=Safety.WRITTEN)
 
     shard = Shard(Unsure(), ListJournal(), end_offset=0)
     shard.loaded_to(5)
@@ -69,6 +70,20 @@ def test_a_reply_that_rests_on_what_was_loaded_waits_until_the_replicas_have_syn
     assert shard.durable_to(5) == [(0, None)]
     shard.take(Entry(6))
     assert list(shard.submit(1, Read("a"), 0)) == [(1, None)], "what was written since does not matter"
+
+
+def test_a_reply_that_rests_on_what_was_loaded_and_on_what_was_written_since_waits_for_both() -> None:
+    class Unsure(Register):
+        def decide(self, ticket: int, command: object, now_ms: int) -> Decision:
+            return structs.replace(super().decide(ticket, command, now_ms), rests_on_loaded=True)
+
+    shard = Shard(Unsure(), ListJournal(), end_offset=0)
+    shard.loaded_to(5)
+    assert list(shard.submit(0, Read("a"), 0)) == []
+    assert shard.durable_to(5) == [(0, None)]
+    shard.take(Entry(6))
+    assert list(shard.submit(1, Read("a"), 0)) == []
+    assert shard.durable_to(6) == [(1, None)]
 
 
 def test_a_reply_that_need_not_be_held_is_given_once_it_is_written() -> None:

@@ -5,14 +5,23 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from unittest.mock import patch
 
 import pytest
 
+from goqueue.broker.replicas.partitions import Partitions
 from goqueue.broker.topics import NewTopic
 from goqueue.config import Config, DeliveryConfig
 from goqueue.coordinator.shard import Transaction
 from goqueue.delivery.values import Action, Delivery, Receive, Settlement
-from goqueue.errors import CoordinatorFenced, GroupInFlight, InvalidTransactionState, ProducerFenced, ReceiptExpired
+from goqueue.errors import (
+    CoordinatorFenced,
+    GroupInFlight,
+    InvalidTransactionState,
+    NotEnoughReplicas,
+    ProducerFenced,
+    ReceiptExpired,
+)
 from goqueue.metadata.events import Assignment, AssignmentsChanged
 from goqueue.node.assemble import assemble
 from goqueue.node.node import Node
@@ -89,6 +98,18 @@ async def ended(services: Services) -> None:
 
 async def committed(services: Services) -> int:
     return (await services.delivery.positions.committed("g", [PLACE]))[PLACE]
+
+
+async def test_nothing_is_promised_while_too_few_replicas_are_in_sync(services: Services) -> None:
+    """It would be written and then refused, which drops the queues of the partition, at every attempt."""
+    producer, found = await begin(services), await receive(services)
+    with (
+        patch.object(Partitions, "check_copies", side_effect=NotEnoughReplicas("work-0 has 1 in-sync replica")),
+        pytest.raises(NotEnoughReplicas),
+    ):
+        await promise(services, producer, *found)
+    await end(services, producer, commit=True)
+    assert await committed(services) == 0
 
 
 async def test_acks_count_when_the_transaction_is_committed(services: Services, clock: ManualClock) -> None:

@@ -11,7 +11,7 @@ import msgspec
 
 from goqueue.anywhere.asking import Asking, PeerMethod
 from goqueue.caller import INTERNAL, Caller
-from goqueue.errors import NotFound
+from goqueue.errors import NotFound, NotLeader
 from goqueue.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -82,10 +82,20 @@ class PositionsAnywhere:
 
     async def forget_topic(self, group: str, topic: str) -> bool:
         """Let the group begin the topic anew; whether it ever read it."""
-        asked = _OfGroup(group, topic)
-        return any(
-            await self._asking.everywhere(lambda node: self._asking.ask_or_answer(node, _FORGET_TOPIC, asked, INTERNAL))
-        )
+        asked, was_read = _OfGroup(group, topic), False
+
+        async def forget(_node: int) -> None:
+            nonlocal was_read
+            terms = self._homes.terms(topic)
+            # Not whoever is alive: a leader that cannot be reached has a successor soon, which reads what it wrote.
+            for leader in sorted({self._leader(TopicPartition(topic, at))() for at in range(len(terms) or 1)}):
+                was_read |= await self._asking.ask_or_answer(leader, _FORGET_TOPIC, asked, INTERNAL)
+            await self._asking.know_all()
+            if self._homes.terms(topic) != terms:
+                raise NotLeader(f"leaders of topic {topic!r} changed while the group began it anew")
+
+        await self._asking.at_home(lambda: self._homes.node_id, forget, is_repeatable=True)
+        return was_read
 
     async def _of_each(
         self, group: str, places: Sequence[TopicPartition], method: PeerMethod[_Asked, _Offsets]

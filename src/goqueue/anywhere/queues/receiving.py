@@ -28,6 +28,8 @@ _RECEIVE: PeerMethod[Receive, list[Delivery]] = PeerMethod("queue.receive", Rece
 GiveBack = Callable[[Sequence[Settlement]], None]
 # How long to wait for the other leaders while a partition has none, or one that cannot be reached.
 _LEADERLESS_WAIT_S = 0.5
+# How soon leaders that all refused are asked again at first, as most is over in a moment; each time twice as long.
+_REFUSED_WAIT_S_FIRST = 0.02
 _Groups = Mapping[int, Sequence[TopicPartition]]
 
 
@@ -54,6 +56,7 @@ class ReceiveAnywhere:
         """See `DeliveryService.receive`."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + request.wait_ms / 1000
+        pause_s = _REFUSED_WAIT_S_FIRST
         while True:
             groups = self._homes.by_leader(request.places)
             if set(groups) <= {self._homes.node_id}:
@@ -61,10 +64,13 @@ class ReceiveAnywhere:
             try:
                 found = await self._from_all(request, groups, deadline - loop.time(), caller)
             except GoQueueError as refusal:
-                if not is_elsewhere(refusal, is_repeatable=True) or deadline - loop.time() <= 0:
+                seconds_left = deadline - loop.time()
+                if not is_elsewhere(refusal, is_repeatable=True) or seconds_left <= 0:
                     raise
-                found = []
-                await self._asking.settle_down()
+                await self._asking.settle_down(min(pause_s, seconds_left))
+                pause_s = min(2 * pause_s, _LEADERLESS_WAIT_S)
+                continue
+            pause_s = _REFUSED_WAIT_S_FIRST
             if found or deadline - loop.time() <= 0:
                 return found
 

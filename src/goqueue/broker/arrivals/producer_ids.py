@@ -10,6 +10,8 @@ from goqueue.metadata.keys import PRODUCER_IDS
 from goqueue.metadata.store import Guard, MetadataStore
 
 BLOCK_SIZE = 1000
+# The oldest are forgotten first.
+_PLAIN_MAX = 100_000
 
 
 class ProducerIds:
@@ -21,6 +23,7 @@ class ProducerIds:
         self._next = 0
         self._end = 0
         self._reserving = asyncio.Lock()
+        self._plain: dict[int, None] = {}
 
     async def allocate(self) -> int:
         """A new id. It waits for the disk only once per block."""
@@ -29,6 +32,18 @@ class ProducerIds:
         allocated = self._next
         self._next += 1
         return allocated
+
+    async def allocate_plain(self) -> int:
+        """A new id for whoever writes outside transactions."""
+        allocated = await self.allocate()
+        if len(self._plain) >= _PLAIN_MAX:
+            del self._plain[next(iter(self._plain))]
+        self._plain[allocated] = None
+        return allocated
+
+    def is_plain(self, producer_id: int) -> bool:
+        """Whether this node gave the id out for that, so that it writes no transactions; others may have given more."""
+        return producer_id in self._plain
 
     async def _reserve(self) -> None:
         async with self._reserving:

@@ -95,7 +95,8 @@ class ReplicaChanges:
                 if number in numbers:
                     replicas = spread_evenly(before, leads, load)
                     leads[replicas[0]] += 1
-                    load.add(after := structs.replace(before, replicas=replicas))
+                    eligible = eligible_of(image, found, before)
+                    load.add(after := structs.replace(before, replicas=replicas, eligible=eligible))
                     yield Change(found, number, before, after)
 
         return await self._commit(topic, plan)

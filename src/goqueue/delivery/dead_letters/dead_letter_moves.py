@@ -168,6 +168,8 @@ class DeadLetters:
         if self._agreement is not None:
             partition = await self._partitions.open_leader(topic.name, queue_id.partition)
             await self._agreement.reach(queue_id, partition)
+        # Before anything is written: a refusal of what is written drops the queue, at every attempt.
+        self._partitions.check_copies(topic.name, queue_id.partition)
         move = await self._submit(queue_id, BeginMove(queue_id))
         if isinstance(move, ProducerIdNeeded):
             move = await self._submit(queue_id, BeginMove(queue_id, await self._producer_ids.allocate()))

@@ -82,6 +82,8 @@ class Promises:
         return queues
 
     async def _checked(self, place: QueuePlace, transaction: Transaction) -> int:
+        # Before anything is written: what is written and then refused costs the shard, and is there all the same.
+        self._logs.check_copies(place)
         # In memory first, so that nothing comes between the look at the transaction and the promise.
         await self._shards.submit_to(place, Settle(()))
         await self._verify(transaction, self._logs.named(place))

@@ -101,9 +101,13 @@ class DeliveryMachine:
             for queue, found in changes.items():
                 self._observer.changed(queue, found, command, now_ms)
         if isinstance(command, ForgetQueue) or (reply is True and isinstance(command, OpenQueue)):
-            return Decision(self._forgotten(command.queue), ((ticket, reply),))
+            return Decision(self._forgotten(command.queue), ((ticket, reply),), rests_on_loaded=True)
         safety = Safety.WRITTEN if operation is None else NEEDED[operation]
-        rests_on_loaded = operation is Operation.END_AGAIN
+        # A command that is told again writes nothing: what it asks for may have been done by a leader that is gone.
+        rests_on_loaded = safety is Safety.SYNCED
+        if operation is Operation.END_AGAIN:
+            # On nothing else: what was written since does not matter.
+            safety = Safety.WRITTEN
         return Decision(records_of(changes), ((ticket, reply),), safety=safety, rests_on_loaded=rests_on_loaded)
 
     def tick(self, now_ms: int) -> Decision:

@@ -226,7 +226,10 @@ RULES: Mapping[str, Mapping[str, Rule]] = MappingProxyType(
         },
         "reads": {"read": topic(READ, _positions)},
         "lane_reads": {"read": topic(READ, _place)},
-        "producer_ids": {"allocate": checks(special.allocated_id)},
+        "producer_ids": {
+            "allocate": checks(special.allocated_id),
+            "allocate_plain": checks(special.allocated_id),
+        },
         "transactions": {
             "abort": transaction(WRITE),
             "abort_hanging": cluster(ALTER),

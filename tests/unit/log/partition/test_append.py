@@ -242,6 +242,25 @@ def test_frames_of_a_round_are_written_at_once_and_leave_the_files_that_one_afte
     assert len(runs) == len(segments), "one write for each segment"
 
 
+def test_frames_of_a_round_that_are_too_old_for_one_segment_begin_another(desk, make_desk):
+    """Also where the round begins the segment: it would be kept as long as the newest record of the round."""
+    desk.reopen(segment_ms=1000)
+    for _ in range(4):
+        desk.append(b"a")
+        desk.now_ms += 600
+    frames = b"".join(desk.log.read_frames(0, max_bytes=10_000, upper=desk.log.end_offset).batches)
+    one_by_one, at_once = make_desk(), make_desk()
+    for each in (one_by_one, at_once):
+        each.reopen(segment_ms=1000)
+    for offset in range(4):
+        (frame,) = desk.log.read_frames(offset, max_bytes=1, upper=desk.log.end_offset).batches
+        one_by_one.log.append_frames(frame, continues=offset)
+    at_once.log.append_frames(frames, continues=0)
+    segments = [[n for n in each.files.tree() if n.endswith(".log")] for each in (desk, one_by_one, at_once)]
+    assert len(segments[0]) == 2
+    assert segments[0] == segments[1] == segments[2]
+
+
 @pytest.mark.parametrize("place", [2, 40, 120])
 def test_a_damaged_frame_from_a_leader_is_refused_with_all_that_came_with_it(desk, make_desk, place):
     desk.append(b"a")

@@ -22,11 +22,13 @@ from tests.unit.servers.kafka.share_client import (
     values,
 )
 
+from goqueue.broker.replicas.partitions import Partitions
 from goqueue.broker.topics import NewTopic
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.config import Config, GroupsConfig
 from goqueue.delivery.values import Action as Settle
 from goqueue.delivery.values import Receive, Settlement
+from goqueue.errors import NotEnoughReplicas
 from goqueue.groups.queue.settings import Sharing
 from goqueue.groups.service import NewOffset
 from goqueue.groups.settings.own_settings import ISOLATION
@@ -41,7 +43,7 @@ from goqueue.testing.sim_node import SimNode
 from .conftest import Call
 
 GROUP_DESCRIBE, CONSUMER_DESCRIBE, LIST_GROUPS, SHARE_DESCRIBE, DESCRIBE_OFFSETS, ALTER_OFFSETS = 15, 69, 16, 77, 90, 91
-DELETE_OFFSETS, UNKNOWN_TOPIC = 92, 3
+DELETE_OFFSETS, UNKNOWN_TOPIC, OFFSET_NOT_AVAILABLE = 92, 3, 78
 JOIN_GROUP, OFFSET_COMMIT, OFFSET_FETCH, CONSUMER_BEAT = 11, 8, 9, 68
 INVALID_REQUEST, NOT_EMPTY, GROUP_NOT_FOUND, UNKNOWN_TOPIC_ID, UNKNOWN_MEMBER = 42, 68, 69, 100, 25
 INVALID_STATE, SESSION_NOT_FOUND, INVALID_EPOCH, SESSION_LIMIT, FENCED = 121, 122, 123, 133, 110
@@ -281,6 +283,28 @@ async def test_a_topic_that_is_not_there_is_told_beside_the_others(client: Share
 
 
 @simulated
+async def test_what_passes_is_waited_for_and_then_told_as_an_error_that_share_consumers_know(
+    client: ShareClient, services: Services
+) -> None:
+    """Java's raises IllegalStateException to the application for any other, and asks again at once."""
+    await publish(services, 1)
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    with patch.object(Partitions, "check_copies", side_effect=NotEnoughReplicas("jobs-0 has 1 in-sync replica")):
+        refused = await client.fetch(max_wait=2_500)
+        waited = loop.time() - began
+        waiting = asyncio.ensure_future(client.fetch(max_wait=10_000))
+        await asyncio.sleep(0.5)
+    reply = await waiting
+
+    (row,) = refused["responses"][0]["partitions"]
+    assert (row["error_code"], row["acquired_records"]) == (OFFSET_NOT_AVAILABLE, [])
+    assert "jobs-0 has 1 in-sync replica" in row["error_message"]
+    assert waited >= 2.5
+    assert values(reply) == [b"1"]
+
+
+@simulated
 async def test_a_topic_that_goes_while_it_is_waited_for_is_told(client: ShareClient, services: Services) -> None:
     waiting = asyncio.ensure_future(client.fetch(max_wait=1_000))
     await asyncio.sleep(0.1)
@@ -431,6 +455,24 @@ async def test_after_the_last_retry_a_message_is_a_dead_letter(client: ShareClie
 
     assert counts == [1, 2, 3, 4]
     assert acquired(await client.fetch()) == []
+    assert await dead_letters(services) == [b"1"]
+
+
+@simulated
+async def test_a_dead_letter_waits_for_replicas_without_dropping_its_queue(
+    client: ShareClient, services: Services
+) -> None:
+    """The begin of its move would be written and then refused, which drops the queue, at every attempt."""
+    await publish(services, 1)
+    await client.fetch()
+    short = NotEnoughReplicas("jobs-0 has 1 in-sync replica")
+    (queue,) = [one for _, one in services.delivery.queues()]
+    with patch.object(Partitions, "check_copies", side_effect=[None, short, short]) as looks:
+        await client.acknowledge({0: [(0, 0, [REJECT])]})
+        await asyncio.sleep(1.5)
+        assert looks.call_count == 3
+    assert not queue.moving, "nothing was written"
+    await asyncio.sleep(2)
     assert await dead_letters(services) == [b"1"]
 
 

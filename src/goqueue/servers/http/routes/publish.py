@@ -104,7 +104,7 @@ async def init_producer(services: Services, call: Call) -> ProducerIdentity:
             heartbeat_interval_ms=services.config.transactions.heartbeat_interval_ms,
             session_timeout_ms=services.config.transactions.session_timeout_ms,
         )
-    return ProducerIdentity(producer_id=await services.producer_ids.allocate(), epoch=0)
+    return ProducerIdentity(producer_id=await services.producer_ids.allocate_plain(), epoch=0)
 
 
 def _messages(body: Publish) -> Sequence[MessageIn | Publish]:

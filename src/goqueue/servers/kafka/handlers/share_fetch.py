@@ -21,6 +21,7 @@ from goqueue.servers.kafka.reading.share_sessions import (
     ShareSession,
     share_member,
 )
+from goqueue.servers.kafka.share_errors import share_error_code
 
 API = Api(
     key=78,
@@ -139,7 +140,7 @@ def _rows(
         topics.setdefault(at.topic_id, []).append(
             {
                 "partition_index": at.partition,
-                "error_code": error_code(part.error),
+                "error_code": share_error_code(part.error),
                 "error_message": error_message(part.error),
                 "acknowledge_error_code": error_code(refusal),
                 "acknowledge_error_message": error_message(refusal),

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from goqueue.delivery.values import AcquiredRange, Action, RangeSettlement
-from goqueue.errors import GoQueueError, NotFound
+from goqueue.errors import CoordinatorUnavailable, GoQueueError, NotFound
 from goqueue.groups.subscription.topic_partitions import TopicIdPartition
 from goqueue.ports import Buffer
 from goqueue.records import TopicPartition
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from goqueue.delivery.lanes.group_lanes import Quotas
     from goqueue.servers.kafka.reading.share_sessions import ShareMember, ShareSession
     from goqueue.servers.services import Services
+
+# How soon partitions are looked at again when none of them can give anything for the moment.
+_TROUBLE_SECONDS = 1.0
 
 
 @dataclass(slots=True)
@@ -77,14 +80,24 @@ async def read_shared(
                 break
         # Others may have been faster at what was planned: then there is one look at all there is before the wait.
         by_lanes = quotas is None
-        if not found and not by_lanes:
+        # What passes is told when the time is up: a consumer that is told at once asks again at once.
+        is_over = not all(isinstance(part.error, CoordinatorUnavailable) for part in found.values())
+        if not is_over and not by_lanes:
             continue
         seconds_left = deadline - loop.time()
-        if found or seconds_left <= 0 or not places:
+        if is_over or seconds_left <= 0 or not places:
             return found
         # A topic that goes while it is waited for is told in the next round.
         with suppress(NotFound):
-            await services.delivery.wait(member[0], places, int(seconds_left * 1000) + 1)
+            await _wait(services, member[0], places, seconds_left)
+
+
+async def _wait(services: Services, group: str, places: Sequence[TopicPartition], seconds: float) -> None:
+    try:
+        await services.delivery.wait(group, places, int(seconds * 1000) + 1)
+    except CoordinatorUnavailable:
+        # None of them can give anything, and nobody says when one can.
+        await asyncio.sleep(min(seconds, _TROUBLE_SECONDS))
 
 
 async def _quotas(
