@@ -73,6 +73,12 @@ def copy_rows(target: Target, stage: str, columns: Sequence[str]) -> str:
     return f"COPY {in_schema(target, stage)} ({', '.join(map(quoted, columns))}) FROM STDIN (FORMAT csv)"
 
 
+def count_rows(target: Target, stage: str, tasks: Sequence[str]) -> str:
+    """How many rows these tasks have staged, and how many of them have each key."""
+    counts = ", ".join(["count(*)", *(f"count({quoted(name)})" for name in target.keys)])
+    return f"SELECT {counts} FROM {in_schema(target, stage)} WHERE {_sent_by(tasks)}"
+
+
 def insert_rows(target: Target, stage: str, tasks: Sequence[str]) -> str:
     """Staged rows of these tasks, appended."""
     columns = ", ".join(map(quoted, target.columns))
