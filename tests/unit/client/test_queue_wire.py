@@ -64,9 +64,11 @@ class Transport:
         self.timeout_s = 30.0
         self.server, self._others = servers[0], servers[1:]
         self.sockets: list[Socket] = []
+        self.is_opened = asyncio.Event()
 
     async def open_socket(self, _path: str, _protocol: str) -> OpenedSocket:
         self.sockets.append(Socket())
+        self.is_opened.set()
         return OpenedSocket(self.sockets[-1])  # type: ignore[arg-type]
 
     def next_server(self, tried: str) -> None:
@@ -78,8 +80,7 @@ class Transport:
 async def test_a_refusal_that_passes_ends_no_other_request(servers: list[str]) -> None:
     wire = QueueWire(transport := Transport(*servers))  # type: ignore[arg-type]
     receiving = asyncio.create_task(wire.receive("here", "g", "c", 1, 20_000, None))
-    while not transport.sockets:
-        await asyncio.sleep(0)
+    await transport.is_opened.wait()
     first = transport.sockets[0]
     await first.is_asked.wait()
 
@@ -99,8 +100,7 @@ async def test_a_refusal_that_passes_ends_no_other_request(servers: list[str]) -
 async def test_a_connection_that_is_still_used_is_closed_with_its_client() -> None:
     wire = QueueWire(transport := Transport("http://one:1", "http://two:1"))  # type: ignore[arg-type]
     receiving = asyncio.create_task(wire.receive("here", "g", "c", 1, 20_000, None))
-    while not transport.sockets:
-        await asyncio.sleep(0)
+    await transport.is_opened.wait()
     await transport.sockets[0].is_asked.wait()
     with pytest.raises(BrokerUnavailable):
         await wire.receive("away", "g", "c", 1, 20_000, None)

@@ -184,9 +184,7 @@ class Settler:
             # Reasons and delays make kinds of their own: those that are done are not kept.
             self._lanes.pop(kind, None)
 
-    async def _answered(
-        self, kind: Kind, lane: _Lane, batch: Sequence[_Waiting], results: Sequence[Settled]
-    ) -> None:
+    async def _answered(self, kind: Kind, lane: _Lane, batch: Sequence[_Waiting], results: Sequence[Settled]) -> None:
         """Tell each what became of it; those whose answer may be another one soon are sent again, by themselves."""
         path, fields, is_again = kind
         passing = [one for one, result in zip(batch, results, strict=True) if _passes(result)]
