@@ -37,6 +37,7 @@ def s3_server(*buckets: str) -> Iterator[str]:
             ended_early = server.poll()
             server.terminate()
             server.wait(30)
+            _forget_clients()
             output.seek(0)
             last_lines = output.read()[-2000:].decode(errors="replace")
             assert ended_early is None, f"moto ended with {ended_early} while tests used it:\n{last_lines}"
@@ -47,6 +48,13 @@ def s3_environment(address: str) -> dict[str, str]:
     keys = {"AWS_ACCESS_KEY_ID": "tests", "AWS_SECRET_ACCESS_KEY": "tests"}
     regions = {"AWS_REGION": "us-east-1", "AWS_DEFAULT_REGION": "us-east-1"}
     return {**keys, **regions, "AWS_ENDPOINT_URL": address, "AWS_ALLOW_HTTP": "true"}
+
+
+def _forget_clients() -> None:
+    """Let the next server of this process be found: s3fs keeps clients by their arguments, not by the environment."""
+    s3fs = sys.modules.get("s3fs")
+    if s3fs is not None:
+        s3fs.S3FileSystem.clear_instance_cache()
 
 
 def _make(bucket: str, address: str, server: subprocess.Popen[bytes]) -> None:
