@@ -14,7 +14,7 @@ from goqueue.pipeline.errors import PipelineError
 from goqueue.pipeline.lake.append import check_names
 from goqueue.pipeline.lake.table import StaleBatch
 from goqueue.pipeline.postgres import statements as text
-from goqueue.pipeline.postgres.rows import CopyTask, as_text, column_type
+from goqueue.pipeline.postgres.rows import RESULT, CopyTask, as_text, column_type
 from goqueue.pipeline.postgres.statements import DELETED, SEQUENCE, Target
 from goqueue.pipeline.steps import reached
 
@@ -73,13 +73,13 @@ def _send(table: PostgresTable, target: Target, stage: str, frame: DataFrame, ba
     columns = [as_text(frame, name) for name in target.columns]
     names = list(target.columns)
     if rule is not None:
-        deleted = (
-            sql.lit(False) if rule.delete_when is None else sql.coalesce(sql.expr(rule.delete_when), sql.lit(False))
-        )
-        columns += [deleted.alias(DELETED), sql.col(f"`{rule.sequence}`").alias(SEQUENCE)]
-        names += [DELETED, SEQUENCE]
+        columns.append(sql.col(f"`{rule.sequence}`").alias(SEQUENCE))
+        names.append(SEQUENCE)
+        if rule.delete_when is not None:
+            columns.append(sql.coalesce(sql.expr(rule.delete_when), sql.lit(False)).alias(DELETED))
+            names.append(DELETED)
     task = CopyTask(table.url, target, stage, names, batch.number)
-    return list(frame.select(*columns).mapInArrow(task, "task string, rows bigint").collect())
+    return list(frame.select(*columns).mapInArrow(task, RESULT).collect())
 
 
 def _apply(
@@ -121,6 +121,7 @@ def _write(cursor: Cursor[Any], table: PostgresTable, target: Target, stage: str
     for name, count in zip(target.keys, known, strict=True):
         if count != found:
             raise PipelineError(f"a row has no {name}, which is one of the keys: filter such rows out before")
+    _run(cursor, text.sort_in_memory())
     _run(cursor, text.merge_rows(target, stage, tasks))
 
 
@@ -142,6 +143,7 @@ def _prepared(connection: Connection[Any], table: PostgresTable, frame: DataFram
             keys=rule.keys,
             sequence_type=column_type(frame.schema[rule.sequence].dataType),
             sequence_column=rule.sequence if rule.sequence in stored else None,
+            deletes=rule.delete_when is not None,
         )
     with connection.transaction(), connection.cursor() as cursor:
         # Two queries that make the same table at once would be in each other's way.
