@@ -131,7 +131,7 @@ class TransactionAborted(ClientError):
 
 
 class TransactionUnknown(ClientError):
-    """A commit was sent and no answer came back: the transaction was committed or aborted as a whole."""
+    """A commit was sent and nobody said what came of it: the transaction was committed or aborted as a whole."""
 
 
 class ProducerFenced(ClientError):

@@ -47,14 +47,18 @@ class Reconnect:
         self._attempts = 0
 
     async def until_it_works(self, request: Callable[[], Awaitable[T]]) -> T:
-        """The answer to a request, sent again until the broker gives one; other errors are the caller's."""
+        """The answer to a request, sent again until the broker gives one; other errors are the caller's.
+
+        Every request has the whole limit for itself, whatever became of those before it and beside it.
+        """
+        alone = Reconnect(self._what, self._limit_s, self.outage)
         while True:
             try:
                 answer = await request()
             except PASSING as problem:
-                await self.lost(problem)
+                await alone.lost(problem)
                 continue
-            self.works()
+            alone.works()
             return answer
 
     async def lost(self, problem: ClientError) -> None:
@@ -72,6 +76,8 @@ class Reconnect:
                 now - self._since,
                 problem,
             )
+            # Whoever asks again begins a new outage, with the whole limit.
+            self._since = self.outage.since_s = None
             raise problem
         self._attempts += 1
         delay_s = min(_DELAY_S_FIRST * 2 ** min(self._attempts - 1, 10), _DELAY_S_MAX)

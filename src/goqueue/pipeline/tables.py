@@ -29,6 +29,9 @@ def tables(
     become tables. Characters that a name of SQL cannot have become underscores. Call it again to see new topics.
     `INSERT INTO` writes to a topic.
     """
+    for field, named in (("topics", topics), ("as_table", as_table)):
+        if isinstance(named, str):
+            raise InvalidRequest(f"{field}={named!r} is a text: give a list of names, as in [{named!r}]", field=field)
     from goqueue.client.wire import WireClient
     from goqueue.client.wire.security import with_defaults
 

@@ -19,7 +19,8 @@ from tests.e2e.spark.test_lake_merge import PIPELINE, RULE, SCHEMA, events, send
 from goqueue.pipeline.declared.load import load_text
 from goqueue.pipeline.declared.main import run_until_stopped
 from goqueue.pipeline.errors import PipelineError, told_by_spark
-from goqueue.pipeline.lake.table import Batch
+from goqueue.pipeline.lake.merge import MergeRule
+from goqueue.pipeline.lake.table import Batch, StaleBatch
 from goqueue.pipeline.postgres import statements
 from goqueue.pipeline.postgres.writer import PostgresTable, write_batch
 
@@ -35,6 +36,22 @@ def ask(url: str, query: str) -> list[tuple[Any, ...]]:
 
     with psycopg.connect(url) as connection:
         return connection.execute(query.encode()).fetchall()
+
+
+def do(url: str, statement: str) -> None:
+    import psycopg
+
+    with psycopg.connect(url) as connection:
+        connection.execute(statement.encode())
+
+
+def stages(url: str, table: str, *queries: str) -> list[str]:
+    """The staging tables of these queries; others may have failed and left theirs."""
+    found = []
+    for query in queries:
+        prefix = statements.stage_prefix(statements.Target(None, table, {}), query)
+        found += [name for (name,) in ask(url, f"SELECT relname FROM pg_class WHERE relname LIKE '{prefix}%'")]
+    return found
 
 
 def test_values_of_every_type_arrive_as_they_are(spark: Any, url: str) -> None:
@@ -89,7 +106,7 @@ def test_a_batch_that_runs_again_is_not_written_again_and_two_queries_share_a_ta
         write_batch(table, spark.createDataFrame([(value,)], "n INT"), Batch(query, number))
 
     assert ask(url, "SELECT n FROM twice ORDER BY n") == [(1,), (2,), (3,)]
-    assert ask(url, "SELECT relname FROM pg_class WHERE relname LIKE 'goqueue_stage%'") == []
+    assert stages(url, "twice", "a", "b") == []
 
 
 def test_rows_are_inserted_updated_and_deleted_and_old_ones_lose(spark: Any, url: str) -> None:
@@ -114,6 +131,71 @@ def test_rows_are_inserted_updated_and_deleted_and_old_ones_lose(spark: Any, url
     wider = table._replace(add_columns=True)
     write_batch(wider, spark.createDataFrame([(5, "eve", 9, "c", 1)], f"{SCHEMA}, more INT"), Batch("q", 3))
     assert ask(url, "SELECT more FROM people WHERE id = 5") == [(1,)]
+
+
+def test_a_checkpoint_that_is_older_than_the_table_is_refused(spark: Any, url: str) -> None:
+    table = PostgresTable(url, "restored")
+    for number in range(3):
+        write_batch(table, spark.createDataFrame([(number,)], "n INT"), Batch("q", number))
+
+    # Planned anew, batch 1 has other messages than the one of that number that is there.
+    with pytest.raises(StaleBatch, match="batch 1 of query q: the table has batch 2"):
+        write_batch(table, spark.createDataFrame([(99,)], "n INT"), Batch("q", 1))
+
+    assert ask(url, "SELECT n FROM restored ORDER BY n") == [(0,), (1,), (2,)]
+
+
+@pytest.mark.parametrize("rule", [None, MergeRule(("id",), "seq", None, ())])
+def test_a_batch_does_not_count_without_the_rows_that_a_crash_took_from_the_staging_table(
+    spark: Any, url: str, rule: MergeRule | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "crashed_merge" if rule else "crashed"
+    table, rows = PostgresTable(url, name, rule), spark.createDataFrame([(1, 1), (2, 2)], "id INT, seq INT")
+    crashes = iter([True])
+
+    def reached(step: str, _batch: int) -> None:
+        if step == "postgres-copied" and next(crashes, False):
+            (stage,) = stages(url, name, "q")
+            # What PostgreSQL does with a table that is not logged when it starts after a crash.
+            do(url, f"TRUNCATE {stage}")
+
+    monkeypatch.setattr("goqueue.pipeline.postgres.writer.reached", reached)
+    with pytest.raises(PipelineError, match="has 0 of 2 rows: PostgreSQL was restarted"):
+        write_batch(table, rows, Batch("q", 0))
+    write_batch(table, rows, Batch("q", 0))
+
+    assert ask(url, f"SELECT id FROM {name} ORDER BY id") == [(1,), (2,)]
+
+
+def test_a_row_that_another_writer_inserts_at_the_same_time_is_merged_into(
+    spark: Any, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import psycopg
+
+    table = PostgresTable(url, "shared", RULE)
+    write_batch(table, spark.createDataFrame([(1, "ada", 1, "c")], SCHEMA), Batch("q", 0))
+    other = psycopg.connect(url)
+
+    def commit_once_somebody_waits() -> None:
+        deadline = time.monotonic() + 60
+        while not ask(url, "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'transactionid'"):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        other.commit()
+
+    waiting = Thread(target=commit_once_somebody_waits)
+
+    def reached(step: str, _batch: int) -> None:
+        if step == "postgres-copied":
+            other.execute("INSERT INTO shared (id, name, seq) VALUES (2, 'theirs', 0)")
+            waiting.start()
+
+    monkeypatch.setattr("goqueue.pipeline.postgres.writer.reached", reached)
+    with other:
+        write_batch(table, spark.createDataFrame([(2, "ours", 2, "c"), (3, "cyd", 3, "c")], SCHEMA), Batch("q", 1))
+        waiting.join(60)
+
+    assert ask(url, "SELECT id, name FROM shared ORDER BY id") == [(1, "ada"), (2, "ours"), (3, "cyd")]
 
 
 def test_a_topic_of_changes_becomes_a_current_table(
@@ -184,4 +266,4 @@ def test_of_two_drivers_with_the_first_batch_one_writes_it(
 
     assert problems == []
     assert ask(url, "SELECT n FROM begun_twice ORDER BY n") == [(1,), (2,)]
-    assert ask(url, "SELECT relname FROM pg_class WHERE relname LIKE 'goqueue_stage%'") == []
+    assert stages(url, "begun_twice", "q") == []

@@ -75,3 +75,20 @@ async def test_a_call_that_moves_on_to_the_next_address_does_not_cancel_the_othe
     broker.go.set()
     assert (await receiving).messages == []
     await transport.close()
+
+
+async def test_calls_that_an_earlier_broker_has_not_answered_end_with_their_client(broker: Broker) -> None:
+    retry = RetryPolicy(attempts_max=2, delay_ms_first=1)
+    transport = GrpcTransport(f"grpc://127.0.0.1:{broker.port},grpc://127.0.0.1:9", retry=retry)
+    body = {"group": "g", "limit": 1, "wait": "60s"}
+    receiving = asyncio.create_task(transport.call("POST", RECEIVE, ReceiveReply, body=body, wait_ms=60_000))
+    await broker.is_asked.wait()
+    with pytest.raises(BrokerUnreachable):
+        await transport.call("GET", "/topics", list[Any])
+
+    await transport.close()
+
+    done, _ = await asyncio.wait([receiving], timeout=5)
+    assert done
+    receiving.cancel()
+    await asyncio.gather(receiving, return_exceptions=True)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+
+import pytest
 
 from goqueue.client.errors import BrokerUnreachable
 from goqueue.client.reconnect import Reconnect
@@ -30,3 +33,41 @@ async def test_receiving_and_settling_log_one_outage_together(caplog):
     await settling.lost(_AWAY)
     settling.works()
     assert len(caplog.records) == 4
+
+
+async def test_a_request_behind_one_that_was_given_up_has_the_whole_limit_again():
+    producer = Reconnect("producer a", limit_s=0.05)
+
+    async def away() -> None:
+        raise _AWAY
+
+    with pytest.raises(BrokerUnreachable):
+        await producer.until_it_works(away)
+    answers = iter([_AWAY, None])
+
+    async def away_once() -> str:
+        if (problem := next(answers)) is not None:
+            raise problem
+        return "stored"
+
+    assert await producer.until_it_works(away_once) == "stored"
+
+
+async def test_requests_that_go_well_do_not_keep_one_waiting_that_does_not():
+    producer = Reconnect("producer a", limit_s=0.3)
+
+    async def away() -> None:
+        raise _AWAY
+
+    async def answers() -> None:
+        return None
+
+    async def others() -> None:
+        while True:
+            await producer.until_it_works(answers)
+            await asyncio.sleep(0.01)
+
+    beside = asyncio.create_task(others())
+    with pytest.raises(BrokerUnreachable):
+        await asyncio.wait_for(producer.until_it_works(away), 5)
+    beside.cancel()

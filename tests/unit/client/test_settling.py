@@ -176,3 +176,43 @@ async def test_a_receipt_whose_lease_has_ended_is_not_settled_again() -> None:
     with pytest.raises(SettleFailed, match="not so"):
         await settler.send("/messages/ack", [message("moved")])
     assert len(wire.sent) == 2
+
+
+async def test_settlements_of_other_partitions_do_not_wait_for_one_that_has_no_leader() -> None:
+    loop = asyncio.get_running_loop()
+    wire = Moving(then=200)
+    wire._statuses["moved"] = [503] * 1_000
+    settler = Settler(wire, durable=False)
+    moved = settler.put("/messages/ack", "moved", until_s=loop.time() + 30.0)
+    await settle_loop()
+
+    begun_s = loop.time()
+    for number in range(50):
+        await settler.put("/messages/ack", str(number), until_s=begun_s + 30.0)
+    assert loop.time() - begun_s < 1
+
+    settler.close()
+    await settler.flush()
+    with pytest.raises(SettleFailed, match="not so"):
+        await moved
+
+
+async def test_what_another_settlement_may_have_done_is_not_told_as_done_by_this_one() -> None:
+    """An extension without an answer has settled nothing."""
+    moving = Moving(then=410)
+    settler = Settler(moving, durable=False)
+    with pytest.raises(SettleFailed):
+        await settler.put("/messages/visibility", "moved", visibility="30s")
+    moving._statuses["moved"] = [410]
+    with pytest.raises(SettleFailed) as caught:
+        await settler.put("/messages/ack", "moved", until_s=asyncio.get_running_loop().time() + 30.0)
+    assert caught.value.code == "receipt_expired"
+
+
+async def test_nothing_is_remembered_of_receipts_that_are_given_up() -> None:
+    settler = Settler(Moving(then=200), durable=False)
+    with pytest.raises(SettleFailed):
+        await settler.put("/messages/ack", "moved")
+    with pytest.raises(SettleFailed):
+        await settler.send("/messages/ack", [message("moved")])
+    assert settler._unanswered == set()

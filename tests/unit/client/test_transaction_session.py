@@ -13,6 +13,7 @@ from goqueue.client.producing.transaction import Transaction, TransactionSession
 AWAY = BrokerUnreachable("there", "server disconnected")
 MOVED = refused(503, {"code": "not_coordinator", "message": "another node coordinates it"})
 OPEN = refused(409, {"code": "invalid_transaction_state", "message": "a transaction of this id is open"})
+FAILED = refused(500, {"code": "storage_error", "message": "the disk failed"})
 FENCED = refused(409, {"code": "transaction_fenced", "message": "another producer has it"})
 
 
@@ -76,6 +77,13 @@ async def test_a_commit_is_sent_again_and_is_unknown_if_nobody_ever_says() -> No
     coordinator._planned = {"commit": [MOVED]}
     session._reconnect._limit_s = 0
     with pytest.raises(TransactionUnknown, match="another node coordinates it"):
+        async with Transaction(Producer(), session):  # type: ignore[arg-type]
+            pass
+
+
+async def test_a_commit_at_which_the_coordinator_fails_is_unknown() -> None:
+    session = session_of(Coordinator(commit=[FAILED]))
+    with pytest.raises(TransactionUnknown, match="the disk failed"):
         async with Transaction(Producer(), session):  # type: ignore[arg-type]
             pass
 

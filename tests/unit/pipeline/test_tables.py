@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from goqueue.errors import InvalidRequest
-from goqueue.pipeline.tables import table_names
+from goqueue.pipeline.tables import table_names, tables
 
 
 def test_characters_that_sql_does_not_take_become_underscores() -> None:
@@ -16,3 +16,9 @@ def test_characters_that_sql_does_not_take_become_underscores() -> None:
 def test_two_topics_are_not_one_table(other: str) -> None:
     with pytest.raises(InvalidRequest, match=r"would both be the table .*: name those you need, as in topics="):
         table_names(["shop.orders", other])
+
+
+@pytest.mark.parametrize("field", ["topics", "as_table"])
+def test_a_name_is_not_taken_for_a_list_of_letters(field: str) -> None:
+    with pytest.raises(InvalidRequest, match=rf"{field}='orders' is a text: give a list of names, as in \['orders'\]"):
+        tables(None, "127.0.0.1:9", **{field: "orders"})  # type: ignore[arg-type]

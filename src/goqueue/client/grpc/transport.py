@@ -72,6 +72,11 @@ class _Shared:
         self._calls -= 1
         await self._close_unused()
 
+    @property
+    def is_used(self) -> bool:
+        """Whether a call is under way on it."""
+        return self._calls > 0
+
     async def retire(self) -> None:
         """Close it with its last call: to close it now would cancel calls that another broker never sees."""
         self._is_retired = True
@@ -97,6 +102,8 @@ class GrpcTransport(Transport):
         self._servers = grpc_addresses(server)
         self._metadata = tuple((name.lower(), value) for name, value in self._credentials.headers().items())
         self._shared: _Shared | None = None
+        # Those to other addresses on which calls are still under way.
+        self._retired: set[_Shared] = set()
 
     async def call(
         self,
@@ -173,8 +180,9 @@ class GrpcTransport(Transport):
         """Close the channel. A second close does no harm."""
         self._closed = True
         shared, self._shared = self._shared, None
-        if shared is not None:
-            await shared.channel.close()
+        # Also calls that another broker has not answered yet must not outlive their client.
+        for one in [*self._retired, *([shared] if shared is not None else [])]:
+            await one.channel.close()
 
     async def _once(self, method: Method, request: Any, wait_ms: int) -> Any:  # type: ignore[override]
         async with self._open_channel() as shared:
@@ -191,6 +199,8 @@ class GrpcTransport(Transport):
             self.next_server(tried)
             shared, self._shared = self._shared, None
             if shared is not None:
+                self._retired = {one for one in self._retired if one.is_used}
+                self._retired.add(shared)
                 await shared.retire()
 
     def _open_channel(self) -> _Shared:

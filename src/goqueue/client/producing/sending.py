@@ -29,6 +29,7 @@ HELD_BACK = -2
 _BLAMES_RECORDS = frozenset({400, 413})
 # Answers after which the broker no longer takes our sequences: begin again under a new id.
 _LOST_IDENTITY = frozenset({"producer_fenced", "unknown_producer_id", "out_of_order_sequence", "duplicate_sequence"})
+_SERVER_ERROR = 500
 
 
 @dataclass(slots=True)
@@ -146,7 +147,8 @@ class Sending:
             self._forget(identity)
             raise DeliveryUnknown(str(problem)) from problem
         except RequestRefused as refused:
-            if refused.code in _LOST_IDENTITY:
+            # Of a broker that fails, an attempt may be stored all the same: the next batch would be taken for it.
+            if refused.code in _LOST_IDENTITY or refused.status >= _SERVER_ERROR:
                 self._forget(identity)
             raise
         lane.sequence = (lane.sequence + len(batch.records)) & 0x7FFFFFFF

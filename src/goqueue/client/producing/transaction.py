@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 # What a begin is answered while a transaction of the producer is open.
 _IS_OPEN = "invalid_transaction_state"
+_SERVER_ERROR = 500
 _FENCED = frozenset({"transaction_fenced", "producer_fenced", "invalid_producer_id_mapping"})
 
 
@@ -260,6 +261,8 @@ class Transaction:
             # Also of a coordinator that has lost its place: it may have written the decision before.
             raise TransactionUnknown(f"the commit was sent and not answered: {problem}") from problem
         except RequestRefused as refused:
+            if refused.status >= _SERVER_ERROR:
+                raise TransactionUnknown(f"the coordinator failed while it committed: {refused}") from refused
             self._rewind()
             self._session.check_usable()
             raise TransactionAborted(f"the transaction was not committed: {refused}") from refused

@@ -68,6 +68,13 @@ class QueueConnection:
             raise refused(reply.status, reply.detail)
         return reply
 
+    async def unused(self) -> None:
+        """Wait until no request is under way."""
+        while self._pending:
+            await asyncio.wait([*self._pending.values()])
+            # Whoever waited for it takes it out.
+            await asyncio.sleep(0)
+
     async def close(self) -> None:
         """Close the socket. A second close does no harm."""
         if self._closing:

@@ -22,8 +22,9 @@ from goqueue.client.types import QueueMessage, Settled
 # As many as one request takes.
 _BATCH_MAX = 1000
 
-# A route and the fields that all receipts of one request share.
-Kind = tuple[str, tuple[tuple[str, Any], ...]]
+# A route, the fields that all receipts of one request share, and whether these are sent again because another node
+# is about to lead their partitions: those of other partitions do not wait for them.
+Kind = tuple[str, tuple[tuple[str, Any], ...], bool]
 
 
 def one_name(error: str | None, reason: str | None) -> str | None:
@@ -70,6 +71,7 @@ class _Waiting:
 class _Lane:
     """One kind of settlement, and the receipts that wait for it."""
 
+    reconnect: Reconnect
     waiting: list[_Waiting] = field(default_factory=list)
     sender: asyncio.Task[None] | None = None
 
@@ -82,22 +84,19 @@ class Settler:
     ) -> None:
         self._wire = wire
         self._durable = durable
+        self._what = what
         self._lanes: dict[Kind, _Lane] = {}
         self._reconnect = Reconnect(what, outage=outage)
+        # Partitions without a leader are logged once for all that meet them.
+        self._moving = Outage()
         self._closing = False
-        # Receipts that were sent and may be settled, although no answer says so.
-        self._unanswered: set[str] = set()
+        # Receipts that were sent and may be settled, although no answer says so; with the route that may have done it.
+        self._unanswered: set[tuple[str, str]] = set()
 
     def put(self, path: str, receipt: str, *, until_s: float = 0.0, **fields: Any) -> asyncio.Future[Settled]:
         """Settle a receipt at the next opportunity; while the broker is away, until `until_s` of the loop's clock."""
-        kind = (path, tuple(sorted(fields.items())))
-        lane = self._lanes.get(kind)
-        if lane is None:
-            lane = self._lanes[kind] = _Lane()
         future: asyncio.Future[Settled] = asyncio.get_running_loop().create_future()
-        lane.waiting.append(_Waiting(receipt, future, until_s))
-        if lane.sender is None:
-            lane.sender = asyncio.create_task(self._drain(kind, lane))
+        self._enqueue((path, tuple(sorted(fields.items())), False), [_Waiting(receipt, future, until_s)])
         return future
 
     async def send(
@@ -126,25 +125,39 @@ class Settler:
     ) -> list[Settled]:
         found: dict[str, Settled] = {}
         left = receipts
+        moving = Reconnect(self._what, outage=self._moving)
         while True:
             is_last = self._closing or asyncio.get_running_loop().time() >= until_s
             try:
                 results = await self._request(path, left, fields, until_s)
             except PASSING as problem:
                 if is_last:
+                    self._forget(path, left)
                     raise
                 await self._reconnect.lost(problem)
                 continue
+            self._reconnect.works()
             found.update(zip(left, results, strict=True))
             passing = [one for one in results if _passes(one)]
             if is_last or not passing:
-                self._reconnect.works()
+                moving.works()
+                self._forget(path, left)
                 return [found[one] for one in receipts]
             left = [receipt for receipt in left if _passes(found[receipt])]
-            await self._reconnect.lost(SettleFailed(passing))
+            await moving.lost(SettleFailed(passing))
+
+    def _enqueue(self, kind: Kind, waiting: Sequence[_Waiting]) -> None:
+        lane = self._lanes.get(kind)
+        if lane is None:
+            is_again = kind[2]
+            reconnect = Reconnect(self._what, outage=self._moving) if is_again else self._reconnect
+            lane = self._lanes[kind] = _Lane(reconnect)
+        lane.waiting += waiting
+        if lane.sender is None:
+            lane.sender = asyncio.create_task(self._drain(kind, lane))
 
     async def _drain(self, kind: Kind, lane: _Lane) -> None:
-        path, fields = kind
+        path, fields, _ = kind
         try:
             # Whatever this turn of the loop still brings goes along.
             await asyncio.sleep(0)
@@ -154,40 +167,52 @@ class Settler:
                     until_s = min(one.until_s for one in batch)
                     results = await self._request(path, [one.receipt for one in batch], dict(fields), until_s)
                 except PASSING as problem:
-                    lane.waiting = self._still_leased(batch, problem) + lane.waiting
+                    lane.waiting = self._still_leased(path, batch, problem) + lane.waiting
                     if lane.waiting:
-                        await self._reconnect.lost(problem)
+                        await lane.reconnect.lost(problem)
                 except ClientError as problem:
+                    self._forget(path, [one.receipt for one in batch])
                     _fail(batch, problem)
                 except asyncio.CancelledError:
                     _fail(batch, ClientError("the consumer was cancelled while a settlement was under way"))
                     raise
                 else:
-                    await self._answered(lane, batch, results)
+                    await self._answered(kind, lane, batch, results)
         finally:
             lane.sender = None
             _fail(lane.waiting, ClientError("the consumer was cancelled before a settlement could be sent"))
             # Reasons and delays make kinds of their own: those that are done are not kept.
             self._lanes.pop(kind, None)
 
-    async def _answered(self, lane: _Lane, batch: Sequence[_Waiting], results: Sequence[Settled]) -> None:
-        """Tell each what became of it; those whose answer may be another one soon go first in the next request."""
+    async def _answered(self, kind: Kind, lane: _Lane, batch: Sequence[_Waiting], results: Sequence[Settled]) -> None:
+        """Tell each what became of it; those whose answer may be another one soon are sent again, by themselves."""
+        path, fields, is_again = kind
         passing = [one for one, result in zip(batch, results, strict=True) if _passes(result)]
         again = self._leased(passing)
         for waiting, result in zip(batch, results, strict=True):
             if waiting not in again:
+                self._forget(path, [waiting.receipt])
                 _tell(waiting.future, result)
-        if not again:
-            self._reconnect.works()
+        if again and is_again:
+            lane.waiting = again + lane.waiting
+            await lane.reconnect.lost(SettleFailed([one for one in results if _passes(one)]))
             return
-        lane.waiting = again + lane.waiting
-        await self._reconnect.lost(SettleFailed([one for one in results if _passes(one)]))
+        lane.reconnect.works()
+        if again:
+            self._enqueue((path, fields, True), again)
 
-    def _still_leased(self, batch: Sequence[_Waiting], problem: ClientError) -> list[_Waiting]:
+    def _still_leased(self, path: str, batch: Sequence[_Waiting], problem: ClientError) -> list[_Waiting]:
         """Those that are worth another try; the others fail."""
         left = self._leased(batch)
-        _fail([one for one in batch if one not in left], problem)
+        ended = [one for one in batch if one not in left]
+        self._forget(path, [one.receipt for one in ended])
+        _fail(ended, problem)
         return left
+
+    def _forget(self, path: str, receipts: Sequence[str]) -> None:
+        """They are not sent again: nobody asks any more what an attempt without an answer has done."""
+        if self._unanswered:
+            self._unanswered.difference_update([(path, one) for one in receipts])
 
     def _leased(self, batch: Sequence[_Waiting]) -> list[_Waiting]:
         now_s = asyncio.get_running_loop().time()
@@ -195,16 +220,16 @@ class Settler:
 
     async def _request(self, path: str, receipts: list[str], fields: dict[str, Any], until_s: float) -> list[Settled]:
         def lost() -> None:
-            self._unanswered.update(receipts)
+            self._unanswered.update((path, one) for one in receipts)
 
         results = await self._wire.settle(path, receipts, fields, durable=self._durable, on_lost=lost)
         if self._unanswered:
             is_leased = asyncio.get_running_loop().time() < until_s
             results = [self._known(path, one, is_leased=is_leased) for one in results]
-            self._unanswered.difference_update(receipts)
+            self._forget(path, receipts)
         # The leader that is going may have written it, and the next one finds it there.
         self._unanswered.update(
-            receipt for receipt, one in zip(receipts, results, strict=True) if one.status in MAY_PASS
+            (path, receipt) for receipt, one in zip(receipts, results, strict=True) if one.status in MAY_PASS
         )
         return results
 
@@ -217,7 +242,7 @@ class Settler:
         action = _DONE.get(path.rpartition("/")[2])
         if result.success or result.status != _GONE or not is_leased or action is None:
             return result
-        return Settled(True, result.receipt, action) if result.receipt in self._unanswered else result
+        return Settled(True, result.receipt, action) if (path, result.receipt) in self._unanswered else result
 
 
 def _passes(result: Settled) -> bool:

@@ -33,6 +33,8 @@ class QueueWire:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self._connection: QueueConnection | None = None
+        # Those to other addresses on which requests are still under way.
+        self._left: set[QueueConnection] = set()
         self._opening = asyncio.Lock()
         # Whether the broker, or what stands before it, has no queue connections.
         self._has_frames = True
@@ -103,8 +105,8 @@ class QueueWire:
         for task in [*self._background]:
             task.cancel()
         connection, self._connection = self._connection, None
-        if connection is not None:
-            await connection.close()
+        for one in [*self._left, *([connection] if connection is not None else [])]:
+            await one.close()
 
     # --- frames --------------------------------------------------------------------------
 
@@ -161,7 +163,7 @@ class QueueWire:
                 if not retry.may_retry(attempt, repeatable=True, status=refused.status):
                     raise
                 if refused.status in MAY_PASS:
-                    await self._drop(connection, tried)
+                    self._move_on(connection, tried)
             # Jitter needs no secrecy: it only keeps many clients from knocking at once.
             await asyncio.sleep(retry.delay_ms(attempt, random.random()) / 1000)  # noqa: S311
 
@@ -191,6 +193,21 @@ class QueueWire:
             if connection is self._connection:
                 self._connection = None
             await connection.close()
+
+    def _move_on(self, connection: QueueConnection | None, tried: str) -> None:
+        """This broker refuses: the next attempt goes to the next address. Requests of others may have their answers."""
+        self._transport.next_server(tried)
+        if connection is not None and connection is self._connection and self._transport.server != tried:
+            self._connection = None
+            self._left.add(connection)
+            task = asyncio.create_task(self._close_unused(connection))
+            self._background.add(task)
+            task.add_done_callback(self._background.discard)
+
+    async def _close_unused(self, connection: QueueConnection) -> None:
+        await connection.unused()
+        self._left.discard(connection)
+        await connection.close()
 
     def _give_back(self, messages: Sequence[QueueMessage]) -> None:
         """Nobody waits for these any more: let them be redelivered at once."""

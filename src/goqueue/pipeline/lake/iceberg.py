@@ -132,7 +132,10 @@ class IcebergLake:
             # Deletes by values: pyiceberg does not even plan a scan with them.
             tasks = None
         if tasks is None or any(task.delete_files for task in tasks):
-            raise PipelineError(f"table {self._name} has delete files, which cannot be merged here: compact it first")
+            raise PipelineError(
+                f"table {self._name} has delete files, which can be neither merged into nor compacted here: run "
+                "rewrite_data_files with the engine that wrote them first"
+            )
         return [_described(task.file) for task in tasks]
 
     def paths(self) -> set[str]:

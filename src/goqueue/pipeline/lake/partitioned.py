@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from goqueue.pipeline.errors import PipelineError
 from goqueue.pipeline.lake.statistics import delta_statistics
 from goqueue.pipeline.lake.table import DataFile
 
@@ -135,6 +136,13 @@ def _split(batch: pa.RecordBatch, partition_by: Sequence[str]) -> Iterator[tuple
     groups = numbered.group_by(list(partition_by)).aggregate([(_ROW, "list")])
     values = zip(*[groups[name].to_pylist() for name in partition_by], strict=True)
     for one, rows in zip(values, groups[f"{_ROW}_list"], strict=True):
+        if "" in one:
+            # Delta's log has one text for both. A merge would not find such a row again, and write it a second time.
+            name = partition_by[one.index("")]
+            raise PipelineError(
+                f"partition_by: column {name!r} has an empty text, which a Delta table reads as null: "
+                f"write nullif({name}, '') AS {name} in a select step"
+            )
         yield tuple(map(partition_text, one)), body.take(rows.values)
 
 

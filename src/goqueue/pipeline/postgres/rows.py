@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
-import uuid
+import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.csv as pc
+from pyspark import TaskContext
 from pyspark.sql import functions as sql
 from pyspark.sql.types import (
     ArrayType,
@@ -53,9 +54,10 @@ _TYPES: dict[type[DataType], str] = {
     ArrayType: "jsonb",
     MapType: "jsonb",
 }
-# Quotes around every value but null: so an empty text and no text differ, as COPY reads them.
-_WRITE = pc.WriteOptions(include_header=False, quoting_style="all_valid")
-_RESULT = pa.schema([("task", pa.string()), ("rows", pa.int64())])
+# Quotes around every text but null: so an empty text and no text differ, as COPY reads them. Numbers need none.
+_WRITE = pc.WriteOptions(include_header=False, quoting_style="needed")
+RESULT = "task bigint, rows bigint"
+_RESULT = pa.schema([("task", pa.int64()), ("rows", pa.int64())])
 
 
 def column_type(kind: DataType) -> str:
@@ -77,9 +79,9 @@ def as_text(frame: DataFrame, name: str) -> Column:
 
 
 class CopyTask:
-    """Runs in the executors: sends its rows in one transaction under a label of its own, which it returns.
+    """Runs in the executors: sends its rows in one transaction under a number of its own, which it returns.
 
-    A task that Spark runs again has another label; the driver takes the rows of those labels that came back.
+    A task that Spark runs again has another number; the driver takes the rows of those numbers that came back.
     """
 
     def __init__(self, url: str, target: Target, stage: str, columns: Sequence[str], batch: int) -> None:
@@ -87,20 +89,21 @@ class CopyTask:
         self._columns, self._batch = tuple(columns), batch
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Send all rows; yields the label and their number."""
+        """Send all rows; yields the task's number, and theirs."""
         import psycopg
 
         settle()
-        label = uuid.uuid4().hex
+        # No two attempts of a Spark application share it, and no two applications a staging table.
+        task = _attempt()
         try:
-            count = self._send(batches, label)
+            count = self._send(batches, task)
         except psycopg.Error as error:
             # It names the row and the column: what a user needs of it, without the stack of a worker.
             raise PipelineError(f"PostgreSQL: {' '.join(str(error).split())}") from None
         reached("postgres-copy", self._batch)
-        yield pa.RecordBatch.from_arrays([pa.array([label]), pa.array([count], pa.int64())], schema=_RESULT)
+        yield pa.RecordBatch.from_arrays([pa.array([task], pa.int64()), pa.array([count], pa.int64())], schema=_RESULT)
 
-    def _send(self, batches: Iterator[pa.RecordBatch], label: str) -> int:
+    def _send(self, batches: Iterator[pa.RecordBatch], task: int) -> int:
         import psycopg
 
         count = 0
@@ -112,9 +115,14 @@ class CopyTask:
         ):
             for batch in batches:
                 if batch.num_rows:
-                    labelled = batch.append_column(TASK, pa.repeat(pa.scalar(label), batch.num_rows))
+                    numbered = batch.append_column(TASK, pa.repeat(pa.scalar(task), batch.num_rows))
                     text = io.BytesIO()
-                    pc.write_csv(labelled, text, _WRITE)
+                    pc.write_csv(numbered, text, _WRITE)
                     copy.write(text.getbuffer())
                     count += batch.num_rows
         return count
+
+
+def _attempt() -> int:
+    context = TaskContext.get()
+    return os.getpid() if context is None else int(context.taskAttemptId())

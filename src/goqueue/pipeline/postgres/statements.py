@@ -9,6 +9,9 @@ from typing import NamedTuple
 BATCHES = "goqueue_batches"
 TASK, DELETED, SEQUENCE = "__goqueue_task", "__goqueue_deleted", "__goqueue_sequence"
 
+# What one batch may take of the server's memory while it is sorted and joined.
+_SORT_KIB = 64 * 1024
+
 
 class Target(NamedTuple):
     """The table, and the columns that are written, each with the type that it gets if the table is made here."""
@@ -21,6 +24,8 @@ class Target(NamedTuple):
     sequence_type: str | None = None
     # The column of the table that holds the sequence, if one does.
     sequence_column: str | None = None
+    # Whether rows can tell that theirs is to be deleted.
+    deletes: bool = False
 
 
 def quoted(name: str) -> str:
@@ -62,9 +67,11 @@ def create_stage(target: Target, stage: str) -> list[str]:
         f"CREATE UNLOGGED TABLE {in_schema(target, stage)} AS "
         f"SELECT {columns} FROM {in_schema(target, target.name)} WITH NO DATA"
     )
-    steering = [f"ADD COLUMN {quoted(TASK)} text", f"ADD COLUMN {quoted(DELETED)} boolean"]
+    steering = [f"ADD COLUMN {quoted(TASK)} bigint"]
     if target.sequence_type is not None:
         steering.append(f"ADD COLUMN {quoted(SEQUENCE)} {target.sequence_type}")
+    if target.deletes:
+        steering.append(f"ADD COLUMN {quoted(DELETED)} boolean")
     return [made, f"ALTER TABLE {in_schema(target, stage)} {', '.join(steering)}"]
 
 
@@ -73,7 +80,13 @@ def copy_rows(target: Target, stage: str, columns: Sequence[str]) -> str:
     return f"COPY {in_schema(target, stage)} ({', '.join(map(quoted, columns))}) FROM STDIN (FORMAT csv)"
 
 
-def insert_rows(target: Target, stage: str, tasks: Sequence[str]) -> str:
+def count_rows(target: Target, stage: str, tasks: Sequence[int]) -> str:
+    """How many rows these tasks have staged, and how many of them have each key."""
+    counts = ", ".join(["count(*)", *(f"count({quoted(name)})" for name in target.keys)])
+    return f"SELECT {counts} FROM {in_schema(target, stage)} WHERE {_sent_by(tasks)}"
+
+
+def insert_rows(target: Target, stage: str, tasks: Sequence[int]) -> str:
     """Staged rows of these tasks, appended."""
     columns = ", ".join(map(quoted, target.columns))
     return (
@@ -82,7 +95,7 @@ def insert_rows(target: Target, stage: str, tasks: Sequence[str]) -> str:
     )
 
 
-def merge_rows(target: Target, stage: str, tasks: Sequence[str]) -> str:
+def merge_rows(target: Target, stage: str, tasks: Sequence[int]) -> str:
     """Staged rows of these tasks, merged: of each key the newest."""
     keys = ", ".join(map(quoted, target.keys))
     names = list(target.columns)
@@ -97,20 +110,30 @@ def merge_rows(target: Target, stage: str, tasks: Sequence[str]) -> str:
         # As between two rows of a batch, one without a sequence is older than one that has one.
         is_older = f"({new} < {stored} OR ({new} IS NULL AND {stored} IS NOT NULL))"
         clauses.append(f"WHEN MATCHED AND {is_older} THEN DO NOTHING")
-    clauses.append(f"WHEN MATCHED AND s.{quoted(DELETED)} THEN DELETE")
+    if target.deletes:
+        clauses.append(f"WHEN MATCHED AND s.{quoted(DELETED)} THEN DELETE")
     changed = [f"{quoted(name)} = s.{quoted(name)}" for name in names if name not in target.keys]
     if changed:
         clauses.append(f"WHEN MATCHED THEN UPDATE SET {', '.join(changed)}")
+    is_there = f" AND NOT s.{quoted(DELETED)}" if target.deletes else ""
     clauses.append(
-        f"WHEN NOT MATCHED AND NOT s.{quoted(DELETED)} THEN INSERT ({', '.join(map(quoted, names))}) "
+        f"WHEN NOT MATCHED{is_there} THEN INSERT ({', '.join(map(quoted, names))}) "
         f"VALUES ({', '.join(f's.{quoted(name)}' for name in names)})"
     )
     return " ".join(clauses)
 
 
-def _sent_by(tasks: Sequence[str]) -> str:
-    # Labels are our own, in hexadecimal. As literals: with parameters, a percent sign in a name would count as one.
-    return f"{quoted(TASK)} = ANY('{{{','.join(tasks)}}}')"
+def _sent_by(tasks: Sequence[int]) -> str:
+    # As literals: with parameters, a percent sign in a name would count as one.
+    return f"{quoted(TASK)} = ANY('{{{','.join(map(str, tasks))}}}')"
+
+
+def sort_in_memory() -> str:
+    """Let this transaction sort a batch of usual size without files, unless the server allows more anyway."""
+    return (
+        f"SELECT set_config('work_mem', '{_SORT_KIB}kB', true) "
+        f"WHERE pg_size_bytes(current_setting('work_mem')) < {_SORT_KIB * 1024}"
+    )
 
 
 def writer_of(target: Target, query: str) -> str:

@@ -12,8 +12,9 @@ from pyspark.sql import functions as sql
 from goqueue.errors import ConfigError
 from goqueue.pipeline.errors import PipelineError
 from goqueue.pipeline.lake.append import check_names
+from goqueue.pipeline.lake.table import StaleBatch
 from goqueue.pipeline.postgres import statements as text
-from goqueue.pipeline.postgres.rows import CopyTask, as_text, column_type
+from goqueue.pipeline.postgres.rows import RESULT, CopyTask, as_text, column_type
 from goqueue.pipeline.postgres.statements import DELETED, SEQUENCE, Target
 from goqueue.pipeline.steps import reached
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 # MERGE is there from this version on.
 _VERSION_MIN = 150000
+# How often a merge meets rows that others insert at the same moment.
+_MERGES_MAX = 5
 
 
 class PostgresTable(NamedTuple):
@@ -49,12 +52,16 @@ def write_batch(table: PostgresTable, frame: DataFrame, batch: Batch) -> int:
     """Write a batch unless it is there already; returns how many rows were sent."""
     with _connected(table.url) as connection:
         target = _prepared(connection, table, frame)
-        if _last(connection, target, batch.query) >= batch.number:
+        last = _last(connection, target, batch.query)
+        if last > batch.number:
+            # Spark runs a batch again only while it is the last: this one was planned anew, from an older checkpoint.
+            raise StaleBatch(batch, last)
+        if last == batch.number:
             return 0
         stage = _fresh_stage(connection, target, batch.query)
         sent = _send(table, target, stage, frame, batch)
         reached("postgres-copied", batch.number)
-        _apply(connection, table, target, stage, batch, [row.task for row in sent])
+        _apply(connection, table, target, stage, batch, sent)
         reached("postgres-committed", batch.number)
         with connection.transaction(), connection.cursor() as cursor:
             _run(cursor, f"DROP TABLE IF EXISTS {text.in_schema(target, stage)}")
@@ -66,33 +73,56 @@ def _send(table: PostgresTable, target: Target, stage: str, frame: DataFrame, ba
     columns = [as_text(frame, name) for name in target.columns]
     names = list(target.columns)
     if rule is not None:
-        deleted = (
-            sql.lit(False) if rule.delete_when is None else sql.coalesce(sql.expr(rule.delete_when), sql.lit(False))
-        )
-        columns += [deleted.alias(DELETED), sql.col(f"`{rule.sequence}`").alias(SEQUENCE)]
-        names += [DELETED, SEQUENCE]
+        columns.append(sql.col(f"`{rule.sequence}`").alias(SEQUENCE))
+        names.append(SEQUENCE)
+        if rule.delete_when is not None:
+            columns.append(sql.coalesce(sql.expr(rule.delete_when), sql.lit(False)).alias(DELETED))
+            names.append(DELETED)
     task = CopyTask(table.url, target, stage, names, batch.number)
-    return list(frame.select(*columns).mapInArrow(task, "task string, rows bigint").collect())
+    return list(frame.select(*columns).mapInArrow(task, RESULT).collect())
 
 
 def _apply(
-    connection: Connection[Any], table: PostgresTable, target: Target, stage: str, batch: Batch, tasks: list[str]
+    connection: Connection[Any], table: PostgresTable, target: Target, stage: str, batch: Batch, sent: list[Any]
 ) -> None:
     """The one transaction: rows and number together."""
-    with connection.transaction(), connection.cursor() as cursor:
-        _run(cursor, f"ANALYZE {text.in_schema(target, stage)}")
-        # A second driver of this query waits here, and then sees the number.
-        if _locked_number(cursor, target, batch.query) >= batch.number:
-            return
-        if table.rule is None:
-            _run(cursor, text.insert_rows(target, stage, tasks))
+    import psycopg
+
+    for attempt in range(1, _MERGES_MAX + 1):
+        try:
+            with connection.transaction(), connection.cursor() as cursor:
+                _run(cursor, f"ANALYZE {text.in_schema(target, stage)}")
+                # A second driver of this query waits here, and then sees the number.
+                if _locked_number(cursor, target, batch.query) >= batch.number:
+                    return
+                _write(cursor, table, target, stage, sent)
+                _run(cursor, text.set_number(target), batch.number, text.writer_of(target, batch.query))
+        except psycopg.errors.UniqueViolation:
+            # MERGE does not see a row that another writer inserts at the same time. The next one does.
+            if table.rule is None or attempt == _MERGES_MAX:
+                raise
         else:
-            for name in target.keys:
-                _run(cursor, f"SELECT 1 FROM {text.in_schema(target, stage)} WHERE {text.quoted(name)} IS NULL LIMIT 1")
-                if cursor.fetchone() is not None:
-                    raise PipelineError(f"a row has no {name}, which is one of the keys: filter such rows out before")
-            _run(cursor, text.merge_rows(target, stage, tasks))
-        _run(cursor, text.set_number(target), batch.number, text.writer_of(target, batch.query))
+            return
+
+
+def _write(cursor: Cursor[Any], table: PostgresTable, target: Target, stage: str, sent: list[Any]) -> None:
+    tasks = [row.task for row in sent]
+    _run(cursor, text.count_rows(target, stage, tasks))
+    found, *known = cursor.fetchone() or (0,)
+    if found != sum(row.rows for row in sent):
+        # Behind a pool of connections a crash of the server goes unnoticed, and empties what is not logged.
+        raise PipelineError(
+            f"the staging table {stage} has {found} of {sum(row.rows for row in sent)} rows: PostgreSQL was restarted "
+            "meanwhile, or somebody has changed it; nothing is written, and the batch is sent again by the next run"
+        )
+    if table.rule is None:
+        _run(cursor, text.insert_rows(target, stage, tasks))
+        return
+    for name, count in zip(target.keys, known, strict=True):
+        if count != found:
+            raise PipelineError(f"a row has no {name}, which is one of the keys: filter such rows out before")
+    _run(cursor, text.sort_in_memory())
+    _run(cursor, text.merge_rows(target, stage, tasks))
 
 
 def _prepared(connection: Connection[Any], table: PostgresTable, frame: DataFrame) -> Target:
@@ -113,6 +143,7 @@ def _prepared(connection: Connection[Any], table: PostgresTable, frame: DataFram
             keys=rule.keys,
             sequence_type=column_type(frame.schema[rule.sequence].dataType),
             sequence_column=rule.sequence if rule.sequence in stored else None,
+            deletes=rule.delete_when is not None,
         )
     with connection.transaction(), connection.cursor() as cursor:
         # Two queries that make the same table at once would be in each other's way.

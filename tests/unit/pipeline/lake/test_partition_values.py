@@ -48,6 +48,17 @@ def test_a_delta_table_that_would_have_nothing_but_partitions_is_refused(tmp_pat
         write(frame("query", 1, 2), 0)
 
 
+def test_an_empty_text_is_not_stored_as_a_missing_value(tmp_path: Path) -> None:
+    rows = frame("query", 1, 2, 3, x=pa.array(["", "a", None]))
+    with pytest.raises(PipelineError, match=r"column 'x' has an empty text, which a Delta table reads as null"):
+        writer("delta", tmp_path, partition_by=["x"])(rows, 0)
+
+    writer("iceberg", tmp_path, partition_by=["x"])(rows, 0)
+
+    found = sorted(rows_of("iceberg", tmp_path).to_pylist(), key=lambda row: row["n"])
+    assert [row["x"] for row in found] == ["", "a", None]
+
+
 @pytest.mark.parametrize("kind", ["delta", "iceberg"])
 @pytest.mark.parametrize(
     "values",
