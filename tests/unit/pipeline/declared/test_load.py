@@ -138,6 +138,13 @@ def test_a_start_that_is_none_is_told_before_the_run() -> None:
     assert load_text(changed("{topic: orders}", '{topic: orders, start: \'{"orders": {"0": 5}}\'}'))
 
 
+def test_a_table_is_divided_by_a_column_with_brackets_in_its_name() -> None:
+    sink = "delta: {path: ./lake, partition_by: ['price (EUR)']}"
+    pipeline = load_text(changed("topic: {topic: orders.few, key: id}", sink))
+
+    assert [sink.partition_by for sink in pipeline.sinks.values()] == [["price (EUR)"]]
+
+
 def test_a_change_has_no_column_that_steers() -> None:
     text = """\
         name: changes
