@@ -135,6 +135,7 @@ def test_a_start_that_is_none_is_told_before_the_run() -> None:
     (found,) = problems(changed("{topic: orders}", "{topic: orders, start: yesterday}"))
 
     assert "sources.orders.start: option startingOffsets: 'yesterday' is neither" in found
+    assert found.endswith('(write earliest, latest or offsets of partitions, as in {"orders": {"0": 5}})')
     assert load_text(changed("{topic: orders}", '{topic: orders, start: \'{"orders": {"0": 5}}\'}'))
 
 
