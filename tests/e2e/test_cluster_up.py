@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from tests.e2e.process import BrokerProcess
 from tests.etcd_server import free_ports, require_etcd
@@ -110,6 +111,25 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
     cluster = Cluster(tmp_path)
     yield cluster
     cluster.stop()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_second_ctrl_c_does_not_wait_and_leaves_no_process(cluster: Cluster) -> None:
+    cluster.start()
+    process, cluster._process = cluster._process, None
+    assert process is not None
+    # The nodes, their workers and their etcd servers.
+    children = psutil.Process(process.pid).children(recursive=True)
+    assert len(children) >= 6
+
+    process.send_signal(signal.SIGINT)
+    cluster.until(lambda: "a second Ctrl-C does not wait" in cluster.output.read_text())
+    process.send_signal(signal.SIGINT)
+
+    assert process.wait(60) == 128 + signal.SIGINT
+    _, left = psutil.wait_procs(children, timeout=10)
+    assert left == []
 
 
 @pytest.mark.slow

@@ -15,8 +15,11 @@ from tests.e2e.process import BrokerProcess
 from tests.unit.pipeline.lake.test_lake_append import notes
 from tests.unit.pipeline.lake.test_lost_answers import lose_one_answer
 
+from goqueue.errors import InvalidRequest
 from goqueue.pipeline.declared.load import load_text
 from goqueue.pipeline.declared.main import run_until_stopped
+from goqueue.pipeline.declared.running.maintain import maintain
+from goqueue.pipeline.declared.running.state import state_at
 from goqueue.pipeline.errors import PipelineError
 from goqueue.pipeline.lake.append import append
 from goqueue.pipeline.lake.delta import delta_table
@@ -263,10 +266,46 @@ def test_small_files_are_put_together_while_others_write_and_no_row_changes(
     assert compact(spark, opened(kind, tmp_path), "maintain").rewritten == 0
 
 
+def test_the_tables_of_a_pipeline_are_maintained_and_others_are_left_alone(spark: Any, tmp_path: Path) -> None:
+    text = f"""
+        name: upkeep
+        checkpoint: {tmp_path}/checkpoint
+        dead_letters: bad
+        sources:
+          rows: {{topic: rows}}
+        sinks:
+          - delta: {{name: first, path: {tmp_path}/lake}}
+          - iceberg: {{name: second, table: lake.rows, catalog: {json.dumps(catalog_of(tmp_path))}}}
+          - delta: {{name: unwritten, path: {tmp_path}/nothing}}
+          - parquet: {{name: plain, path: {tmp_path}/plain}}
+    """
+    pipeline = load_text(text)
+    for number in range(3):
+        for kind in ("delta", "iceberg"):
+            rows = spark.createDataFrame([(number, "x")], "id BIGINT, name STRING").coalesce(1)
+            append(opened(kind, tmp_path), rows, Batch("q", number))
+
+    first = maintain(pipeline, spark)
+    again = maintain(pipeline, spark, keep_ms=1)
+
+    counts = ("sink", "files_before", "files_after", "rewritten")
+    assert [tuple(one[name] for name in counts) for one in first] == [
+        ("first", 3, 1, 3),
+        ("second", 3, 1, 3),
+        ("unwritten", 0, 0, 0),
+    ]
+    assert [one["rewritten"] for one in again] == [0, 0, 0]
+    for kind in ("delta", "iceberg"):
+        assert [row["id"] for row in rows_of(kind, tmp_path)] == [0, 1, 2]
+    held, refused = state_at(pipeline.checkpoint_path).held("maintain.lock"), pytest.raises(InvalidRequest)
+    with held, refused as caught:
+        maintain(pipeline, spark)
+    assert "another maintenance of this pipeline has not ended" in str(caught.value)
+
+
 def test_any_table_is_compacted_by_a_job_and_one_that_is_not_there_is_refused(spark: Any, tmp_path: Path) -> None:
     from deltalake import DeltaTable, write_deltalake
 
-    from goqueue.errors import InvalidRequest
     from goqueue.pipeline.jobs.compact_lake import compact_lake
 
     folder = tmp_path / "others"

@@ -11,9 +11,9 @@ import pytest
 
 from goqueue.client import BrokerUnreachable
 from goqueue.client.grpc.routes import find
-from goqueue.client.grpc.transport import GrpcTransport
+from goqueue.client.grpc.transport import GrpcTransport, _reply
 from goqueue.client.retry import RetryPolicy
-from goqueue.client.types import ReceiveReply
+from goqueue.client.types import ReceiveReply, SettleReply
 
 RECEIVE = "/topics/t/receive"
 
@@ -92,3 +92,14 @@ async def test_calls_that_an_earlier_broker_has_not_answered_end_with_their_clie
     assert done
     receiving.cancel()
     await asyncio.gather(receiving, return_exceptions=True)
+
+
+@pytest.mark.parametrize(("code", "status"), [("not_coordinator", 503), ("receipt_expired", 410), ("of tomorrow", 500)])
+def test_what_became_of_a_receipt_has_the_status_that_http_gives_it(code: str, status: int) -> None:
+    """By it a settlement is sent again, or known to have been done."""
+    method = find("POST", "/messages/ack")[0]
+    answer = method.response(results=[{"receipt_handle": "a", "error": {"code": code, "message": "not so"}}])
+
+    (found,) = _reply(method, answer, SettleReply).results
+
+    assert (found.success, found.status, found.error.code) == (False, status, code)

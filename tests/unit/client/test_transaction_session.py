@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from goqueue.client.errors import BrokerUnreachable, RequestRefused, TransactionUnknown, refused
+from goqueue.client.errors import (
+    BrokerUnreachable,
+    ClientError,
+    RequestRefused,
+    TransactionAborted,
+    TransactionUnknown,
+    refused,
+)
 from goqueue.client.producing.transaction import Transaction, TransactionSession
 
 AWAY = BrokerUnreachable("there", "server disconnected")
@@ -97,8 +104,20 @@ async def test_a_heartbeat_that_meets_no_coordinator_does_not_abort_the_transact
     await session.end(commit=True)
 
 
+async def test_a_transaction_is_not_committed_without_what_its_end_could_not_send() -> None:
+    coordinator = Coordinator()
+    with pytest.raises(TransactionAborted, match="could be sent, so it was aborted: not stored"):
+        async with Transaction(Producer(ClientError("not stored")), session_of(coordinator)):  # type: ignore[arg-type]
+            pass
+    assert coordinator.asked == ["init", "begin", "abort"]
+
+
 class Producer:
-    """One that has nothing to send."""
+    """One that has nothing to send, or cannot send it."""
+
+    def __init__(self, problem: ClientError | None = None) -> None:
+        self._problem = problem
 
     async def flush(self) -> None:
-        """All is sent."""
+        if self._problem is not None:
+            raise self._problem

@@ -236,10 +236,13 @@ class Transaction:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with suppress(ClientError):
+        try:
             await self._producer.flush()
             if error is None and self._consumer is not None:
                 await self.send_offsets(self._consumer)
+        except ClientError as unsent:
+            # Whoever raised it: what was not sent, records or offsets, would be missing in the transaction.
+            self._session.failed(unsent)
         problem = self._session.problem
         if error is None and problem is None:
             await self._commit()

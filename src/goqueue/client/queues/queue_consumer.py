@@ -31,6 +31,7 @@ from goqueue.client.queues.runner import RunFields, Runner
 from goqueue.client.queues.settling import Settler, one_name
 from goqueue.client.queues.wire import QueueWire
 from goqueue.client.reconnect import PASSING, Reconnect
+from goqueue.client.retry import MAY_PASS, NOTHING_WAS_DONE
 from goqueue.client.trace_context import Following
 from goqueue.client.transport import Transport
 from goqueue.client.types import QueueMessage, Settled
@@ -330,6 +331,9 @@ class QueueConsumer:
             except PASSING:
                 continue
             except RequestRefused as refused:
+                # Another node is about to lead the partition, and has the lease.
+                if refused.status in MAY_PASS | NOTHING_WAS_DONE:
+                    continue
                 if self._held.settled(message.receipt) is not None:
                     _log.warning("%s lost the lease of %s: %s", self._source, _place(message), refused)
             except ClientError as problem:

@@ -102,6 +102,8 @@ REFUSED = [
     ("FROM t WHERE key IN (SELECT key FROM a)", "SEMI join: the rows of the table t never end"),
     ("FROM (SELECT DISTINCT key FROM a)", "step q changes its result with every batch"),
     ("FROM a ORDER BY x", "ORDER BY: the rows of the stream 'a' never have all come"),
+    ("FROM a SORT BY x", "SORT BY: the rows of the stream 'a'"),
+    ("FROM a CLUSTER BY x", "CLUSTER BY: the rows of the stream 'a'"),
     ("FROM (SELECT * FROM a ORDER BY x)", "ORDER BY: the rows of the stream 'a'"),
     (", row_number() OVER (PARTITION BY key ORDER BY x) AS n FROM a", "ROW_NUMBER.. OVER: the rows of the stream"),
     ("FROM a UNION SELECT 2 FROM b", "step q changes its result with every batch"),
@@ -116,6 +118,7 @@ TAKEN = [
     "FROM a WHERE key NOT IN (SELECT key FROM t)",
     "FROM a UNION ALL SELECT 2 FROM b",
     "FROM a WHERE key IN (1, 2)",
+    "FROM a DISTRIBUTE BY key",
     "FROM a JOIN (SELECT key FROM t ORDER BY key) s USING (key)",
     "FROM late_a GROUP BY window(timestamp, '5 minutes'), key",
 ]

@@ -135,7 +135,15 @@ def test_a_start_that_is_none_is_told_before_the_run() -> None:
     (found,) = problems(changed("{topic: orders}", "{topic: orders, start: yesterday}"))
 
     assert "sources.orders.start: option startingOffsets: 'yesterday' is neither" in found
+    assert found.endswith('(write earliest, latest or offsets of partitions, as in {"orders": {"0": 5}})')
     assert load_text(changed("{topic: orders}", '{topic: orders, start: \'{"orders": {"0": 5}}\'}'))
+
+
+def test_a_table_is_divided_by_a_column_with_brackets_in_its_name() -> None:
+    sink = "delta: {path: ./lake, partition_by: ['price (EUR)']}"
+    pipeline = load_text(changed("topic: {topic: orders.few, key: id}", sink))
+
+    assert [sink.partition_by for sink in pipeline.sinks.values()] == [["price (EUR)"]]
 
 
 def test_a_change_has_no_column_that_steers() -> None:

@@ -9,6 +9,7 @@ import importlib.util
 import re
 import sys
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from msgspec import UNSET
@@ -117,7 +118,9 @@ def _sources(pipeline: Pipeline, unread: Collection[str]) -> Iterator[Problem]:
         if source.schema is not UNSET:
             yield from sql_problem(f"sources.{name}.schema", columns_of, source.schema)
         if source.topic is not UNSET and source.start not in ("earliest", "latest"):
-            yield from options_problem(f"sources.{name}.start", {"startingOffsets": source.start}, is_sink=False)
+            form = f'write earliest, latest or offsets of partitions, as in {{"{source.topic}": {{"0": 5}}}}'
+            for one in options_problem(f"sources.{name}.start", {"startingOffsets": source.start}, is_sink=False):
+                yield replace(one, hint=form)
         if source.options and source.files is UNSET:
             yield from options_problem(f"sources.{name}.options", source.options, is_sink=False)
     if not unread and not any(source.is_stream for source in pipeline.sources.values()):

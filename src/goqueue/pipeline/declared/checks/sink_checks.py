@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 from msgspec import UNSET
 
@@ -90,7 +91,10 @@ def _of_spark(path: str, sink: LakeSink) -> Iterator[Problem]:
 
 def _plain_columns(path: str, sink: ParquetSink | DeltaSink) -> Iterator[Problem]:
     for at, text in enumerate(sink.partition_by):
-        if "(" in text:
+        # A column may have brackets in its name.
+        with suppress(BadTransform):
+            if partition_field(text)[1] == "identity":
+                continue
             yield Problem(
                 f"{path}.partition_by[{at}]",
                 f"{text!r} is no column: only Iceberg tables are divided by transforms",

@@ -15,6 +15,8 @@ _DIALECT = "spark"
 _SCHEMA_FORM = "write a schema as in: id BIGINT, paid BOOLEAN, at TIMESTAMP"
 # sqlglot takes the function for the clause WINDOW where it is the first thing to group by.
 _BY_WINDOW = re.compile(r"\b(group\s+by\s+)window(\s*\()", re.IGNORECASE)
+# Also a sort of each share of the rows is one to Spark.
+_SORTS = ("ORDER", "SORT", "CLUSTER")
 _RANGES = (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between)
 
 
@@ -70,7 +72,12 @@ def ordered_in(query: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Where a query sorts rows or looks at their neighbours: how that is written, and the tables in it."""
     tree = _parsed(query)
     own = {cte.alias_or_name: cte for cte in tree.find_all(exp.CTE)}
-    sorts = [("ORDER BY", _within(one, own)) for one in tree.find_all(exp.Query) if one.args.get("order") is not None]
+    sorts = [
+        (f"{word} BY", _within(one, own))
+        for one in tree.find_all(exp.Query)
+        for word in _SORTS
+        if one.args.get(word.lower()) is not None
+    ]
     ranks = [
         (f"{one.this.sql(_DIALECT)} OVER", _within(one.parent_select, own))
         for one in tree.find_all(exp.Window)
