@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 SYNC_MS = 400
@@ -38,7 +39,7 @@ class Disk:
         """Whether syncs of its processes can be held up."""
         return self._library is not None
 
-    def mount(self, size: str = "1g") -> None:
+    def mount(self, size: str) -> None:
         """Give the node a file system of its own."""
         self.data_dir.mkdir(parents=True, exist_ok=True)
         command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(self.data_dir)]
@@ -49,6 +50,18 @@ class Disk:
         if self._is_mounted:
             subprocess.run(["umount", "-l", str(self.data_dir)], check=True)
             self._is_mounted = False
+
+    def largest(self, count: int = 5) -> str:
+        """What takes most of it, in MB: partitions, and what lies beside them."""
+        sizes: Counter[str] = Counter()
+        for folder, _, files in os.walk(self.data_dir):
+            place = "/".join(Path(folder).relative_to(self.data_dir).parts[:2])
+            for name in files:
+                # A file may go while this is looked at.
+                with contextlib.suppress(OSError):
+                    sizes[place] += (Path(folder) / name).stat().st_blocks * 512
+        told = ", ".join(f"{place} {size >> 20}" for place, size in sizes.most_common(count))
+        return f"{sizes.total() >> 20} MB: {told}"
 
     def fill(self) -> None:
         """Leave no room."""

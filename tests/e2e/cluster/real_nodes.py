@@ -206,13 +206,14 @@ def real_cluster(
     *,
     namespaces: bool = False,
     disks: bool = False,
+    disk_size: str = "1g",
     settings: str = "",
     options: Sequence[str] = (),
 ) -> Iterator[RealCluster]:
     """A cluster that is ready; at the end every process of it is killed.
 
     `settings` are added to every node's file, `options` to the command that founds the cluster. With `namespaces` each
-    node has a network of its own, with `disks` a disk, as far as this process may make them.
+    node has a network of its own, with `disks` a disk of `disk_size`, as far as this process may make them.
     """
     directory.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
@@ -238,7 +239,7 @@ def real_cluster(
                 node.disk = Disk(node.data_dir, library)
                 stack.callback(node.disk.unmount)
                 if can_mount():
-                    node.disk.mount()
+                    node.disk.mount(disk_size)
         cluster = RealCluster(nodes, network)
         for node in nodes:
             stack.callback(node.kill)

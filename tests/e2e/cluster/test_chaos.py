@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
+from math import ceil
 from pathlib import Path
 from random import Random
 from typing import Protocol
@@ -99,7 +100,9 @@ def test_nothing_acknowledged_is_lost_whatever_happens_to_one_node_at_a_time(tmp
     namespaces = can_have_namespaces()
     if not namespaces:
         print("network namespaces are not allowed here: nodes are killed and frozen, but not cut off")
-    with real_cluster(tmp_path, namespaces=namespaces, disks=True) as cluster:
+    # In half an hour more than a GB is written: only the faults may fill a disk.
+    size = f"{1 + ceil(MINUTES / 15)}g"
+    with real_cluster(tmp_path, namespaces=namespaces, disks=True, disk_size=size) as cluster:
         run = Run(ClusterTarget(cluster, SEED), SEED)
         beside = loads_beside(cluster, tmp_path)
         for one in beside:
@@ -125,6 +128,8 @@ def test_nothing_acknowledged_is_lost_whatever_happens_to_one_node_at_a_time(tmp
             print(run.figures())
             print(f"faults: {dict(happened)}")
             print("\n".join(one.figures() for one in beside))
+            for node in cluster.nodes:
+                print(f"disk of node {node.number}: {node.disk.largest() if node.disk is not None else 'not its own'}")
         assert problems == [], "\n".join(problems)
     if MINUTES >= MINUTES_OF_A_MILLION:
         acknowledged = sum(one.acknowledged_count for one in beside if isinstance(one, NumberedMessages))
