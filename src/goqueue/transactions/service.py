@@ -8,7 +8,7 @@ from typing import cast
 
 import msgspec
 
-from goqueue.broker.arrivals.producer_ids import ProducerIds
+from goqueue.broker.arrivals.producer_ids import ProducerIds, is_plain
 from goqueue.broker.topics import TopicService
 from goqueue.clock import Clock
 from goqueue.config import TransactionsConfig
@@ -366,9 +366,9 @@ class TransactionService:
     async def is_participant(self, producer_id: int) -> bool:
         """Whether the producer stages records for an external coordinator."""
         known = self._open.get(producer_id)
-        # Of an id that this node gave out to write no transactions nobody is asked: its batches are many, and are
-        # written also while the metadata store is away.
-        if known is not None or self.elsewhere is None or self._producer_ids.is_plain(producer_id):
+        # Of an id that was given out to write no transactions nobody is asked: its batches are many, and are written
+        # also while the metadata store is away.
+        if known is not None or self.elsewhere is None or is_plain(producer_id):
             return known is not None and isinstance(known.name, Participant)
         return isinstance(await self.elsewhere.name_of(producer_id), Participant)
 

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 from tests.unit.broker.stack import Stack
 
+from goqueue.broker.arrivals.producer_ids import is_plain
 from goqueue.errors import StorageError
 from goqueue.testing.disk import Survival
 from goqueue.testing.memory_files import MemoryFiles
@@ -52,3 +53,11 @@ async def test_an_asker_that_goes_away_costs_nobody_else_an_id() -> None:
     impatient.cancel()
     given = await asyncio.gather(*(stack.producer_ids.allocate() for _ in range(1500)))
     assert len(set(given)) == 1500
+
+
+async def test_an_id_says_whether_it_was_given_out_to_write_no_transactions() -> None:
+    """To every node, also to those that did not give it out."""
+    stack = Stack(MemoryFiles())
+    plain, other = await stack.producer_ids.allocate_plain(), await stack.producer_ids.allocate()
+    assert (is_plain(plain), is_plain(other)) == (True, False)
+    assert plain < 2**53

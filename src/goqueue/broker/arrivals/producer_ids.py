@@ -10,8 +10,14 @@ from goqueue.metadata.keys import PRODUCER_IDS
 from goqueue.metadata.store import Guard, MetadataStore
 
 BLOCK_SIZE = 1000
-# The oldest are forgotten first.
-_PLAIN_MAX = 100_000
+# Ids from here on write no transactions, which every node of a cluster sees without asking whoever gave one out. Far
+# above all blocks, and small enough for clients that keep numbers as floating point (2 ** 53).
+PLAIN_FIRST = 1 << 50
+
+
+def is_plain(producer_id: int) -> bool:
+    """Whether the id was given out to whoever writes outside transactions."""
+    return producer_id >= PLAIN_FIRST
 
 
 class ProducerIds:
@@ -23,7 +29,6 @@ class ProducerIds:
         self._next = 0
         self._end = 0
         self._reserving = asyncio.Lock()
-        self._plain: dict[int, None] = {}
 
     async def allocate(self) -> int:
         """A new id. It waits for the disk only once per block."""
@@ -35,15 +40,7 @@ class ProducerIds:
 
     async def allocate_plain(self) -> int:
         """A new id for whoever writes outside transactions."""
-        allocated = await self.allocate()
-        if len(self._plain) >= _PLAIN_MAX:
-            del self._plain[next(iter(self._plain))]
-        self._plain[allocated] = None
-        return allocated
-
-    def is_plain(self, producer_id: int) -> bool:
-        """Whether this node gave the id out for that, so that it writes no transactions; others may have given more."""
-        return producer_id in self._plain
+        return PLAIN_FIRST + await self.allocate()
 
     async def _reserve(self) -> None:
         async with self._reserving:
