@@ -135,8 +135,10 @@ def test_a_start_that_is_none_is_told_before_the_run() -> None:
     (found,) = problems(changed("{topic: orders}", "{topic: orders, start: yesterday}"))
 
     assert "sources.orders.start: option startingOffsets: 'yesterday' is neither" in found
-    assert found.endswith('(write earliest, latest or offsets of partitions, as in {"orders": {"0": 5}})')
+    assert "(write earliest, latest, a time with its zone, as in 2026-01-31T12:00:00Z, or offsets" in found
     assert load_text(changed("{topic: orders}", '{topic: orders, start: \'{"orders": {"0": 5}}\'}'))
+    assert load_text(changed("{topic: orders}", "{topic: orders, start: 2026-01-01T00:00:00Z}"))
+    assert problems(changed("{topic: orders}", "{topic: orders, start: 2026-01-01 00:00:00}")), "which zone?"
 
 
 def test_a_table_is_divided_by_a_column_with_brackets_in_its_name() -> None:

@@ -117,8 +117,11 @@ def _sources(pipeline: Pipeline, unread: Collection[str]) -> Iterator[Problem]:
             yield from place_problem(f"sources.{name}.files", source.files, SPARK_SCHEMES, pipeline.settings)
         if source.schema is not UNSET:
             yield from sql_problem(f"sources.{name}.schema", columns_of, source.schema)
-        if source.topic is not UNSET and source.start not in ("earliest", "latest"):
-            form = f'write earliest, latest or offsets of partitions, as in {{"{source.topic}": {{"0": 5}}}}'
+        if source.topic is not UNSET and source.start not in ("earliest", "latest") and source.start_ms is None:
+            form = (
+                "write earliest, latest, a time with its zone, as in 2026-01-31T12:00:00Z, or offsets of partitions, "
+                f'as in {{"{source.topic}": {{"0": 5}}}}'
+            )
             for one in options_problem(f"sources.{name}.start", {"startingOffsets": source.start}, is_sink=False):
                 yield replace(one, hint=form)
         if source.options and source.files is UNSET:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType
@@ -15,7 +16,8 @@ class Source(Form, kw_only=True):
     A `table` is read anew for every batch of a stream that is joined with it. With a `schema`, its values are JSON.
     With a `subject` of the registry, rows have the columns of that schema, and those of the message in `keep`. A value
     of a stream that does not decode is a dead letter, fails the run, or has its reason in the column `_error` and its
-    bytes in `_undecoded`; a table fails the batch.
+    bytes in `_undecoded`; a table fails the batch. A stream starts at `earliest`, `latest`, offsets of partitions as
+    JSON, or the first message that is as young as a time with its zone.
     """
 
     topic: str | UnsetType = UNSET
@@ -36,6 +38,15 @@ class Source(Form, kw_only=True):
     def is_stream(self) -> bool:
         """Whether it never ends."""
         return self.topic is not UNSET
+
+    @property
+    def start_ms(self) -> int | None:
+        """The time to start at; None if `start` is none. Without a zone it would be another one on each machine."""
+        try:
+            when = datetime.fromisoformat(self.start)
+        except ValueError:
+            return None
+        return None if when.tzinfo is None else int(when.timestamp() * 1000)
 
     def makes_dead_letters(self) -> bool:
         """Whether messages of this source may go to the dead-letter topic."""

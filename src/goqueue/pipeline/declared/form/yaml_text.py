@@ -1,6 +1,7 @@
-"""YAML as people expect it: `on`, `off`, `yes` and `no` are words, and every part has a line.
+"""YAML as people expect it: `on`, `off`, `yes` and `no` are words, times are text, and every part has a line.
 
-YAML 1.1 reads `on:` as the key True, which would surprise whoever writes a join.
+YAML 1.1 reads `on:` as the key True, which would surprise whoever writes a join. It also makes objects of times: what
+is written here, such as `start: 2026-01-01T00:00:00Z`, is for us to read.
 """
 
 from __future__ import annotations
@@ -12,11 +13,15 @@ import yaml
 
 
 class _Loader(yaml.SafeLoader):
-    """Only true and false are booleans, as in YAML 1.2."""
+    """Only true and false are booleans, and times are text, as in YAML 1.2."""
+
+
+def _is_read(tag: str, first: str) -> bool:
+    return first in "tTfF" if tag == "tag:yaml.org,2002:bool" else tag != "tag:yaml.org,2002:timestamp"
 
 
 _Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:bool" or first in "tTfF"]
+    first: [(tag, pattern) for tag, pattern in resolvers if _is_read(tag, first)]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 

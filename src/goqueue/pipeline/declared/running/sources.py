@@ -47,13 +47,19 @@ def topic_options(pipeline: Pipeline, source: Source, group: str) -> dict[str, s
     options = {
         "kafka.bootstrap.servers": pipeline.broker,
         "subscribe": str(source.topic),
-        "startingOffsets": source.start,
         "failOnDataLoss": str(source.fail_on_data_loss).lower(),
         "groupId": group,
-    }
+    } | _beginning(source)
     if source.max_per_batch is not UNSET:
         options["maxOffsetsPerTrigger"] = str(source.max_per_batch)
     return options | _subject(pipeline, source) | source.options
+
+
+def _beginning(source: Source) -> dict[str, str]:
+    if source.start_ms is None:
+        return {"startingOffsets": source.start}
+    # In a partition without a message as young as that, with the next one that comes.
+    return {"startingTimestamp": str(source.start_ms), "startingOffsetsByTimestampStrategy": "latest"}
 
 
 def _subject(pipeline: Pipeline, source: Source) -> dict[str, str]:
