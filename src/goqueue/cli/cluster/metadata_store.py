@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from msgspec import structs
 
 from goqueue.cli.cluster.store import ConfigFile, with_kv, with_store
 from goqueue.cli.session import REFUSED
@@ -39,6 +40,7 @@ def elect(
     """Elect the preferred replicas as leaders, or with --unclean any live replica."""
     from goqueue.cluster.control.elections import forced, preferred
     from goqueue.cluster.control.plan import Change, batches, nodes_of
+    from goqueue.metadata.eligibility import eligible_of
 
     async def work(store: Any, _config: Config, _renew: Callable[[], Awaitable[None]]) -> list[str]:
         image: Image = store.image
@@ -51,7 +53,8 @@ def elect(
         nodes, changes = nodes_of(image), []
         for number, one in enumerate(assignments):
             if partition in (None, number):
-                after = (forced(one, nodes) if one.leader < 0 else None) if unclean else preferred(one, nodes)
+                known = structs.replace(one, eligible=eligible_of(image, found, one))
+                after = (forced(known, nodes) if one.leader < 0 else None) if unclean else preferred(known, nodes)
                 if after is not None:
                     changes.append(Change(found, number, one, after, is_unclean=unclean))
         if unclean and not accept_data_loss:
