@@ -24,10 +24,32 @@ class Life:
         self.is_over = False
         self.is_frozen = False
         # What was to be done while it was frozen, or over.
-        self.held: list[tuple[Callable[..., object], tuple[Any, ...], contextvars.Context]] = []
+        self.held: list[_OfLife] = []
 
 
 LIFE: contextvars.ContextVar[Life | None] = contextvars.ContextVar("life", default=None)
+
+
+class _OfLife:
+    """A callback of a life. Whoever cancels its handle cancels it also while it is held, and behind a thaw."""
+
+    __slots__ = ("_args", "_callback", "_life", "context", "handle")
+
+    def __init__(
+        self, life: Life, callback: Callable[..., object], args: tuple[Any, ...], context: contextvars.Context
+    ) -> None:
+        self._life, self._callback, self._args = life, callback, args
+        self.context = context
+        self.handle: asyncio.Handle | None = None
+
+    def __call__(self) -> None:
+        if self._life.is_over or self._life.is_frozen:
+            self._life.held.append(self)
+            return
+        # Each refers to the other: let go here, or the collector would have to find them all.
+        handle, self.handle = self.handle, None
+        if handle is None or not handle.cancelled():
+            self._callback(*self._args)
 
 
 class ClusterLoop(SimLoop):
@@ -41,7 +63,9 @@ class ClusterLoop(SimLoop):
         life = context.get(LIFE)
         if life is None:
             return super().call_soon(callback, *args, context=context)
-        return super().call_soon(self._run_for, life, callback, args, context, context=context)
+        guarded = _OfLife(life, callback, args, context)
+        guarded.handle = handle = super().call_soon(guarded, context=context)
+        return handle
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
@@ -51,25 +75,19 @@ class ClusterLoop(SimLoop):
         life = context.get(LIFE)
         if life is None:
             return super().call_at(when, callback, *args, context=context)
-        return super().call_at(when, self._run_for, life, callback, args, context, context=context)
+        guarded = _OfLife(life, callback, args, context)
+        guarded.handle = handle = super().call_at(when, guarded, context=context)
+        return handle
 
     def thaw(self, life: Life) -> None:
         """Let a life go on where it was."""
         life.is_frozen = life.is_over = False
         held, life.held = life.held, []
-        for callback, args, context in held:
-            self.call_soon(callback, *args, context=context)
+        for one in held:
+            super().call_soon(one, context=one.context)
 
     def start(self, life: Life, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Run something as that node."""
         context = contextvars.copy_context()
         context.run(LIFE.set, life)
         return self.create_task(work, context=context)
-
-    def _run_for(
-        self, life: Life, callback: Callable[..., object], args: tuple[Any, ...], context: contextvars.Context
-    ) -> None:
-        if life.is_over or life.is_frozen:
-            life.held.append((callback, args, context))
-        else:
-            callback(*args)
