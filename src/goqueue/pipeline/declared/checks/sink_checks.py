@@ -26,6 +26,7 @@ def sink_problems(pipeline: Pipeline, known: set[str], places: Mapping[str, str]
     """What is wrong with each of the sinks."""
     for name, sink in pipeline.sinks.items():
         path = places[f"sinks.{name}"]
+        yield from _taken_name(pipeline, name, path)
         for read in sink.reads():
             if read not in known:
                 yield reads_nothing(path, read, known)
@@ -47,6 +48,19 @@ def sink_problems(pipeline: Pipeline, known: set[str], places: Mapping[str, str]
                 yield from sql_problem(f"{path}.delete_when", check_expression, sink.delete_when)
             if sink.options:
                 yield from options_problem(f"{path}.options", sink.options, is_sink=True)
+
+
+def _taken_name(pipeline: Pipeline, name: str, path: str) -> Iterator[Problem]:
+    """A sink's checkpoint is a folder of its name, beside those of other queries and the files of the run."""
+    taken = None
+    if name == "stop":
+        taken = "the file by which a run is asked to end"
+    elif name == "dead_letters" and pipeline.dead_letter_origins():
+        taken = "the query that writes the dead letters"
+    elif pipeline.shared_reads and name.startswith("shared_") and name[7:] in {*pipeline.sources, *pipeline.steps}:
+        taken = f"a read that sinks of {name[7:]!r} share"
+    if taken is not None:
+        yield Problem(f"{path}.name", f"{name!r} is the name of {taken}", "give the sink another name")
 
 
 def _mode(path: str, sink: TableSink) -> Iterator[Problem]:
