@@ -313,3 +313,16 @@ def test_a_sink_whose_checkpoint_would_lie_in_the_place_of_something_else_is_ref
     text = changed("topic: {topic: orders.few, key: id}", f"topic: {{name: {name}, topic: orders.few, key: id}}")
 
     assert any(told in problem for problem in problems(f"{text}shared_reads: true\n"))
+
+
+@pytest.mark.parametrize("url", ["postgresql://u:s3%cret@h/d", "postgresql://u:s3@cret@h/d", "mysql://u:s3cret@h/d"])
+def test_a_url_that_cannot_be_read_is_refused_without_its_password(url: str) -> None:
+    found = problems(changed("topic: {topic: orders.few, key: id}", f"postgres: {{url: '{url}', table: few}}"))
+
+    assert [problem.partition(":")[0].partition(", ")[2] for problem in found] == ["sinks[0].postgres.url"]
+    assert "cret" not in str(found)
+
+
+@pytest.mark.parametrize("url", ["postgresql://u:s3%40cret@h/d", "postgresql://h/d?options=-c%20a%3D1", "postgres:///d"])
+def test_a_url_with_percent_signs_in_their_places_is_taken(url: str) -> None:
+    load_text(changed("topic: {topic: orders.few, key: id}", f"postgres: {{url: '{url}', table: few}}"))
