@@ -323,6 +323,8 @@ def test_a_url_that_cannot_be_read_is_refused_without_its_password(url: str) -> 
     assert "cret" not in str(found)
 
 
-@pytest.mark.parametrize("url", ["postgresql://u:s3%40cret@h/d", "postgresql://h/d?options=-c%20a%3D1", "postgres:///d"])
+@pytest.mark.parametrize(
+    "url", ["postgresql://u:s3%40cret@h/d", "postgresql://h/d?options=-c%20a%3D1", "postgres:///d"]
+)
 def test_a_url_with_percent_signs_in_their_places_is_taken(url: str) -> None:
     load_text(changed("topic: {topic: orders.few, key: id}", f"postgres: {{url: '{url}', table: few}}"))

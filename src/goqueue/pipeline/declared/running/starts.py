@@ -28,14 +28,14 @@ class Starts:
         self._pipeline = pipeline
         self._state = state_at(pipeline.checkpoint_path)
         self._file = f"{query}.starts.json"
-        # Written by Spark with the plan of the first batch.
-        self._first_batch = f"{query}/offsets/0"
+        # Where Spark writes the plan of each batch, and keeps those of the last hundred.
+        self._plans = f"{query}/offsets"
 
     def options(self, name: str, source: Source, group: str) -> Mapping[str, str]:
         """The options to read a topic with: from where it began, or, if it has not begun yet, from a place kept now."""
         options = topic_options(self._pipeline, source, group)
         known = self._read()
-        has_begun = self._state.read(self._first_batch) is not None
+        has_begun = self._state.has_files(self._plans)
         if has_begun and name not in known:
             # Begun by a version that kept no place: the checkpoint says where to read on.
             return options
