@@ -132,7 +132,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         remade = begun.recreated(ended.topic_ids)
         begin = {place: offset for place, offset in begun.places.items() if place.topic not in remade}
         new = [place for place in ended.places if place not in begin]
-        begin |= self._world().earliest(new) if new else {}
+        begin |= self._first_of(new, begun, remade)
         ranges = [Range(place, begin[place], offset) for place, offset in ended.places.items()]
         return tasks_for(self.options, ranges, Bounds(), ended.topic_ids)
 
@@ -216,7 +216,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if place in ends and place.topic not in self._remade
         }
         new = [place for place in ends if place not in begin]
-        return begin | (self._world().earliest(new) if new else {})
+        return begin | self._first_of(new, known, self._remade)
+
+    def _first_of(self, new: list[TopicPartition], known: StreamOffset, remade: set[str]) -> Offsets:
+        """Where to begin in partitions that the stream has not read; those that were added to a topic were empty."""
+        found = self._world().earliest(new) if new else {}
+        if self.options.fail_on_data_loss and not self.options.assign:
+            topics = {place.topic for place in known.places} - remade
+            for place, first in found.items():
+                if place.topic in topics and first > 0:
+                    raise DataLost(f"{place}, which was added to the topic", 0, first)
+        return found
 
     def _check_loss(self, known: StreamOffset, ends: Offsets) -> None:
         for topic in sorted(self._remade):
