@@ -61,3 +61,25 @@ def test_before_the_first_batch_the_earliest_place_is_asked_for_again(
     assert begun(tmp_path, "earliest", 3, monkeypatch) == 3
     assert begun(tmp_path, "earliest", 5, monkeypatch) == 5
     assert json.loads((tmp_path / "console.starts.json").read_text())["events"]["events"] == {"0": 5}
+
+
+def test_partitions_that_are_added_before_the_first_batch_are_read_from_their_beginning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert begun(tmp_path, "latest", 70, monkeypatch) == 70
+    added = TopicPartition("events", 1)
+    asked: list[str] = []
+
+    def first_offsets(options: dict[str, str]) -> dict[TopicPartition, int]:
+        asked.append(options["startingOffsets"])
+        return {HERE: 3, added: 0}
+
+    monkeypatch.setattr(module, "first_offsets", first_offsets)
+    values: Any = {"name": "p", "checkpoint": str(tmp_path), "sinks": [{"console": {}}]}
+    pipeline = load_values({**values, "sources": {"events": {"topic": "events", "start": "latest"}}})
+    starts = Starts(pipeline, "console")
+    options = starts.options("events", pipeline.sources["events"], "group")
+
+    assert asked == ["earliest"]
+    assert json.loads(options["startingOffsets"]) == {"events": {"0": 70, "1": 0}}
+    assert starts.known("events") == {HERE: 70, added: 0}

@@ -42,7 +42,13 @@ class Starts:
         if name not in known or (source.start == _EARLIEST and not has_begun):
             known[name] = StreamOffset(first_offsets(options)).encode()
             self._write(known)
-        return pinned(options, known[name])
+        elif not has_begun:
+            # It may have waited for its first message while partitions were added.
+            kept, there = StreamOffset.decode(known[name]).places, first_offsets(pinned(options, _EARLIEST))
+            if kept.keys() != there.keys():
+                known[name] = StreamOffset({place: kept.get(place, first) for place, first in there.items()}).encode()
+                self._write(known)
+        return pinned(options, json.dumps(known[name]))
 
     def known(self, name: str) -> Offsets | None:
         """Where a source began; None if that is not known."""
@@ -67,7 +73,7 @@ def first_offsets(options: Mapping[str, str]) -> Offsets:
         catalogue.close()
 
 
-def pinned(options: Mapping[str, str], starts: Mapping[str, object]) -> dict[str, str]:
-    """The same options with offsets in place of words and times."""
+def pinned(options: Mapping[str, str], starts: str) -> dict[str, str]:
+    """The same options with these `startingOffsets` in place of words and times."""
     others = {name: value for name, value in options.items() if not name.lower().startswith("starting")}
-    return {**others, "startingOffsets": json.dumps(starts)}
+    return {**others, "startingOffsets": starts}
