@@ -17,9 +17,10 @@ from goqueue.formats.json_schema import parse_value
 from goqueue.formats.libraries import library
 from goqueue.formats.protobuf import ProtobufSchema
 from goqueue.formats.source import SchemaType
+from goqueue.pipeline.errors import BadOption
 from goqueue.pipeline.typed.arrow import arrow_type, converter
 from goqueue.pipeline.typed.pinned import ERROR, UNDECODED
-from goqueue.pipeline.typed.registry import Registry
+from goqueue.pipeline.typed.registry import NoSuchSchema, Registry
 
 
 class TypedValues:
@@ -47,6 +48,11 @@ class TypedValues:
             if value is not None:
                 try:
                     row = self._convert(self._decoded(value))
+                except BadOption as problem:
+                    # A registry that does not answer, or not to this user, says nothing of the value.
+                    if not isinstance(problem, NoSuchSchema):
+                        raise
+                    error = str(problem)
                 except (GoQueueError, TypeError, ValueError, AttributeError, ArithmeticError) as problem:
                     error = str(problem)
             rows.append(row)

@@ -1,0 +1,54 @@
+"""Values decoded by the schemas that they name: what is wrong with a value, and what with the registry."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="needs goqueue[spark]")
+
+import pyarrow as pa
+
+from goqueue.formats.source import SchemaType, Source
+from goqueue.pipeline.errors import BadOption
+from goqueue.pipeline.typed.registry import NoSuchSchema
+from goqueue.pipeline.typed.spark_types import spark_type
+from goqueue.pipeline.typed.values import TypedValues
+
+SALE = json.dumps({"type": "record", "name": "Sale", "fields": [{"name": "id", "type": "long"}]})
+
+
+class StubRegistry:
+    """Has some schemas; of others it says what it was told to."""
+
+    def __init__(self, kind: SchemaType, *texts: str, refusal: BadOption | None = None) -> None:
+        self._sources = {number: Source(kind, text) for number, text in enumerate(texts, 1)}
+        self._refusal = refusal or NoSuchSchema("the registry at http://r answers 404: not found")
+
+    def source(self, schema_id: int) -> Source:
+        if schema_id not in self._sources:
+            raise self._refusal
+        return self._sources[schema_id]
+
+
+def decoded(registry: Any, *values: bytes) -> tuple[list[Any], list[str | None]]:
+    column, errors = TypedValues(registry, 1, spark_type(registry.source(1))).decode(pa.array(values, pa.binary()))
+    return column.to_pylist(), errors
+
+
+@pytest.mark.parametrize("option", ["schemaRegistryUrl", "schema"])
+def test_a_registry_that_cannot_be_asked_fails_the_task_and_makes_no_dead_letters(option: str) -> None:
+    # As while it restarts, or when it refuses this user.
+    registry = StubRegistry(SchemaType.AVRO, SALE, refusal=BadOption(option, "http://r does not answer"))
+
+    with pytest.raises(BadOption, match="does not answer"):
+        decoded(registry, b"\0\0\0\0\1\x0e", b"\0\0\0\0\2\x0e")
+
+
+def test_a_schema_that_the_registry_does_not_have_is_told_of_the_value() -> None:
+    rows, errors = decoded(StubRegistry(SchemaType.AVRO, SALE), b"\0\0\0\0\1\x0e", b"\0\0\0\0\2\x0e")
+
+    assert rows == [{"id": 7}, None]
+    assert errors == [None, "option schema: the registry at http://r answers 404: not found"]
