@@ -18,6 +18,9 @@ from goqueue.pipeline.typed.spark_types import spark_type
 from goqueue.pipeline.typed.values import TypedValues
 
 SALE = json.dumps({"type": "record", "name": "Sale", "fields": [{"name": "id", "type": "long"}]})
+# Of version 2 the messages are in another order.
+FIRST = 'syntax = "proto3"; package shop; message Sale { int64 id = 1; } message Refund { int64 sale = 1; }'
+SECOND = 'syntax = "proto3"; package shop.v2; message Refund { int64 sale = 1; } message Sale { int64 id = 1; }'
 
 
 class StubRegistry:
@@ -52,3 +55,18 @@ def test_a_schema_that_the_registry_does_not_have_is_told_of_the_value() -> None
 
     assert rows == [{"id": 7}, None]
     assert errors == [None, "option schema: the registry at http://r answers 404: not found"]
+
+
+def test_a_protobuf_message_of_another_type_is_not_taken_for_one_of_the_columns() -> None:
+    sale, refund_1, sale_2, refund_2 = (
+        b"\0\0\0\0\1\0\x08\x07",
+        b"\0\0\0\0\1\2\2\x08\x07",
+        b"\0\0\0\0\2\2\2\x08\x07",
+        b"\0\0\0\0\2\0\x08\x07",
+    )
+
+    rows, errors = decoded(StubRegistry(SchemaType.PROTOBUF, FIRST, SECOND), sale, refund_1, sale_2, refund_2)
+
+    assert rows == [{"id": 7}, None, {"id": 7}, None]
+    other = "the value is a message Refund, and the columns are those of Sale"
+    assert errors == [None, other, None, other]

@@ -23,6 +23,10 @@ from goqueue.pipeline.typed.pinned import ERROR, UNDECODED
 from goqueue.pipeline.typed.registry import NoSuchSchema, Registry
 
 
+# The message of a Protobuf file that has the columns.
+_FIRST = (0,)
+
+
 class TypedValues:
     """Decodes values. One per task: it keeps the schemas that it has seen."""
 
@@ -33,11 +37,13 @@ class TypedValues:
         self._convert = converter(kind)
         self._arrow = arrow_type(kind)
         self._avro: dict[int, AvroSchema] = {}
+        self._protobuf: dict[int, ProtobufSchema] = {}
         self._message: Any = None
         if self._pinned.type is SchemaType.PROTOBUF:
             schema = ProtobufSchema(self._pinned)
             factory = library("google.protobuf.message_factory")
-            self._message = factory.GetMessageClass(schema.pool.FindMessageTypeByName(schema.message_name((0,))))
+            self._message = factory.GetMessageClass(schema.pool.FindMessageTypeByName(schema.message_name(_FIRST)))
+            self._protobuf[schema_id] = schema
 
     def decode(self, values: pa.Array) -> tuple[pa.Array, list[str | None]]:
         """The values as a column, and why those that are null in spite of having a value are."""
@@ -80,8 +86,20 @@ class TypedValues:
             raise InvalidValue("the value names no schema")
         if self._pinned.type is SchemaType.AVRO:
             return self._avro_value(value, envelope.schema_id, envelope.start)
-        _, start = message_of(envelope, value)
+        indexes, start = message_of(envelope, value)
+        self._check_message(envelope.schema_id, indexes)
         return _fields(self._message.FromString(value[start:]))
+
+    def _check_message(self, schema_id: int, indexes: tuple[int, ...]) -> None:
+        """Raise for a message of another type: its fields have the same numbers, and would be taken for ours."""
+        if schema_id == self._id and indexes == _FIRST:
+            return
+        schema = self._protobuf.get(schema_id)
+        if schema is None:
+            schema = self._protobuf[schema_id] = ProtobufSchema(self._registry.source(schema_id))
+        found, wanted = _short_name(schema, indexes), _short_name(self._protobuf[self._id], _FIRST)
+        if found != wanted:
+            raise InvalidValue(f"the value is a message {found}, and the columns are those of {wanted}")
 
     def _avro_value(self, value: bytes, schema_id: int, start: int) -> Any:
         writer = self._avro_schema(schema_id)
@@ -96,6 +114,11 @@ class TypedValues:
         if found is None:
             found = self._avro[schema_id] = AvroSchema(self._registry.source(schema_id))
         return found
+
+
+def _short_name(schema: ProtobufSchema, indexes: tuple[int, ...]) -> str:
+    """The name of a message within its file: another version may have another package."""
+    return schema.message_name(indexes).removeprefix(f"{schema.file.package}.")
 
 
 def with_typed_value(
