@@ -82,3 +82,15 @@ def test_a_topic_that_a_stream_has_not_read_begins_with_what_it_has() -> None:
     end = reader.latestOffset({"orders": {"0": 7}})
 
     assert ranges(reader, {"orders": {"0": 7}}, end)[TopicPartition("bills", 0)] == (5, 6)
+
+
+def test_a_log_that_begins_behind_an_open_transaction_has_lost_nothing() -> None:
+    # Records were deleted up to 10; a transaction that is open since 5 holds a committed reader back.
+    reader = stream(World(orders={0: (10, 5)}))
+    start = {"orders": {"0": 10}}
+
+    assert reader.latestOffset(start) == start
+
+    reader = stream(World(orders={0: (0, 5)}))
+    with pytest.raises(DataLost, match="orders-0: offsets 5 to 9 are gone"):
+        reader.latestOffset(start)

@@ -95,10 +95,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if start is None:
             return StreamOffset(ends, self._new_group(), self._world().topic_ids()).encode()
         known = StreamOffset.decode(start)
+        ends = self._at_least_begun(known, ends)
         begin = self._reachable(known, ends)
         # Spark begins a batch where the last one that is done ended.
         self.commit(start)
-        # A log may start behind what a committed reader can see.
         ends = {place: max(end, begin[place]) for place, end in ends.items()}
         options = self.options
         available = sum(ends[place] - begin[place] for place in ends)
@@ -203,6 +203,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         earliest, latest = world.earliest(places), world.latest(places)
         offsets = sum(latest[place] - earliest[place] for place in places)
         return max(1.0, sum(world.bytes_of(places).values()) / max(1, offsets))
+
+    def _at_least_begun(self, known: StreamOffset, ends: Offsets) -> Offsets:
+        """The ends, none of them before its log begins: that may lie behind what a committed reader can see."""
+        behind = [place for place, start in known.places.items() if ends.get(place, start) < start]
+        first = self._world().earliest(behind) if behind else {}
+        return {place: max(end, first.get(place, end)) for place, end in ends.items()}
 
     def _reachable(self, known: StreamOffset, ends: Offsets) -> Offsets:
         """Where to read on, in every partition there is. What was lost since is an error, or passed over."""
