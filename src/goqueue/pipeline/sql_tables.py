@@ -75,7 +75,7 @@ def fields_of(kinds: Mapping[str, str]) -> StructType:
 
 
 def refuse_secrets(given: Mapping[str, str]) -> None:
-    """Raise for a secret: what is noted at columns is in the metastore, and in Parquet files that are written of them."""
+    """Raise for a secret: what is noted at columns is in the metastore, and in Parquet files written from them."""
     for name in given:
         if name.lower() in _SECRETS:
             raise BadOption(

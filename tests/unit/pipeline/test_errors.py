@@ -5,7 +5,7 @@ from __future__ import annotations
 from goqueue.pipeline.errors import told_by_spark
 
 OF_THE_JVM = """An error occurred while calling o73.collectToPython.
-: org.apache.spark.SparkException: [FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///in/b.csv.  SQLSTATE: KD001
+: org.apache.spark.SparkException: [FAILED_READ_FILE.NO_HINT] Encountered error while reading file /b.csv. SQLSTATE: KD
 \tat org.apache.spark.sql.errors.QueryExecutionErrors$.cannotReadFilesError(QueryExecutionErrors.scala:845)
 \t... 1 more
 Caused by: org.apache.spark.SparkIllegalArgumentException: CSV header does not conform to the schema.
@@ -20,7 +20,7 @@ Caused by: java.lang.NumberFormatException: For input string: "x"
 
 def test_an_error_of_the_jvm_is_told_in_the_words_of_spark_and_not_of_py4j() -> None:
     assert told_by_spark(Exception(OF_THE_JVM)) == (
-        "Encountered error while reading file file:///in/b.csv: CSV header does not conform to the schema. "
+        "Encountered error while reading file /b.csv: CSV header does not conform to the schema. "
         "Header: town, id Schema: id, town"
     )
 

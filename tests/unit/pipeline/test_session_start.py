@@ -18,7 +18,11 @@ from goqueue.pipeline.spark import session
 def test_secrets_are_not_in_the_command_line_of_the_jvm(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[SparkConf] = []
     monkeypatch.setattr(SparkContext, "_jvm", None)
-    monkeypatch.setattr(SparkContext, "_ensure_initialized", lambda conf: started.append(conf))
+
+    def ensure_initialized(*, conf: SparkConf) -> None:
+        started.append(conf)
+
+    monkeypatch.setattr(SparkContext, "_ensure_initialized", ensure_initialized)
     secrets = {
         "spark.hadoop.fs.s3a.secret.key": "s3cret",
         "spark.hadoop.fs.s3a.access.key": "s3cret",

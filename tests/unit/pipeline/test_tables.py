@@ -30,7 +30,7 @@ def test_a_password_is_no_option_of_a_table_since_options_are_noted_at_its_colum
     from goqueue.pipeline.sql_tables import with_options
 
     given = {"provider": "goqueue", "subscribe": "orders", "kafka.sasl.password": "s3cret"}
-    with pytest.raises(BadOption, match="option kafka.sasl.password: would be kept in clear with the table") as refused:
+    with pytest.raises(BadOption, match="would be kept in clear with the table") as refused:
         with_options({"value": "binary"}, given)
     assert "s3cret" not in str(refused.value)
     with pytest.raises(BadOption, match="GOQUEUE_KAFKA_CONFIG"):

@@ -22,7 +22,6 @@ from goqueue.pipeline.typed.arrow import arrow_type, converter
 from goqueue.pipeline.typed.pinned import ERROR, UNDECODED
 from goqueue.pipeline.typed.registry import NoSuchSchema, Registry
 
-
 # The message of a Protobuf file that has the columns.
 _FIRST = (0,)
 

@@ -5,8 +5,8 @@
       production: {least: 100}
 
 What is given when the pipeline is loaded goes before the environment, and that before the parameters. `${env:NAME}` is
-a variable of the process, also in the values of parameters; `$${` is written for a plain `${`. A text that is nothing but `${name}` becomes the value
-itself, so that numbers stay numbers.
+a variable of the process, also in the values of parameters; `$${` is written for a plain `${`. A text that is nothing
+but `${name}` becomes the value itself, so that numbers stay numbers.
 """
 
 from __future__ import annotations
