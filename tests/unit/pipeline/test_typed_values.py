@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import http.client
+import io
 import json
+import urllib.error
+import urllib.request
+from email.message import Message
 from typing import Any
 
 import pytest
@@ -13,7 +18,7 @@ import pyarrow as pa
 
 from goqueue.formats.source import SchemaType, Source
 from goqueue.pipeline.errors import BadOption
-from goqueue.pipeline.typed.registry import NoSuchSchema
+from goqueue.pipeline.typed.registry import NoSuchSchema, Registry
 from goqueue.pipeline.typed.spark_types import spark_type
 from goqueue.pipeline.typed.values import TypedValues
 
@@ -70,3 +75,25 @@ def test_a_protobuf_message_of_another_type_is_not_taken_for_one_of_the_columns(
     assert rows == [{"id": 7}, None, {"id": 7}, None]
     other = "the value is a message Refund, and the columns are those of Sale"
     assert errors == [None, other, None, other]
+
+
+@pytest.mark.parametrize("body", [b"<html>Bad Gateway</html>", b"", b"[]"])
+def test_a_proxy_that_answers_for_the_registry_is_a_registry_that_cannot_be_asked(
+    monkeypatch: pytest.MonkeyPatch, body: bytes
+) -> None:
+    def answer(*_: Any, **__: Any) -> None:
+        raise urllib.error.HTTPError("http://r", 502, "Bad Gateway", Message(), io.BytesIO(body))
+
+    monkeypatch.setattr(urllib.request, "urlopen", answer)
+    with pytest.raises(BadOption, match="option schemaRegistryUrl: http://r answers 502: Bad Gateway") as refused:
+        Registry("http://r").source(2)
+    assert not isinstance(refused.value, NoSuchSchema)
+
+
+def test_an_answer_that_is_cut_off_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(*_: Any, **__: Any) -> None:
+        raise http.client.IncompleteRead(b"{")
+
+    monkeypatch.setattr(urllib.request, "urlopen", answer)
+    with pytest.raises(BadOption, match="option schemaRegistryUrl: http://r does not answer as a registry"):
+        Registry("http://r").source(2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import http.client
 import json
 import urllib.error
 import urllib.request
@@ -107,13 +108,21 @@ class Registry:
             with error:
                 if error.code == _NOT_FOUND and "missing" in default:
                     return default["missing"]
-                told = json.loads(error.read() or b"{}").get("message", error.reason)
+                told = _told(error)
             if error.code >= _NOT_NOW:
                 raise BadOption("schemaRegistryUrl", f"{self.url} answers {error.code}: {told}") from None
             reason = f"the registry at {self.url} answers {error.code}: {told}"
             raise (NoSuchSchema(reason) if error.code == _NOT_FOUND else BadOption("schema", reason)) from None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, http.client.HTTPException) as error:
             raise BadOption("schemaRegistryUrl", f"{self.url} does not answer as a registry: {error}") from None
+
+
+def _told(error: urllib.error.HTTPError) -> str:
+    """What the registry says is wrong; a proxy in front of it says it in other words."""
+    try:
+        return str(json.loads(error.read())["message"])
+    except (OSError, ValueError, KeyError, TypeError, http.client.HTTPException):
+        return error.reason
 
 
 def _headers(url: str, security: WireSecurity) -> dict[str, str]:
