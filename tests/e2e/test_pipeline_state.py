@@ -116,3 +116,12 @@ def test_history_grows_in_the_store_over_runs(pipeline: Pipeline) -> None:
         history.flush()
 
     assert [row["batch"] for row in History(pipeline).read()] == [0, 1, 2]
+
+
+def test_files_below_a_folder_of_a_store_are_seen(pipeline: Pipeline) -> None:
+    kept = state_at(pipeline.checkpoint_path)
+    assert not kept.has_files("query/offsets")
+    kept.write("query/offsets/.0.crc", "")
+    assert not kept.has_files("query/offsets")
+    kept.write("query/offsets/101", "v1")
+    assert kept.has_files("query/offsets")

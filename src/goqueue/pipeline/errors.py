@@ -15,6 +15,9 @@ from goqueue.errors import GoQueueError
 F = TypeVar("F", bound=Callable[..., Any])
 # An error of ours inside what Spark tells: its type, and its message up to the end of the line.
 _OURS = re.compile(r"\bgoqueue(?:\.\w+)+: (.+)")
+# What py4j says of an error of Spark's that PySpark has no class for: a number of its own, then the JVM's stack.
+_CALLED = "An error occurred while calling "
+_CAUSE = re.compile(r"^(?:Caused by)?: org\.apache\.spark\.[\w.$]+: (.+)$")
 # What Spark writes around its words: the name of the error before, the state and the place behind.
 _CODES = re.compile(r"^\[[A-Z0-9_.]+\] | SQLSTATE: .*$")
 
@@ -71,8 +74,27 @@ def told_by_spark(error: BaseException) -> str:
     if ours:
         return str(ours[-1])
     lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if text.startswith(_CALLED) and (causes := _causes(lines)):
+        # The first says where, as in which file, and the last says what is wrong there.
+        return ": ".join(dict.fromkeys((causes[0].rstrip(". "), causes[-1])))[:500]
     told = [line for line in lines if not line.startswith(("at ", "File ", "Traceback", "JVM stacktrace", "..."))]
     return _CODES.sub("", (told or [type(error).__name__])[0])[:500]
+
+
+def _causes(lines: list[str]) -> list[str]:
+    """What Spark's own errors say, out of a stack of the JVM: their words may take several lines."""
+    found: list[list[str]] = []
+    is_open = False
+    for line in lines:
+        cause = _CAUSE.match(line)
+        if cause:
+            found.append([_CODES.sub("", cause[1])])
+        elif is_open and not line.startswith(("at ", "...", "Caused by:", "Driver stacktrace")):
+            found[-1].append(_CODES.sub("", line))
+            continue
+        is_open = bool(cause)
+    # Of a worker's traceback the last line counts.
+    return [words[-1] if "Traceback (most" in words[0] else " ".join(words) for words in found]
 
 
 @contextmanager

@@ -25,6 +25,7 @@ from pyspark.sql.types import (
 )
 
 from goqueue.pipeline.decoding.columns import RECORD_COLUMNS
+from goqueue.pipeline.errors import BadOption
 from goqueue.pipeline.sink.sink_options import SINK_OPTIONS
 from goqueue.pipeline.source.options import SOURCE_OPTIONS
 
@@ -47,6 +48,13 @@ _TYPES: Mapping[str, DataType] = MappingProxyType(
 _PROVIDER = "provider"
 _OF_SPARK = frozenset({_PROVIDER, "owner", "location", "external", "is_managed_location", "comment", "collation"})
 _COPY = "option."
+_SECRETS = frozenset(
+    f"kafka.{name}"
+    for name in (
+        *("sasl.password", "sasl.jaas.config", "sasl.oauthbearer.token"),
+        *("ssl.key.password", "ssl.keystore.password", "ssl.truststore.password", "ssl.keystore.key"),
+    )
+)
 _OF_SINK = frozenset(name.lower() for name in SINK_OPTIONS) - {name.lower() for name in SOURCE_OPTIONS}
 _OF_SOURCE = frozenset(name.lower() for name in SOURCE_OPTIONS) - {name.lower() for name in SINK_OPTIONS}
 
@@ -66,8 +74,20 @@ def fields_of(kinds: Mapping[str, str]) -> StructType:
     return StructType([StructField(name, _TYPES[kind]) for name, kind in kinds.items()])
 
 
+def refuse_secrets(given: Mapping[str, str]) -> None:
+    """Raise for a secret: what is noted at columns is in the metastore, and in Parquet files written from them."""
+    for name in given:
+        if name.lower() in _SECRETS:
+            raise BadOption(
+                name,
+                "would be kept in clear with the table and in files that are written from it: leave it out, and name a "
+                "file of options of security in the environment variable GOQUEUE_KAFKA_CONFIG",
+            )
+
+
 def with_options(kinds: Mapping[str, str], given: Mapping[str, str]) -> StructType:
     """The columns, with the table's options noted at each of them."""
+    refuse_secrets(_own(given))
     note = {_NOTE: json.dumps(_own(given))}
     return StructType([StructField(name, _TYPES[kind], True, note) for name, kind in kinds.items()])
 

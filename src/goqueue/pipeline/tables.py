@@ -27,14 +27,17 @@ def tables(
 
     Topics in `as_table` show the latest value of each key, the others show every record. With `topics`, only those
     become tables. Characters that a name of SQL cannot have become underscores. Call it again to see new topics.
-    `INSERT INTO` writes to a topic.
+    `INSERT INTO` writes to a topic. Of secrets, the file that GOQUEUE_KAFKA_CONFIG names is the place: options stay
+    with the table.
     """
     for field, named in (("topics", topics), ("as_table", as_table)):
         if isinstance(named, str):
             raise InvalidRequest(f"{field}={named!r} is a text: give a list of names, as in [{named!r}]", field=field)
     from goqueue.client.wire import WireClient
     from goqueue.client.wire.security import with_defaults
+    from goqueue.pipeline.sql_tables import refuse_secrets
 
+    refuse_secrets(options)
     kafka = {name[6:]: value for name, value in options.items() if name.startswith("kafka.")}
     with WireClient(servers, client_id="goqueue-tables", security=with_defaults(kafka)) as client:
         present = {name for name in client.topics(None) if not is_internal(name)}

@@ -13,6 +13,7 @@ from confluent_kafka import Producer
 from tests.e2e.process import BrokerProcess
 
 from goqueue.errors import InvalidRequest
+from goqueue.pipeline.errors import SparkFailed, spark_in_one_line
 from goqueue.pipeline.jobs.audit import audit
 from goqueue.pipeline.jobs.dead_letters import dlq_report
 from goqueue.pipeline.jobs.export import LakeFormat, export
@@ -153,6 +154,17 @@ def test_an_import_keeps_the_order_of_each_key(
 def test_an_import_of_nothing_is_refused_in_words(spark: Any, broker: BrokerProcess, tmp_path: Path) -> None:
     with pytest.raises(InvalidRequest, match="there is nothing"):
         import_files(spark, str(tmp_path / "none.csv"), FileFormat.CSV, options(broker), "t")
+
+
+@pytest.mark.parametrize("schema", [None, "id STRING, town STRING"])
+def test_an_import_of_csv_files_with_columns_in_another_order_is_refused(
+    spark: Any, broker: BrokerProcess, topic: Callable[..., str], tmp_path: Path, schema: str | None
+) -> None:
+    (tmp_path / "1.csv").write_text("id,town\n1,Bonn\n")
+    (tmp_path / "2.csv").write_text("town,id\nKiel,2\n")
+
+    with pytest.raises(SparkFailed, match=r"[12]\.csv: CSV header does not conform to the schema"), spark_in_one_line():
+        import_files(spark, str(tmp_path), FileFormat.CSV, options(broker), topic(1), schema=schema)
 
 
 @pytest.mark.parametrize(("speed", "slices"), [(None, 1), (10.0, 3)])

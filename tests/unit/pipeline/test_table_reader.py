@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -50,3 +51,28 @@ def test_a_key_whose_record_is_compacted_meanwhile_is_an_error_and_not_left_out(
 ) -> None:
     with pytest.raises(PipelineError, match="t-0: compaction removed 1 records while they were read: read it again"):
         read(monkeypatch, removed_meanwhile=1)
+
+
+@pytest.mark.parametrize(("starting", "first"), [(None, 700), ("earliest", 700), ('{"t": {"0": 5}}', 5)])
+def test_an_open_table_begins_where_its_partition_does_when_it_is_read(
+    monkeypatch: pytest.MonkeyPatch, starting: str | None, first: int
+) -> None:
+    read: list[Bounds] = []
+
+    def read_piece(_options: Any, piece: Piece, _columns: Any, _client: Any) -> Iterator[Any]:
+        read.append(piece.bounds)
+        return iter(())
+
+    def list_offsets(_client: Any, times: dict[TopicPartition, int], **_: Any) -> dict[TopicPartition, int]:
+        return {place: 700 if time_ms == table_reader.EARLIEST_TIME else 900 for place, time_ms in times.items()}
+
+    monkeypatch.setattr(table_reader, "read_piece", read_piece)
+    monkeypatch.setattr(table_reader, "list_offsets", list_offsets)
+    monkeypatch.setattr(table_reader, "open_client", lambda _options: nullcontext())
+    given = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t", "as": "table"}
+    given |= {} if starting is None else {"startingOffsets": starting}
+
+    planned_long_ago = TableTask((Piece(TopicPartition("t", 0), Bounds(start=5, end=10)),), is_open=True)
+    list(TableReader(parse_source_options(given), ("key", "value")).read(planned_long_ago))
+
+    assert (read[0].start, read[0].end) == (first, 900)

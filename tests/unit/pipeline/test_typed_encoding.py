@@ -31,6 +31,7 @@ from goqueue.formats.source import SchemaType, Source
 from goqueue.formats.work import compiled, decode_value
 from goqueue.pipeline.errors import BadOption
 from goqueue.pipeline.typed import encoding
+from goqueue.pipeline.typed.arrow import arrow_type
 from goqueue.pipeline.typed.derived import derived_schema
 from goqueue.pipeline.typed.spark_types import spark_type
 
@@ -96,6 +97,25 @@ def test_rows_are_encoded_by_the_schema_that_is_derived_from_their_type(encoder:
     decoded = decode_value(schema, first[5:])
     assert (decoded["id"], decoded["name"], decoded["tags"], decoded["home"]) == (7, "ada", ["a", None], {"zip": "N1"})
     assert decode_value(schema, second[5:])["id"] == 8
+
+
+@pytest.mark.parametrize("schema_type", [SchemaType.AVRO, SchemaType.JSON])
+def test_maps_are_encoded_as_spark_hands_them_over_at_every_depth(encoder: Any, schema_type: SchemaType) -> None:
+    counts = MapType(StringType(), IntegerType())
+    inner = StructType([StructField("by_day", MapType(StringType(), StructType([StructField("counts", counts)])))])
+    kind = StructType([StructField("counts", counts), StructField("rows", ArrayType(inner))])
+    rows = [
+        {"counts": {"x": 1, "y": None}, "rows": [{"by_day": {"mon": {"counts": {"z": 2}}}}]},
+        {"counts": None, "rows": None},
+    ]
+    text = derived_schema(kind, schema_type, "orders")
+
+    values, problems = encoder(schema_type, text).encode(pa.array(rows, arrow_type(kind)))
+
+    assert problems == {}
+    decoded = decode_value(compiled(Source(schema_type, text)), values.to_pylist()[0][5:])
+    assert decoded["counts"]["x"] == 1
+    assert decoded["rows"] == rows[0]["rows"]
 
 
 def test_a_derived_schema_of_avro_reads_back_as_the_same_columns() -> None:

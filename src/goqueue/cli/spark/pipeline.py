@@ -312,9 +312,10 @@ def _check_topics(pipeline: Pipeline) -> None:
 
 def _submit_line(pipeline: Pipeline, file: Path, master: str, env: str | None, given: dict[str, str]) -> str:
     from goqueue.pipeline.declared import main
-    from goqueue.pipeline.spark.session import SETTINGS
+    from goqueue.pipeline.spark.session import SETTINGS, without_secrets
 
-    settings = {**SETTINGS, **pipeline.settings}
+    # The program takes the others from the file itself: a command line is no place for a secret.
+    settings = without_secrets({**SETTINGS, **pipeline.settings})
     options = " \\\n  ".join(f"--conf '{name}={value}'" for name, value in settings.items())
     words = [*([f"--env={env}"] if env else []), *(f"{name}={value}" for name, value in given.items())]
     told = "".join(f" {shlex.quote(word)}" for word in words)

@@ -249,7 +249,8 @@ def _message(refusal: InvalidRequest, raw: Any) -> str:
         # The hint says it in words. Of a mapping it is a name that does not fit.
         given = raw[field]
         unfit = [key for key in given if not re.search(pattern[1], str(key))] if isinstance(given, Mapping) else [given]
-        return f"{', '.join(map(repr, unfit))} does not fit"
+        # An address may hold a password.
+        return re.sub(r"://[^/]*@", "://...@", f"{', '.join(map(repr, unfit))} does not fit")
     return message
 
 

@@ -80,16 +80,38 @@ def _run(files: RunFiles, history: History, run: PipelineRun, pipeline: Pipeline
     return run.status()
 
 
+def asked(words: Sequence[str]) -> tuple[Path, str | None, dict[str, str]]:
+    """The file, its environment and parameters; ends the program at a word that is none of them."""
+    environment, given = os.environ.get("GOQUEUE_PIPELINE_ENV"), {}
+    for word in words[1:]:
+        name, is_value, value = word.partition("=")
+        if not is_value or (name.startswith("-") and name != "--env"):
+            # As `--env production`: with the values of another environment it would write to another place.
+            sys.exit(f"{word!r} is neither --env=NAME nor NAME=VALUE")
+        if name == "--env":
+            environment = value
+        else:
+            given[name] = value
+    if not words:
+        sys.exit("which pipeline? write main.py pipeline.yaml [--env=NAME] [NAME=VALUE]")
+    return Path(words[0]), environment, given
+
+
 def main() -> None:
-    """The program for spark-submit, which has made the session's settings itself."""
+    """The program for spark-submit, whose own settings go before those of the file."""
+    from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
-    file = Path(sys.argv[1])
-    words = sys.argv[2:]
-    environment = next((word.removeprefix("--env=") for word in words if word.startswith("--env=")), None)
-    given = dict(word.split("=", 1) for word in words if "=" in word and not word.startswith("--"))
+    file, environment, given = asked(sys.argv[1:])
     pipeline = load_file(file, environment=environment, given=given)
-    spark = SparkSession.builder.appName(pipeline.name).getOrCreate()
+    # Before, no setting of the command is known here.
+    SparkContext._ensure_initialized()  # noqa: SLF001 - there is no other way
+    submitted = SparkConf()
+    builder = SparkSession.builder.appName(pipeline.name)
+    for name, value in pipeline.settings.items():
+        if not submitted.contains(name):
+            builder = builder.config(name, value)
+    spark = builder.getOrCreate()
     run_until_stopped(pipeline, spark, folder=file.resolve().parent, metrics=os.environ.get("GOQUEUE_PIPELINE_METRICS"))
 
 

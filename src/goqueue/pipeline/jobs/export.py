@@ -105,25 +105,28 @@ def _export_piece(
     piece: Piece, *, options: SourceOptions, columns: tuple[str, ...], folder: ExportFolder
 ) -> list[dict[str, Any]]:
     """Write the rows of one range of offsets, a file per day; unless an earlier run has done that."""
-    task = repr((piece, columns))
+    task = repr((piece, columns, options.isolation))
     known = folder.finished(task)
     if known is not None:
         return known
     writers: dict[str, pq.ParquetWriter] = {}
+    begun: dict[str, str] = {}
     counts: dict[str, dict[str, Any]] = {}
     for batch in read_piece(options, piece, columns):
         for day, rows in _by_day(batch):
             place, first = piece.place, piece.bounds.start
             path = f"topic={place.topic}/partition={place.partition}/day={day}/{first:020d}.parquet"
             if day not in writers:
-                writers[day] = folder.open_writer(path, rows.schema)
+                begun[day] = folder.begun(path)
+                writers[day] = folder.open_writer(begun[day], rows.schema)
                 counts[day] = {"path": path, "day": day, "rows": 0, "first_offset": rows["offset"][0].as_py()}
             writers[day].write_batch(rows, row_group_size=_ROW_GROUP_ROWS)
             counts[day]["rows"] += rows.num_rows
             counts[day]["last_offset"] = rows["offset"][-1].as_py()
     for writer in writers.values():
         writer.close()
-    for one in counts.values():
+    for day, one in counts.items():
+        folder.put(begun[day], one["path"])
         one["bytes"] = folder.size_of(one["path"])
     written = list(counts.values())
     folder.finish(task, written)

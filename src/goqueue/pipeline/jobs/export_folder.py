@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -42,6 +43,16 @@ class ExportFolder:
     def is_store(self) -> bool:
         """Whether it lies in a store."""
         return is_store(self.at)
+
+    def begun(self, path: str) -> str:
+        """Where a file lies until it is whole: Spark may run a task twice at once. In a store it appears whole."""
+        folder, _, name = path.rpartition("/")
+        return path if self.is_store else f"{folder}/.{name}.{uuid.uuid4().hex}"
+
+    def put(self, begun: str, path: str) -> None:
+        """The file is whole."""
+        if not self.is_store:
+            (Path(self.at) / begun).replace(Path(self.at) / path)
 
     def open_writer(self, path: str, schema: pa.Schema) -> pq.ParquetWriter:
         """A Parquet file to write."""
@@ -106,9 +117,12 @@ def filling(folder: ExportFolder) -> Iterator[ExportFolder]:
 
 
 def sweep(folder: ExportFolder, written: Files) -> int:
-    """Remove what earlier runs left and this one did not write; returns the number of files."""
+    """Remove what earlier runs and killed tasks left, and this run did not write; returns the number of files."""
     if not folder.is_store:
-        return 0
+        left_here = [one for one in Path(folder.at).rglob(".*.parquet.*") if one.is_file()]
+        for one in left_here:
+            one.unlink(missing_ok=True)
+        return len(left_here)
     files, root = open_files(folder.at)
     files.invalidate_cache()
     kept = {file["path"] for file in written}

@@ -64,7 +64,9 @@ def _import(
 
     files, key, value, schema = asked
     reader = spark.read.format(file_format).option("mode", "FAILFAST")
-    reader = reader.option("header", "true") if file_format is FileFormat.CSV else reader
+    if file_format is FileFormat.CSV:
+        # By default Spark takes columns by their place, whatever name the header of a file gives them.
+        reader = reader.option("header", "true").option("enforceSchema", "false")
     rows = (reader if schema is None else reader.schema(schema)).load(near)
     messages = _messages(rows, key, value)
     report = Report("import", is_dry_run=dry_run)

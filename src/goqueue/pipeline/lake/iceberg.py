@@ -286,10 +286,16 @@ def _chunks(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
             waiting.append(batch)
             size += batch.nbytes
         if size >= _CHUNK_BYTES:
-            yield pa.Table.from_batches(waiting)
+            yield _in_utc(pa.Table.from_batches(waiting))
             waiting, size = [], 0
     if waiting:
-        yield pa.Table.from_batches(waiting)
+        yield _in_utc(pa.Table.from_batches(waiting))
+
+
+def _in_utc(rows: pa.Table) -> pa.Table:
+    """The same rows, with times as pyiceberg takes them: Spark names the zone of its session, which changes none."""
+    plain = plain_schema(rows.schema)
+    return rows if rows.schema.types == plain.types else rows.cast(plain)
 
 
 def _announcing(properties: dict[str, str], log: WriteLog, attempt: str) -> Any:

@@ -1,4 +1,4 @@
-"""Types of Arrow as Spark takes them: without large types and views, and nothing that must not be null."""
+"""Types of Arrow as Spark takes them: without large types and views, times in UTC, nothing that must not be null."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ def _plain(kind: pa.DataType) -> pa.DataType:
         return pa.list_(_plain_field(kind.value_field))
     if pa.types.is_struct(kind):
         return pa.struct([_plain_field(one) for one in kind])
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        return pa.timestamp(kind.unit, "UTC")
     if pa.types.is_map(kind):
         return pa.map_(_plain(kind.key_type), _plain_field(kind.item_field))
     return kind

@@ -183,18 +183,33 @@ def _header_lists(columns: dict[str, pa.Array], count: int) -> list[Headers] | N
     moments = columns.get("deliverAt")
     if moments is not None:
         moments = moments.cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64())
-    _add_header(lists, columns.get("priority"), PRIORITY_HEADER.decode(), unless=NORMAL)
+    _set_priorities(lists, columns.get("priority"))
     _add_header(lists, columns.get("delay"), _DELAY_HEADER)
     _add_header(lists, moments, _DELIVER_AT_HEADER)
     return lists
 
 
-def _add_header(lists: list[Headers], column: pa.Array | None, name: str, unless: object = None) -> None:
+def _add_header(lists: list[Headers], column: pa.Array | None, name: str) -> None:
     if column is None:
         return
     for number, value in enumerate(column.to_pylist()):
-        if value is not None and value != unless:
+        if value is not None:
             lists[number].append((name, str(value).encode()))
+
+
+def _set_priorities(lists: list[Headers], column: pa.Array | None) -> None:
+    """A row that was read has its priority in a column, and in a header if it has headers: the column counts."""
+    if column is None:
+        return
+    name = PRIORITY_HEADER.decode()
+    for number, value in enumerate(column.to_pylist()):
+        text = str(value).lower().encode()
+        said = next((own or b"" for one, own in reversed(lists[number]) if one == name), b"")
+        if value is None or LANES.get(said.lower(), NORMAL) == LANES.get(text):
+            continue
+        lists[number] = [one for one in lists[number] if one[0] != name]
+        if LANES.get(text) != NORMAL:
+            lists[number].append((name, text))
 
 
 def _problems(

@@ -95,10 +95,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if start is None:
             return StreamOffset(ends, self._new_group(), self._world().topic_ids()).encode()
         known = StreamOffset.decode(start)
+        ends = self._at_least_begun(known, ends)
         begin = self._reachable(known, ends)
         # Spark begins a batch where the last one that is done ended.
         self.commit(start)
-        # A log may start behind what a committed reader can see.
         ends = {place: max(end, begin[place]) for place, end in ends.items()}
         options = self.options
         available = sum(ends[place] - begin[place] for place in ends)
@@ -132,7 +132,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         remade = begun.recreated(ended.topic_ids)
         begin = {place: offset for place, offset in begun.places.items() if place.topic not in remade}
         new = [place for place in ended.places if place not in begin]
-        begin |= self._world().earliest(new) if new else {}
+        begin |= self._first_of(new, begun, remade)
         ranges = [Range(place, begin[place], offset) for place, offset in ended.places.items()]
         return tasks_for(self.options, ranges, Bounds(), ended.topic_ids)
 
@@ -204,6 +204,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         offsets = sum(latest[place] - earliest[place] for place in places)
         return max(1.0, sum(world.bytes_of(places).values()) / max(1, offsets))
 
+    def _at_least_begun(self, known: StreamOffset, ends: Offsets) -> Offsets:
+        """The ends, none of them before its log begins: that may lie behind what a committed reader can see."""
+        behind = [place for place, start in known.places.items() if ends.get(place, start) < start]
+        first = self._world().earliest(behind) if behind else {}
+        return {place: max(end, first.get(place, end)) for place, end in ends.items()}
+
     def _reachable(self, known: StreamOffset, ends: Offsets) -> Offsets:
         """Where to read on, in every partition there is. What was lost since is an error, or passed over."""
         self._remade = known.recreated(self._world().topic_ids())
@@ -216,7 +222,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if place in ends and place.topic not in self._remade
         }
         new = [place for place in ends if place not in begin]
-        return begin | (self._world().earliest(new) if new else {})
+        return begin | self._first_of(new, known, self._remade)
+
+    def _first_of(self, new: list[TopicPartition], known: StreamOffset, remade: set[str]) -> Offsets:
+        """Where to begin in partitions that the stream has not read; those that were added to a topic were empty."""
+        found = self._world().earliest(new) if new else {}
+        if self.options.fail_on_data_loss and not self.options.assign:
+            topics = {place.topic for place in known.places} - remade
+            for place, first in found.items():
+                if place.topic in topics and first > 0:
+                    raise DataLost(f"{place}, which was added to the topic", 0, first)
+        return found
 
     def _check_loss(self, known: StreamOffset, ends: Offsets) -> None:
         for topic in sorted(self._remade):

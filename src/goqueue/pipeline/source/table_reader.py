@@ -1,8 +1,8 @@
 """A topic as a table of its latest values: one row for each key, without those whose last value is none.
 
 A task reads one partition twice: first keys and offsets, to know which record of each key is the last, then those
-records. It holds the keys of one partition, never the values. If no end was asked for, a task ends where its
-partition ends when it begins: so a join reads what is there at each of its batches, although Spark plans it once.
+records. It holds the keys of one partition, never the values. If no end was asked for, a task reads its partition
+as it is when the task begins: so a join reads what is there at each of its batches, although Spark plans it once.
 Keys are compared within their partition: after partitions were added, a key may be in two of them.
 """
 
@@ -16,12 +16,13 @@ import numpy as np
 import pyarrow as pa
 
 from goqueue.client.wire import WireClient
+from goqueue.client.wire.offsets import EARLIEST as EARLIEST_TIME
 from goqueue.client.wire.offsets import LATEST as LATEST_TIME
 from goqueue.client.wire.offsets import list_offsets
 from goqueue.pipeline.errors import BadOption, PipelineError, in_one_line
 from goqueue.pipeline.source.batch_reader import BatchReader
 from goqueue.pipeline.source.catalogue import Catalogue, open_client
-from goqueue.pipeline.source.options import LATEST, SourceOptions
+from goqueue.pipeline.source.options import EARLIEST, LATEST, SourceOptions
 from goqueue.pipeline.source.plan import Piece, Task, tasks_for
 from goqueue.pipeline.source.reading import decoder, read_piece
 from goqueue.pipeline.spark.worker_heap import settle
@@ -62,7 +63,7 @@ class TableReader(BatchReader):
         with open_client(self.options) as client:
             for piece in partition.pieces:
                 yield from self._latest(
-                    _to_its_end(piece, client, self.options) if partition.is_open else piece, client
+                    _as_it_is_now(piece, client, self.options) if partition.is_open else piece, client
                 )
 
     def _plan(self, catalogue: Catalogue) -> list[Task]:
@@ -127,7 +128,10 @@ def _last_of(known: pa.Table | None, waiting: Sequence[pa.RecordBatch]) -> pa.Ta
     return found.rename_columns({"offset_max": "offset"}).select(["key", "offset"])
 
 
-def _to_its_end(piece: Piece, client: WireClient, options: SourceOptions) -> Piece:
-    found = list_offsets(client, {piece.place: LATEST_TIME}, isolation=options.isolation)
-    end = max(found[piece.place], piece.bounds.start)
-    return replace(piece, bounds=piece.bounds._replace(end=end))
+def _as_it_is_now(piece: Piece, client: WireClient, options: SourceOptions) -> Piece:
+    start = piece.bounds.start
+    if options.starting in (None, EARLIEST) and options.starting_ms is None:
+        # Retention may have removed what was the earliest record when the query was planned, days ago.
+        start = list_offsets(client, {piece.place: EARLIEST_TIME})[piece.place]
+    end = list_offsets(client, {piece.place: LATEST_TIME}, isolation=options.isolation)[piece.place]
+    return replace(piece, bounds=piece.bounds._replace(start=start, end=max(start, end)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import fcntl
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -63,6 +64,8 @@ logger.shell.level = error
 _CONNECT = "sc://"
 # Settings of SQL that a server has from its start.
 _STATIC = ("spark.sql.warehouse.", "spark.sql.extensions", "spark.sql.catalog")
+# Settings whose values nobody may see, as by Spark's own rule for its pages (spark.redaction.regex), and keys of Azure.
+_SECRET = re.compile(r"secret|password|token|(access|account)[.]?key", re.IGNORECASE)
 # In the folder of a session: locked for as long as its process lives.
 _HELD = "held"
 _YOUNG_S = 60
@@ -122,12 +125,29 @@ def session(
     for name, value in settings.items():
         builder = builder.config(name, value)
     with _quiet_planners(folder) if chosen.startswith("local") else nullcontext():
+        _start_jvm({"spark.app.name": app, "spark.master": chosen, **settings})
         spark = builder.getOrCreate()
     for logger in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         # They print the JVM's stack for every mistake in SQL, which is raised as well.
         PySparkLogger.getLogger(logger).disabled = True
     register(spark)
     return spark
+
+
+def without_secrets(settings: Mapping[str, str]) -> dict[str, str]:
+    """The settings that a command line may show."""
+    return {name: value for name, value in settings.items() if not _SECRET.search(name)}
+
+
+def _start_jvm(settings: Mapping[str, str]) -> None:
+    """Start the JVM with what it must know from its start; the session tells it the rest.
+
+    PySpark writes all settings that it has by then into the command line, which everybody on this machine can read.
+    """
+    from pyspark import SparkConf, SparkContext
+
+    conf = SparkConf().setAll(list(without_secrets(settings).items()))
+    SparkContext._ensure_initialized(conf=conf)  # noqa: SLF001 - there is no other way
 
 
 def is_connected(spark: SparkSession) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -51,7 +51,8 @@ class ValueEncoder:
         """The values as bytes. Those that do not fit are as JSON there, and why they do not is told by position."""
         encoded: list[bytes | None] = []
         problems: dict[int, str] = {}
-        for position, row in enumerate(values.to_pylist()):
+        rows, with_maps = values.to_pylist(), _with_maps(values.type)
+        for position, row in enumerate(rows if with_maps is None else map(with_maps, rows)):
             try:
                 encoded.append(None if row is None else self._encoded(row))
             except InvalidValue as problem:
@@ -71,4 +72,29 @@ def _without_nulls(value: Any) -> Any:
         return {name: _without_nulls(one) for name, one in value.items() if one is not None}
     if isinstance(value, list):
         return [_without_nulls(one) for one in value]
+    return value
+
+
+def _with_maps(kind: pa.DataType) -> Callable[[Any], Any] | None:
+    """What makes dictionaries of the lists of pairs that Arrow gives for maps; None where there are no maps.
+
+    Arrow does so itself from version 19 on.
+    """
+    if pa.types.is_map(kind):
+        item = _with_maps(kind.item_type) or _same
+        return lambda value: None if value is None else {key: item(one) for key, one in value}
+    if pa.types.is_struct(kind):
+        parts = {field.name: convert for field in kind if (convert := _with_maps(field.type)) is not None}
+        if not parts:
+            return None
+        return lambda value: (
+            None if value is None else {name: parts.get(name, _same)(one) for name, one in value.items()}
+        )
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        part = _with_maps(kind.value_type)
+        return None if part is None else lambda value: None if value is None else [part(one) for one in value]
+    return None
+
+
+def _same(value: Any) -> Any:
     return value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import http.client
 import json
 import urllib.error
 import urllib.request
@@ -18,8 +19,16 @@ from goqueue.formats.source import Import, SchemaType, Source
 from goqueue.pipeline.errors import BadOption
 
 _SECONDS_MAX = 30
+_NOT_FOUND = 404
 # From this status on the registry is at fault, and not what it was asked.
 _NOT_NOW = 500
+
+
+class NoSuchSchema(BadOption):
+    """The registry answers, and does not have what it was asked for: who asks again is told the same."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__("schema", reason)
 
 
 class Registry:
@@ -97,14 +106,23 @@ class Registry:
                 return json.loads(reply.read())
         except urllib.error.HTTPError as error:
             with error:
-                if error.code == 404 and "missing" in default:
+                if error.code == _NOT_FOUND and "missing" in default:
                     return default["missing"]
-                told = json.loads(error.read() or b"{}").get("message", error.reason)
+                told = _told(error)
             if error.code >= _NOT_NOW:
                 raise BadOption("schemaRegistryUrl", f"{self.url} answers {error.code}: {told}") from None
-            raise BadOption("schema", f"the registry at {self.url} answers {error.code}: {told}") from None
-        except (OSError, ValueError) as error:
+            reason = f"the registry at {self.url} answers {error.code}: {told}"
+            raise (NoSuchSchema(reason) if error.code == _NOT_FOUND else BadOption("schema", reason)) from None
+        except (OSError, ValueError, http.client.HTTPException) as error:
             raise BadOption("schemaRegistryUrl", f"{self.url} does not answer as a registry: {error}") from None
+
+
+def _told(error: urllib.error.HTTPError) -> str:
+    """What the registry says is wrong; a proxy in front of it says it in other words."""
+    try:
+        return str(json.loads(error.read())["message"])
+    except (OSError, ValueError, KeyError, TypeError, http.client.HTTPException):
+        return error.reason
 
 
 def _headers(url: str, security: WireSecurity) -> dict[str, str]:

@@ -17,9 +17,13 @@ from goqueue.formats.json_schema import parse_value
 from goqueue.formats.libraries import library
 from goqueue.formats.protobuf import ProtobufSchema
 from goqueue.formats.source import SchemaType
+from goqueue.pipeline.errors import BadOption
 from goqueue.pipeline.typed.arrow import arrow_type, converter
 from goqueue.pipeline.typed.pinned import ERROR, UNDECODED
-from goqueue.pipeline.typed.registry import Registry
+from goqueue.pipeline.typed.registry import NoSuchSchema, Registry
+
+# The message of a Protobuf file that has the columns.
+_FIRST = (0,)
 
 
 class TypedValues:
@@ -32,11 +36,13 @@ class TypedValues:
         self._convert = converter(kind)
         self._arrow = arrow_type(kind)
         self._avro: dict[int, AvroSchema] = {}
+        self._protobuf: dict[int, ProtobufSchema] = {}
         self._message: Any = None
         if self._pinned.type is SchemaType.PROTOBUF:
             schema = ProtobufSchema(self._pinned)
             factory = library("google.protobuf.message_factory")
-            self._message = factory.GetMessageClass(schema.pool.FindMessageTypeByName(schema.message_name((0,))))
+            self._message = factory.GetMessageClass(schema.pool.FindMessageTypeByName(schema.message_name(_FIRST)))
+            self._protobuf[schema_id] = schema
 
     def decode(self, values: pa.Array) -> tuple[pa.Array, list[str | None]]:
         """The values as a column, and why those that are null in spite of having a value are."""
@@ -47,6 +53,11 @@ class TypedValues:
             if value is not None:
                 try:
                     row = self._convert(self._decoded(value))
+                except BadOption as problem:
+                    # A registry that does not answer, or not to this user, says nothing of the value.
+                    if not isinstance(problem, NoSuchSchema):
+                        raise
+                    error = str(problem)
                 except (GoQueueError, TypeError, ValueError, AttributeError, ArithmeticError) as problem:
                     error = str(problem)
             rows.append(row)
@@ -74,8 +85,20 @@ class TypedValues:
             raise InvalidValue("the value names no schema")
         if self._pinned.type is SchemaType.AVRO:
             return self._avro_value(value, envelope.schema_id, envelope.start)
-        _, start = message_of(envelope, value)
+        indexes, start = message_of(envelope, value)
+        self._check_message(envelope.schema_id, indexes)
         return _fields(self._message.FromString(value[start:]))
+
+    def _check_message(self, schema_id: int, indexes: tuple[int, ...]) -> None:
+        """Raise for a message of another type: its fields have the same numbers, and would be taken for ours."""
+        if schema_id == self._id and indexes == _FIRST:
+            return
+        schema = self._protobuf.get(schema_id)
+        if schema is None:
+            schema = self._protobuf[schema_id] = ProtobufSchema(self._registry.source(schema_id))
+        found, wanted = _short_name(schema, indexes), _short_name(self._protobuf[self._id], _FIRST)
+        if found != wanted:
+            raise InvalidValue(f"the value is a message {found}, and the columns are those of {wanted}")
 
     def _avro_value(self, value: bytes, schema_id: int, start: int) -> Any:
         writer = self._avro_schema(schema_id)
@@ -90,6 +113,11 @@ class TypedValues:
         if found is None:
             found = self._avro[schema_id] = AvroSchema(self._registry.source(schema_id))
         return found
+
+
+def _short_name(schema: ProtobufSchema, indexes: tuple[int, ...]) -> str:
+    """The name of a message within its file: another version may have another package."""
+    return schema.message_name(indexes).removeprefix(f"{schema.file.package}.")
 
 
 def with_typed_value(

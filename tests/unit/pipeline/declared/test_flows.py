@@ -66,6 +66,7 @@ def test_two_streams_with_watermarks_and_a_bound_are_joined(how: str) -> None:
         ((WINDOW,), "w.* is missing: how late may rows come"),
         ((BATCH, {"deduplicate": {"keys": ["key"], "time": "timestamp", "watermark": "1h"}}), "behind a foreach_batch"),
         ((BATCH, {"expect": {"rules": {"one": "offset > 1"}}}), "behind a foreach_batch"),
+        ((BATCH, {"parse": {"schema": "id BIGINT"}}), "behind a foreach_batch step, where rows that do not fit cannot"),
         (({"watermark": {"from": "t", "time": "x", "delay": "1m"}},), "a table has no late rows"),
         ((COUNT,), "step counts changes its result with every batch"),
         (({"foreach_batch": {"from": "a", "function": "no_such_module:f"}},), "no Python module 'no_such_module'"),
@@ -73,7 +74,7 @@ def test_two_streams_with_watermarks_and_a_bound_are_joined(how: str) -> None:
 )
 def test_what_spark_would_refuse_is_refused(steps: Any, told: str) -> None:
     with pytest.raises(PipelineInvalid, match=told):
-        load(*steps)
+        load(*steps, dead_letters="bad")
 
 
 def query(text: str) -> dict[str, Any]:

@@ -299,3 +299,32 @@ def test_a_rule_without_a_word_of_its_own_does_as_its_step() -> None:
 
     rules = pipeline.steps["expect_3"].rules_by_name()  # type: ignore[attr-defined]
     assert {name: rule.then for name, rule in rules.items()} == {"a": "drop", "b": "fail"}
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("stop", "sinks[0].topic.name: 'stop' is the name of the file by which a run is asked to end (give the sink"),
+        ("dead_letters", "sinks[0].topic.name: 'dead_letters' is the name of the query that writes the dead letters"),
+        ("shared_few", "sinks[0].topic.name: 'shared_few' is the name of a read that sinks of 'few' share"),
+    ],
+)
+def test_a_sink_whose_checkpoint_would_lie_in_the_place_of_something_else_is_refused(name: str, told: str) -> None:
+    text = changed("topic: {topic: orders.few, key: id}", f"topic: {{name: {name}, topic: orders.few, key: id}}")
+
+    assert any(told in problem for problem in problems(f"{text}shared_reads: true\n"))
+
+
+@pytest.mark.parametrize("url", ["postgresql://u:s3%cret@h/d", "postgresql://u:s3@cret@h/d", "mysql://u:s3cret@h/d"])
+def test_a_url_that_cannot_be_read_is_refused_without_its_password(url: str) -> None:
+    found = problems(changed("topic: {topic: orders.few, key: id}", f"postgres: {{url: '{url}', table: few}}"))
+
+    assert [problem.partition(":")[0].partition(", ")[2] for problem in found] == ["sinks[0].postgres.url"]
+    assert "cret" not in str(found)
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://u:s3%40cret@h/d", "postgresql://h/d?options=-c%20a%3D1", "postgres:///d"]
+)
+def test_a_url_with_percent_signs_in_their_places_is_taken(url: str) -> None:
+    load_text(changed("topic: {topic: orders.few, key: id}", f"postgres: {{url: '{url}', table: few}}"))

@@ -49,9 +49,24 @@ def test_a_variable_of_the_process_is_a_parameter_too(monkeypatch: pytest.Monkey
     assert load_text(TEXT.replace("broker: ${broker}", "broker: ${env:ORDERS_BROKER}")).broker == "other:9092"
 
 
+def test_a_parameter_may_be_a_variable_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ORDERS_BROKER", "other")
+    text = TEXT.replace('"kafka:9092"', '"${env:ORDERS_BROKER}:9092"').replace("stage: prod", "stage: '${env:NOT_SET}'")
+
+    assert load_text(text).broker == "127.0.0.1:9092"
+    assert load_text(text, environment="production", given={"stage": "prod"}).broker == "other:9092"
+
+
 @pytest.mark.parametrize(
     ("old", "new", "options", "told"),
     [
+        (
+            "stage: prod",
+            "stage: '${env:NOT_SET}'",
+            {"environment": "production"},
+            "line 4, environments.production.stage: the variable NOT_SET is not set in this process",
+        ),
+        ("stage: dev", "stage: '${broker}'", {}, "line 2, parameters.stage: takes ${env:NAME} only, not ${broker}"),
         ("${stage}'", "${stge}'", {}, "line 9, steps[0].filter.where: there is no parameter 'stge' (there are broker"),
         ("x", "x", {"environment": "qa"}, "there is no environment 'qa' (there are production)"),
         ("x", "x", {"given": {"colour": "red"}}, "there is no parameter 'colour' to set"),

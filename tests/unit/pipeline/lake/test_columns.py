@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from goqueue.pipeline.declared.running.tables import merge_rule  # noqa: E402
 from goqueue.pipeline.errors import PipelineError  # noqa: E402
 from goqueue.pipeline.lake.delta import delta_table  # noqa: E402
 from goqueue.pipeline.lake.iceberg import iceberg_table  # noqa: E402
-from goqueue.pipeline.lake.table import TableMismatch, check_columns  # noqa: E402
+from goqueue.pipeline.lake.table import Batch, TableMismatch, check_columns  # noqa: E402
 from goqueue.pipeline.lake.types import plain_schema  # noqa: E402
 
 
@@ -80,3 +81,27 @@ def test_of_the_columns_of_a_change_only_what_the_step_adds_is_not_stored() -> N
         "_sequence",
         "_changed_ms",
     )
+
+
+@pytest.mark.parametrize("partition_by", [(), ("day(at)",)])
+def test_times_of_a_session_in_another_zone_are_written_as_they_are(
+    tmp_path: Path, partition_by: tuple[str, ...]
+) -> None:
+    catalog = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}/house"}
+    table = iceberg_table("lake.visits", catalog, partition_by)
+    utc, berlin = pa.timestamp("us", "UTC"), pa.timestamp("us", "Europe/Berlin")
+    table.prepare(pa.schema([("at", utc), ("seen", pa.list_(pa.struct([("at", utc)])))]), add_columns=False)
+    late = dt.datetime(2026, 1, 1, 23, 30, tzinfo=dt.UTC)
+    kinds = pa.schema([("at", berlin), ("seen", pa.list_(pa.struct([("at", berlin)])))])
+    rows = pa.RecordBatch.from_pylist([{"at": late, "seen": [{"at": late}]}], kinds)
+
+    attempt = table.write_log().begin(Batch("query", 0))
+    files = list(table.file_writer(attempt)(iter([rows])))
+    table.commit(Batch("query", 0), attempt, files)
+
+    table.refresh()
+    (file,) = table.files({})
+    assert [row for batch in table.file_reader(None)(file) for row in batch.to_pylist()] == [
+        {"at": late, "seen": [{"at": late}]}
+    ]
+    assert ("at_day=2026-01-01" in file.path) == bool(partition_by)

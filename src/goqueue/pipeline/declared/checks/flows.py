@@ -19,7 +19,7 @@ from goqueue.pipeline.declared.form.problems import Problem
 from goqueue.pipeline.declared.form.sinks import Sink, TopicSink
 from goqueue.pipeline.declared.form.spec import Pipeline
 from goqueue.pipeline.declared.form.sql import ordered_in
-from goqueue.pipeline.declared.form.steps import Expect, ForeachBatch, Join, Sql, Watermark
+from goqueue.pipeline.declared.form.steps import Expect, ForeachBatch, Join, Opening, Sql, Watermark
 
 
 def join_problems(pipeline: Pipeline, step: Join, path: str) -> Iterator[Problem]:
@@ -52,6 +52,13 @@ def flow_problems(pipeline: Pipeline, known: Collection[str], places: Mapping[st
             yield Problem(
                 places[f"steps.{name}"],
                 "lies behind a foreach_batch step, where nothing is remembered from batch to batch",
+                "do it before the foreach_batch step",
+            )
+        if isinstance(step, Opening) and _behind_batches(pipeline, name):
+            # Dead letters have a query of their own, which ends where a stream becomes batches.
+            yield Problem(
+                places[f"steps.{name}"],
+                "lies behind a foreach_batch step, where rows that do not fit cannot become dead letters",
                 "do it before the foreach_batch step",
             )
         if isinstance(step, Sql):

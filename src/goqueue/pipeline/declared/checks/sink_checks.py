@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
@@ -15,17 +16,30 @@ from goqueue.pipeline.declared.checks.parts import (
     topic_problem,
 )
 from goqueue.pipeline.declared.form.problems import Problem
-from goqueue.pipeline.declared.form.sinks import DeltaSink, IcebergSink, LakeSink, ParquetSink, TableSink, TopicSink
+from goqueue.pipeline.declared.form.sinks import (
+    DeltaSink,
+    IcebergSink,
+    LakeSink,
+    ParquetSink,
+    PostgresSink,
+    TableSink,
+    TopicSink,
+)
 from goqueue.pipeline.declared.form.spec import Pipeline
 from goqueue.pipeline.declared.form.sql import check_expression
 from goqueue.pipeline.lake.transforms import BadTransform, partition_field
 from goqueue.pipeline.paths import DELTA_SCHEMES, SPARK_SCHEMES
+
+# User, password and host of a url, in which only what separates them stands for itself.
+_AUTHORITY = re.compile(r"\w+://([^/?]*)")
+_UNFINISHED = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 def sink_problems(pipeline: Pipeline, known: set[str], places: Mapping[str, str]) -> Iterator[Problem]:
     """What is wrong with each of the sinks."""
     for name, sink in pipeline.sinks.items():
         path = places[f"sinks.{name}"]
+        yield from _taken_name(pipeline, name, path)
         for read in sink.reads():
             if read not in known:
                 yield reads_nothing(path, read, known)
@@ -39,6 +53,8 @@ def sink_problems(pipeline: Pipeline, known: set[str], places: Mapping[str, str]
             yield from _of_spark(path, sink)
         if isinstance(sink, IcebergSink):
             yield from _transforms(path, sink)
+        if isinstance(sink, PostgresSink):
+            yield from _url(path, sink)
         if isinstance(sink, TableSink):
             yield from _mode(path, sink)
         if isinstance(sink, TopicSink):
@@ -47,6 +63,19 @@ def sink_problems(pipeline: Pipeline, known: set[str], places: Mapping[str, str]
                 yield from sql_problem(f"{path}.delete_when", check_expression, sink.delete_when)
             if sink.options:
                 yield from options_problem(f"{path}.options", sink.options, is_sink=True)
+
+
+def _taken_name(pipeline: Pipeline, name: str, path: str) -> Iterator[Problem]:
+    """A sink's checkpoint is a folder of its name, beside those of other queries and the files of the run."""
+    taken = None
+    if name == "stop":
+        taken = "the file by which a run is asked to end"
+    elif name == "dead_letters" and pipeline.dead_letter_origins():
+        taken = "the query that writes the dead letters"
+    elif pipeline.shared_reads and name.startswith("shared_") and name[7:] in {*pipeline.sources, *pipeline.steps}:
+        taken = f"a read that sinks of {name[7:]!r} share"
+    if taken is not None:
+        yield Problem(f"{path}.name", f"{name!r} is the name of {taken}", "give the sink another name")
 
 
 def _mode(path: str, sink: TableSink) -> Iterator[Problem]:
@@ -100,6 +129,14 @@ def _plain_columns(path: str, sink: ParquetSink | DeltaSink) -> Iterator[Problem
                 f"{text!r} is no column: only Iceberg tables are divided by transforms",
                 "compute a column in a select step, and name that",
             )
+
+
+def _url(path: str, sink: PostgresSink) -> Iterator[Problem]:
+    """A url that libpq reads otherwise than it is meant; its error would show the password, or a part of it."""
+    found = _AUTHORITY.match(sink.url)
+    if _UNFINISHED.search(sink.url) or (found and found[1].count("@") > 1):
+        told = "a name or password in it has a character that separates parts of a url"
+        yield Problem(f"{path}.url", told, "write %25 for %, %40 for @, %3A for : and %2F for /")
 
 
 def _transforms(path: str, sink: IcebergSink) -> Iterator[Problem]:

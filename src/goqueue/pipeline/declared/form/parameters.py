@@ -5,8 +5,8 @@
       production: {least: 100}
 
 What is given when the pipeline is loaded goes before the environment, and that before the parameters. `${env:NAME}` is
-a variable of the process; `$${` is written for a plain `${`. A text that is nothing but `${name}` becomes the value
-itself, so that numbers stay numbers.
+a variable of the process, also in the values of parameters; `$${` is written for a plain `${`. A text that is nothing
+but `${name}` becomes the value itself, so that numbers stay numbers.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ class _Values:
     def declared(self, raw: Mapping[str, Any], environment: str | None, given: Mapping[str, str]) -> dict[str, Any]:
         """The value of every parameter."""
         known = self._mapping(raw.get(PARAMETERS), PARAMETERS)
+        places = dict.fromkeys(known, PARAMETERS)
         environments = raw.get(ENVIRONMENTS) or {}
         if not isinstance(environments, Mapping):
             self._problem(ENVIRONMENTS, "must be a mapping of names to parameters")
@@ -54,11 +55,23 @@ class _Values:
                 self._problem(f"{ENVIRONMENTS}.{name}.{one}", "is not a parameter", f"there are {_names(known)}")
             if name == environment:
                 known = {**known, **{one: value for one, value in own.items() if one in known}}
+                places |= {one: f"{ENVIRONMENTS}.{name}" for one in own if one in known}
         if environment is not None and environment not in environments:
             self._problem(ENVIRONMENTS, f"there is no environment {environment!r}", f"there are {_names(environments)}")
         for one in given.keys() - known.keys():
             self._problem(PARAMETERS, f"there is no parameter {one!r} to set", f"there are {_names(known)}")
-        return {name: _as_kind(given[name], value) if name in given else value for name, value in known.items()}
+        return {
+            name: _as_kind(given[name], value) if name in given else self._variables(value, f"{places[name]}.{name}")
+            for name, value in known.items()
+        }
+
+    def _variables(self, value: Any, path: str) -> Any:
+        """The value of a parameter with variables of the process in their places; it takes no other parameters."""
+        for plain, name in _PLACE.findall(value) if isinstance(value, str) else ():
+            if not plain and not name.startswith("env:"):
+                self._problem(path, f"takes ${{env:NAME}} only, not ${{{name}}}", "write $${ for a plain ${")
+                return value
+        return self.fill(value, {}, path)
 
     def fill(self, value: Any, known: Mapping[str, Any], path: str) -> Any:
         """A value with every parameter in its place."""

@@ -30,7 +30,7 @@ def parse(step: Parse, frame: DataFrame, where: str) -> tuple[DataFrame, DataFra
         unfit, sql.lit(f"not JSON of the schema {step.schema}")
     )
     # The message goes into one column, so that its parts and those of the value may have the same names.
-    raw = sql.struct(*[sql.col(name) for name in frame.columns])
+    raw = sql.struct(*[sql.col(f"`{name}`") for name in frame.columns])
     flat = opened.select(raw.alias(RAW), error.alias(ERROR), *[sql.col(f"{_ROW}.`{name}`") for name in columns])
     for rule, condition in step.expect.items():
         holds = sql.coalesce(sql.expr(condition), sql.lit(False))
@@ -47,9 +47,11 @@ def dead_letters(bad: DataFrame, columns: Sequence[str], value: str, where: str)
     def of_message(name: str) -> Column:
         return sql.col(f"{RAW}.`{name}`") if name in columns else sql.lit(None)
 
+    # It may be a field of a column, as in event.body.
+    body = of_message(value) if value in columns else sql.col(f"{RAW}.{value}")
     return bad.select(
         of_message("key").cast("binary").alias("key"),
-        of_message(value).cast("binary").alias("value"),
+        body.cast("binary").alias("value"),
         sql.col(ERROR).alias("error"),
         sql.lit(where).alias("step"),
         *[of_message(name).cast("string").alias(name) for name in ORIGIN],

@@ -117,7 +117,9 @@ def _send(pipeline: Pipeline, sink: TopicSink, rows: DataFrame, batch: Batch) ->
 
 def _changed(pipeline: Pipeline, sink: TopicSink, rows: DataFrame) -> DataFrame:
     """What makes of the topic's latest values the result: rows that differ, and tombstones for keys that are gone."""
-    options = {"kafka.bootstrap.servers": pipeline.broker, "subscribe": sink.topic, "as": "table"}
+    # As the user of the sink, at the brokers of the sink.
+    kafka = {name: value for name, value in sink.options.items() if name.lower().startswith("kafka.")}
+    options = {"kafka.bootstrap.servers": pipeline.broker, **kafka, "subscribe": sink.topic, "as": "table"}
     known = rows.sparkSession.read.format("goqueue").options(**options).load()
     known = known.select(sql.col("key").alias("old_key"), sql.col("value").alias("old_value"))
     both = rows.join(known, rows["key"] == known["old_key"], "full_outer")

@@ -18,6 +18,7 @@ from typing import Any
 
 from goqueue.client.wire import WireClient
 from goqueue.client.wire.producer import BatchProducer, new_identity
+from goqueue.client.wire.security import with_defaults
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.errors import GoQueueError
 from goqueue.pipeline.declared.checks.streams import before, plan_queries, step_reads
@@ -116,7 +117,7 @@ class LivePage:
 
     def _write(self, value: bytes) -> None:
         if self._client is None or self._producer is None:
-            self._client = WireClient(self._pipeline.broker, client_id="goqueue-pipeline")
+            self._client = WireClient(self._pipeline.broker, client_id="goqueue-pipeline", security=with_defaults({}))
             self._client.create_topic(TOPIC, 1, cleanup_policy="compact", segment_ms="3600000")
             self._producer = BatchProducer(self._client, new_identity(self._client))
         place, identity = TopicPartition(TOPIC, 0), self._producer.identity

@@ -28,21 +28,27 @@ class Starts:
         self._pipeline = pipeline
         self._state = state_at(pipeline.checkpoint_path)
         self._file = f"{query}.starts.json"
-        # Written by Spark with the plan of the first batch.
-        self._first_batch = f"{query}/offsets/0"
+        # Where Spark writes the plan of each batch, and keeps those of the last hundred.
+        self._plans = f"{query}/offsets"
 
     def options(self, name: str, source: Source, group: str) -> Mapping[str, str]:
         """The options to read a topic with: from where it began, or, if it has not begun yet, from a place kept now."""
         options = topic_options(self._pipeline, source, group)
         known = self._read()
-        has_begun = self._state.read(self._first_batch) is not None
+        has_begun = self._state.has_files(self._plans)
         if has_begun and name not in known:
             # Begun by a version that kept no place: the checkpoint says where to read on.
             return options
         if name not in known or (source.start == _EARLIEST and not has_begun):
             known[name] = StreamOffset(first_offsets(options)).encode()
             self._write(known)
-        return pinned(options, known[name])
+        elif not has_begun:
+            # It may have waited for its first message while partitions were added.
+            kept, there = StreamOffset.decode(known[name]).places, first_offsets(pinned(options, _EARLIEST))
+            if kept.keys() != there.keys():
+                known[name] = StreamOffset({place: kept.get(place, first) for place, first in there.items()}).encode()
+                self._write(known)
+        return pinned(options, json.dumps(known[name]))
 
     def known(self, name: str) -> Offsets | None:
         """Where a source began; None if that is not known."""
@@ -67,7 +73,7 @@ def first_offsets(options: Mapping[str, str]) -> Offsets:
         catalogue.close()
 
 
-def pinned(options: Mapping[str, str], starts: Mapping[str, object]) -> dict[str, str]:
-    """The same options with offsets in place of words and times."""
+def pinned(options: Mapping[str, str], starts: str) -> dict[str, str]:
+    """The same options with these `startingOffsets` in place of words and times."""
     others = {name: value for name, value in options.items() if not name.lower().startswith("starting")}
-    return {**others, "startingOffsets": json.dumps(starts)}
+    return {**others, "startingOffsets": starts}

@@ -51,6 +51,10 @@ class State(Protocol):
         """The text of a file; None if there is none."""
         ...
 
+    def has_files(self, folder: str) -> bool:
+        """Whether files lie in a folder; those that begin with a dot do not count."""
+        ...
+
     def write(self, name: str, text: str) -> None:
         """Replace a file. Whoever reads it sees the old text or the new one."""
         ...
@@ -92,6 +96,10 @@ class LocalState:
             return (self._folder / name).read_text(encoding="utf-8")
         except FileNotFoundError:
             return None
+
+    def has_files(self, folder: str) -> bool:
+        """Whether files lie in a folder."""
+        return any(not found.name.startswith(".") for found in (self._folder / folder).glob("*"))
 
     def write(self, name: str, text: str) -> None:
         """Replace a file by way of another."""
@@ -157,6 +165,13 @@ class StoreState:
             return str(self._files.cat_file(f"{self._root}/{name}").decode())
         except FileNotFoundError:
             return None
+
+    def has_files(self, folder: str) -> bool:
+        """Whether files lie in a folder."""
+        self._files.invalidate_cache()
+        return any(
+            not str(found).rpartition("/")[2].startswith(".") for found in self._files.find(f"{self._root}/{folder}")
+        )
 
     def write(self, name: str, text: str) -> None:
         """Replace a file by way of another."""
