@@ -45,6 +45,9 @@ _OPTIONS = (
 # room, it would end all watches each time.
 _NO_ROOM = "space exceeded"
 _REFUSED_BY_ALL = (_NO_ROOM, "permission denied")
+# A token of before a change of users or roles, where tokens carry the revision at which they were given (JWT). etcd
+# calls that an invalid argument.
+_OLD_TOKEN = "revision of auth store is old"  # noqa: S105 - what etcd says of one
 # What grpc says of a call that never left this process.
 _NOT_SENT = ("failed to connect", "dns resolution failed", "connections to all backends failing", "name resolution")
 
@@ -158,7 +161,7 @@ class Connection:
     def _failed(self, error: Any, asked: int) -> KvError:
         details = error.details() or ""
         found = meaning(error.code(), details)
-        if error.code() is grpc.StatusCode.UNAUTHENTICATED or "auth token" in details:
+        if error.code() is grpc.StatusCode.UNAUTHENTICATED or "auth token" in details or _OLD_TOKEN in details:
             self._token = None
         if error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNAUTHENTICATED):
             self._may_be_stale = True
@@ -246,6 +249,8 @@ def meaning(code: Any, details: str) -> KvError:
     if _NO_ROOM in text:
         # The change that takes the store over its quota is made, and answered like those that are refused behind it.
         return KvAmbiguous(details)
+    if _OLD_TOKEN in text:
+        return KvUnavailable(details)
     if code in (
         status.RESOURCE_EXHAUSTED,
         status.UNAUTHENTICATED,
