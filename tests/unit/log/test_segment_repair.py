@@ -16,7 +16,8 @@ def a_fetched_repair_of_a_missing_segment(lost_number: int) -> tuple[PartitionLo
     files.sync_all()
     log = opened(files)
     (repair,) = log.begin_repairs()
-    assert repair.look() == [hole := Hole(repair.base_offset, repair.end_offset)]
+    hole = Hole(repair.base_offset, repair.end_offset)
+    assert repair.look() == [hole]
     repair.begin()
     repair.take(b"".join(sound.read_frames(hole[0], max_bytes=1 << 20, upper=hole[1]).batches), hole)
     repair.close()
