@@ -33,6 +33,8 @@ _log = logging.getLogger("goqueue.cluster")
 OPENINGS_AT_ONCE_MAX = 16
 _RECONNECT_S_FIRST = 0.05
 _RECONNECT_S_MAX = 1.0
+# So long a round may hold the event loop before something else has its turn.
+_HOLD_S_MAX = 0.02
 
 
 class FollowerStream:
@@ -338,11 +340,16 @@ class FollowerStream:
     # --- rounds ---------------------------------------------------------------------------
 
     async def _take_round(self, message: Round, frames: memoryview) -> None:
-        at = 0
-        began_s = asyncio.get_running_loop().time()
+        at, loop = 0, asyncio.get_running_loop()
+        began_s = turn_s = loop.time()
         failed: set[TopicPartition] = set()
         for part in message.logs:
             mine, at = frames[at : at + part.size], at + part.size
+            if loop.time() - turn_s > _HOLD_S_MAX:
+                # A round without frames may have all logs: where each of them has to begin a segment, or to write down
+                # that its start has moved, that is many syncs.
+                await asyncio.sleep(0)
+                turn_s = loop.time()
             log = self._logs.get(part.subscription)
             if log is None or not log.is_matched or not log.is_current or log.partition.key in failed:
                 continue
@@ -360,7 +367,7 @@ class FollowerStream:
             else:
                 self._counts.took(log.partition.key.topic, part.size)
                 self._unreported[log] = None
-        self._counts.took_round(self._leader, asyncio.get_running_loop().time() - began_s)
+        self._counts.took_round(self._leader, loop.time() - began_s)
         self._round, self._owes_round = message.number, True
         self._wake.set()
 
