@@ -257,7 +257,7 @@ class FollowerStream:
             return
         if answer.status is Status.OK:
             log.is_matched = True
-            log.log.note_tombstones_gone(answer.tombstones_gone_to)
+            log.note_tombstones_gone(answer.tombstones_gone_to)
             self._unreported[log] = None
             self._wake.set()
         elif answer.status is Status.REFUSED:

@@ -95,6 +95,14 @@ class ReplicaLog:
             if self.kind is LogKind.DATA:
                 on_cut(self.partition.key.topic, before - self._log.end_offset)
 
+    def note_tombstones_gone(self, offset: int) -> None:
+        """The leader's log lacks tombstones below `offset`: all of this copy is of such a log, or has seen them all.
+
+        What has seen them must be on the disk: the note may get there first, and outlast what a power cut takes.
+        """
+        if self._log.leader_epoch < 0 or offset <= self._log.synced_end:
+            self._log.note_tombstones_gone(offset)
+
     async def prepare(self, offload: Offload) -> None:
         """Let the first frames find a segment: to make one takes several syncs."""
         if not self._log.has_segments:
@@ -111,8 +119,7 @@ class ReplicaLog:
             log.append_frames(frames, continues=part.continues)
             self.wait_s = AGAIN_S_FIRST
             self._syncer.mark_dirty(log)
-        if part.tombstones_gone_to <= log.end_offset:
-            log.note_tombstones_gone(part.tombstones_gone_to)
+        self.note_tombstones_gone(part.tombstones_gone_to)
         log.high_watermark = part.high_watermark
         if log.start_offset < part.log_start <= log.high_watermark:
             log.delete_before(part.log_start)
