@@ -18,6 +18,7 @@ from goqueue.broker.replicas.partition_files import directory_name
 from goqueue.broker.replicas.partitions import Partitions
 from goqueue.cluster.control import controller
 from goqueue.cluster.replication.follower_stream import FollowerStream
+from goqueue.cluster.replication.verification import Verification
 from goqueue.errors import MetadataUnavailable, StorageError
 from goqueue.log.partition_log import PartitionLog
 from goqueue.metadata.shared.kv_store import KvMetadata
@@ -105,6 +106,31 @@ def test_a_partition_that_cannot_be_opened_is_tried_ever_less(monkeypatch: pytes
         assert 5 < len(attempts) < 40
         is_gone = False
         await until(lambda: 2 in cluster.stored(0).isr)
+
+    cluster.run(story())
+
+
+def test_verification_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Damage in what nobody reads would not be found before it is needed."""
+    cluster, verify, failed = SimCluster(1), Verification._verify, list[str]()
+
+    async def failing(self: Verification, log: PartitionLog) -> None:
+        if not failed:
+            failed.append(log.directory)
+            raise ValueError("nobody foresaw this")
+        await verify(self, log)
+        verified.append(log.directory)
+
+    verified = list[str]()
+
+    async def story() -> None:
+        monkeypatch.setattr(Verification, "_verify", failing)
+        await produce(cluster, 1, 0)
+        cluster.kill(2)
+        cluster.kill(3)
+        await asyncio.sleep(30)
+        assert failed
+        assert verified, "of the node whose verification failed, the only one"
 
     cluster.run(story())
 

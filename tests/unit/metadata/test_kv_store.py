@@ -48,6 +48,7 @@ from goqueue.metadata.shared.kv import (
     TxnResult,
     Write,
 )
+from goqueue.metadata.shared.kv_staging import Staging
 from goqueue.metadata.shared.kv_store import KvMetadata
 from goqueue.metadata.store import Guard, SessionGuard
 from goqueue.testing.kv_model import KvClient, KvFaults, KvModel
@@ -248,6 +249,27 @@ async def test_what_a_cancelled_creation_has_staged_is_removed(cluster: Cluster)
     await until(lambda: not staged_keys(cluster, A))
     await store.commit([created("a", A, 1000)])
     assert len(store.image.assignments(A)) == 1000
+
+
+async def test_what_a_cancelled_creation_has_staged_is_removed_although_the_first_try_fails_as_nobody_foresaw(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("goqueue.metadata.shared.kv_staging._RETRY_S", 0)
+    sweep, failed = Staging._sweep, list[str]()
+
+    async def failing(self: Staging, stage: str, revision: int) -> bool:
+        if not failed:
+            failed.append(stage)
+            raise ValueError("nobody foresaw this")
+        return await sweep(self, stage, revision)
+
+    monkeypatch.setattr(Staging, "_sweep", failing)
+    store = await cluster.join()
+    task = asyncio.ensure_future(store.commit([created("a", A, 1000)]))
+    await until(lambda: f"/goqueue/p/{A}-200" in cluster.model.pairs)
+    task.cancel()
+    await until(lambda: not staged_keys(cluster, A))
+    assert failed
 
 
 async def test_what_a_crashed_node_has_staged_is_removed_once_its_session_has_ended(cluster: Cluster) -> None:
