@@ -42,7 +42,7 @@ class Leader:
 
 
 def a_stream(leader: Leader) -> FollowerStream:
-    nothing = cast("Any", SimpleNamespace(opening=lambda *_: asyncio.Event().wait()))
+    nothing = cast("Any", SimpleNamespace(opened=lambda *_: asyncio.Event().wait()))
     return FollowerStream(
         1,
         purpose=1,

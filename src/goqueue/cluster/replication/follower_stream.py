@@ -206,8 +206,7 @@ class FollowerStream:
 
         async def work() -> Sequence[LogKind]:
             async with self._openings:
-                if (opening := self._partitions.opening(*place)) is not None:
-                    await opening
+                await self._partitions.opened(place)
                 kinds = [kind for kind in LogKind if kind and self._partitions.has_member(place, kind)]
                 for kind in kinds:
                     await self._partitions.follow_member(place, kind)
@@ -222,7 +221,10 @@ class FollowerStream:
         wait_s = AGAIN_S_FIRST
         while self._wanted.get(place) == leader_epoch:
             try:
-                for kind in await work():
+                kinds = await work()
+                # Another log of the family may be cut by now: whoever asks for the partition would do that on the loop.
+                await self._partitions.opened(place)
+                for kind in kinds:
                     self._subscribe(place, leader_epoch, kind)
             except Exception as error:  # noqa: BLE001
                 tell_failure(f"a log of {place} cannot be opened to follow node {self._leader}", error)
