@@ -250,5 +250,9 @@ async def test_a_token_that_etcd_takes_no_more_is_not_shown_again(code: grpc.Sta
     connection = Connection(["http://127.0.0.1:1"])
     connection._token = "former"
     assert isinstance(connection.failed(Refused(code, details)), KvUnavailable)
-    assert connection._token is None
+    assert token_of(connection) is None
     await connection.close()
+
+
+def token_of(connection: Connection) -> str | None:
+    return connection._token
