@@ -232,7 +232,7 @@ class IsrChanges:
     ) -> list[Guard | SessionGuard]:
         # Whoever starts again meanwhile, perhaps with an empty disk, must not find itself elected.
         elected = SessionGuard(keys.session_key(handed.leader), self._metadata.image.sessions[handed.leader])
-        return [*self._guards(topic_id, partition, assignment.partition_epoch, handed), elected]
+        return [*self._guards_of(topic_id, partition, assignment.partition_epoch, handed), elected]
 
     def _change(self, led: LedPartition, isr: frozenset[int], *, not_eligible: frozenset[int] = frozenset()) -> None:
         """Propose, in the step that looked at the followers; what becomes of it is found out in the background.
@@ -247,10 +247,8 @@ class IsrChanges:
         changed = structs.replace(
             changed, eligible=tuple(node for node in changed.eligible if node not in not_eligible)
         )
-        term = led.term
-        added = tuple(sorted(isr - term.isr))
-        guards = self._guards(term.topic_id, term.place.partition, term.partition_epoch, changed)
-        guards += [SessionGuard(keys.session_key(node), term.broker_epochs[node]) for node in added]
+        added = tuple(sorted(isr - led.term.isr))
+        guards = self._guards(led, changed, added)
         self._propose(led, isr)
         self._spawn(led, self._conclude(led, changed, added, guards))
 
@@ -297,7 +295,13 @@ class IsrChanges:
                 return True
         return False
 
-    def _guards(
+    def _guards(self, led: LedPartition, changed: Assignment, added: tuple[int, ...]) -> list[Guard | SessionGuard]:
+        """What a change in a term rests on."""
+        term = led.term
+        guards = self._guards_of(term.topic_id, term.place.partition, term.partition_epoch, changed)
+        return [*guards, *(SessionGuard(keys.session_key(node), term.broker_epochs[node]) for node in added)]
+
+    def _guards_of(
         self, topic_id: UUID, partition: int, partition_epoch: int, changed: Assignment
     ) -> list[Guard | SessionGuard]:
         """What a change rests on. Taken in the step that works it out: what comes later may contradict it."""
