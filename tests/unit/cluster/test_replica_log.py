@@ -14,6 +14,7 @@ from goqueue.broker.replicas.partition import Partition
 from goqueue.broker.replicas.roles import Following
 from goqueue.cluster.replication.messages import LogRound
 from goqueue.cluster.replication.replica_log import ReplicaLog
+from goqueue.errors import StorageError
 from goqueue.log.partition_log import PartitionLog
 from goqueue.log.settings import LogSettings
 from goqueue.records import LogKind
@@ -40,6 +41,25 @@ async def test_tombstones_count_as_seen_once_they_are_on_the_disk() -> None:
     await disk.sync()
     log.take(LogRound(1, 3, 0, 3, 3, 0, tombstones_gone_to=2), b"", lambda _: None)
     assert copy.tombstones_gone_to == 2
+
+
+async def test_a_sync_that_failed_is_told_until_the_leader_is_asked_anew() -> None:
+    """The leader asks once: acks=all waited until this replica was not in sync any more."""
+    leader = Led(records=3).log
+    disk, told = HeldDisk(), list[bool]()
+    log, copy = a_copy(disk)
+    frames = b"".join(leader.read_frames(0, max_bytes=1 << 20, upper=3).batches)
+    copy.make_first_segment()
+    log.subscribe(1, 7)
+    log.take(LogRound(1, 0, len(frames), 3, 3, 0), frames, lambda one: told.append(one.has_failed_sync))
+    await disk.sync(StorageError("no room"))
+    await asyncio.sleep(0)
+    assert told == [True]
+    log.subscribe(2, 7)
+    log.take(LogRound(2, 3, 0, 3, 3, 0), b"", lambda one: told.append(one.has_failed_sync))
+    await disk.sync()
+    await asyncio.sleep(0)
+    assert told == [True, False]
 
 
 async def test_an_empty_copy_of_a_log_without_tombstones_lacks_them_from_its_first_record_on() -> None:

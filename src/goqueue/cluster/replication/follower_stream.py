@@ -392,7 +392,7 @@ class FollowerStream:
     def _synced(self, log: ReplicaLog) -> None:
         if not log.is_matched or not log.is_current or self._logs.get(log.subscription) is not log:
             return
-        if log.log.poisoned:
+        if log.log.poisoned or log.has_failed_sync:
             self._fall_back(log)
             return
         self._unreported[log] = None

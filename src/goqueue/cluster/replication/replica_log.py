@@ -36,6 +36,8 @@ class ReplicaLog:
         self._log = member.log
         self._syncer = syncer
         self._sync_asked = 0
+        # Whether a sync that the leader asked for did not succeed. It asks once for each subscription.
+        self.has_failed_sync = False
         # How long to wait before it is tried again, doubled by every failure.
         self.wait_s = AGAIN_S_FIRST
 
@@ -59,7 +61,7 @@ class ReplicaLog:
         """What to ask the leader for."""
         self.subscription, self.is_matched = subscription, False
         # The log may have been cut or emptied since: what it gets then is to be synced again.
-        self._sync_asked = 0
+        self._sync_asked, self.has_failed_sync = 0, False
         log = self._log
         return Subscribe(
             subscription,
@@ -132,7 +134,7 @@ class ReplicaLog:
         def done(future: asyncio.Future[None]) -> None:
             if future.cancelled() or future.exception() is not None:
                 # Cut meanwhile, or the disk failed. What is not synced is not reported.
-                self._sync_asked = 0
+                self._sync_asked, self.has_failed_sync = 0, True
             on_sync(self)
 
         asyncio.ensure_future(self._syncer.synced(self._log, end)).add_done_callback(done)
