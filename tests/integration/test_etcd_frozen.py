@@ -12,7 +12,7 @@ from tests.etcd_server import EtcdServer, require_etcd
 
 from goqueue.metadata.shared.etcd.connection import Connection
 from goqueue.metadata.shared.etcd.etcd_kv import EtcdKv
-from goqueue.metadata.shared.kv import KvDelta, KvError, KvUnavailable, Put
+from goqueue.metadata.shared.kv import KvAmbiguous, KvDelta, KvError, KvUnavailable, Put
 
 DEADLINE_S = 30
 
@@ -90,7 +90,7 @@ async def test_a_watch_stays_where_it_is_while_a_store_without_room_refuses_chan
                 try:
                     await kv.txn([], [Put("/large", bytes(100_000))])
                     await seen.get()
-                except KvUnavailable as error:
+                except KvAmbiguous as error:
                     refused += "space exceeded" in str(error)
         assert connection.endpoint == full.url
         assert not watching.done()

@@ -165,3 +165,28 @@ def test_a_follower_that_subscribes_between_two_sessions_joins_once_it_has_one()
         await until(lambda: 2 in assignment_in(cluster).isr)
 
     cluster.run(story())
+
+
+async def _want_it_between_two_cuts(node: ReplicaNode) -> int:
+    partition, before = node.partitions.replica(*PLACE), node.partitions.opened_on_loop
+    cuts = [
+        asyncio.create_task(node.partitions.rework(partition, LogKind.DATA, "it is cut", lambda: None))
+        for _ in range(2)
+    ]
+    await asyncio.sleep(0)
+    member, *_ = await asyncio.gather(node.partitions.follow_member(PLACE, LogKind.DELAY), *cuts)
+    assert member is partition.member(LogKind.DELAY)
+    return node.partitions.opened_on_loop - before
+
+
+@pytest.mark.parametrize("seed", [2, 3])
+def test_whoever_waits_for_the_first_of_two_cuts_waits_for_the_second_as_well(seed: int) -> None:
+    """The second, of a log of a gigabyte perhaps, was done on the event loop, or that waited for the thread."""
+    cluster = SimCluster(seed)
+
+    async def story() -> None:
+        await produce(cluster, 1, 0, slot=True)
+        await until(lambda: end_of(cluster, 3, LogKind.DELAY) == 1)
+        assert await cluster.request(3, _want_it_between_two_cuts) == 0
+
+    cluster.run(story())

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
+from errno import EIO
 from random import Random
 from typing import Any
 
@@ -12,13 +14,17 @@ import pytest
 from tests.sim.cluster_stories import PLACE, end_of, produce, until
 from tests.sim.control_plane import ControlPlane
 
+from goqueue.broker.replicas.partition_files import directory_name
 from goqueue.broker.replicas.partitions import Partitions
 from goqueue.cluster.control import controller
 from goqueue.cluster.replication.follower_stream import FollowerStream
+from goqueue.cluster.replication.verification import Verification
 from goqueue.errors import MetadataUnavailable, StorageError
+from goqueue.log.partition_log import PartitionLog
 from goqueue.metadata.shared.kv_store import KvMetadata
 from goqueue.records import LogKind, TopicPartition
 from goqueue.testing.clock import ManualClock
+from goqueue.testing.cluster.checks import settle
 from goqueue.testing.cluster.cluster import SimCluster
 from goqueue.testing.cluster.loop import LIFE
 from goqueue.testing.cluster.replica_node import ReplicaNode
@@ -100,6 +106,31 @@ def test_a_partition_that_cannot_be_opened_is_tried_ever_less(monkeypatch: pytes
         assert 5 < len(attempts) < 40
         is_gone = False
         await until(lambda: 2 in cluster.stored(0).isr)
+
+    cluster.run(story())
+
+
+def test_verification_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Damage in what nobody reads would not be found before it is needed."""
+    cluster, verify, failed = SimCluster(1), Verification._verify, list[str]()
+
+    async def failing(self: Verification, log: PartitionLog) -> None:
+        if not failed:
+            failed.append(log.directory)
+            raise ValueError("nobody foresaw this")
+        await verify(self, log)
+        verified.append(log.directory)
+
+    verified = list[str]()
+
+    async def story() -> None:
+        monkeypatch.setattr(Verification, "_verify", failing)
+        await produce(cluster, 1, 0)
+        cluster.kill(2)
+        cluster.kill(3)
+        await asyncio.sleep(30)
+        assert failed
+        assert verified, "of the node whose verification failed, the only one"
 
     cluster.run(story())
 
@@ -235,3 +266,36 @@ def test_who_waits_for_metadata_that_cannot_be_followed_is_told(monkeypatch: pyt
         assert metadata.problem() is not None
 
     played(scene)
+
+
+@pytest.mark.parametrize("kind", [LogKind.DATA, LogKind.DELAY])
+def test_a_partition_that_its_leader_cannot_open_is_led_by_another_replica(
+    kind: LogKind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The node is alive and in sync, so that no election takes the partition away from it."""
+    cluster, open_log = SimCluster(1), PartitionLog.open
+    home = directory_name(0, kind)
+
+    def failing(files: Any, directory: str, **options: Any) -> PartitionLog:
+        if files is cluster.slots[2].files and directory.endswith(f"/{home}"):
+            raise OSError(EIO, "the disk is bad", directory)
+        return open_log(files, directory, **options)
+
+    async def reopen(node: ReplicaNode) -> None:
+        await node.partitions.reopen(node.partitions.replica(*PLACE))
+
+    async def story() -> None:
+        await produce(cluster, 1, 0, slot=True)
+        await settle(cluster)
+        # As when a sync has failed. Nothing is written, so that it stays in sync.
+        monkeypatch.setattr(PartitionLog, "open", failing)
+        with suppress(StorageError):
+            await cluster.request(2, reopen)
+        cluster.kill(1)
+        await cluster.controller.end_session(1)
+        assert (cluster.stored(0).leader, cluster.stored(0).isr) == (2, (2, 3))
+        await until(lambda: cluster.stored(0).leader == 3, seconds=10)
+        assert cluster.stored(0).isr == (3,)
+        assert 2 not in cluster.stored(0).eligible, "what its log has is not known"
+
+    cluster.run(story())

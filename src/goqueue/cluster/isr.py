@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
+from uuid import UUID
 
 from msgspec import structs
 
@@ -22,6 +23,7 @@ from goqueue.metadata import keys
 from goqueue.metadata.eligibility import eligible_of, min_insync_of, storable
 from goqueue.metadata.events import Assignment, AssignmentsChanged
 from goqueue.metadata.store import Guard, MetadataStore, SessionGuard
+from goqueue.records import TopicPartition
 
 _log = logging.getLogger("goqueue.cluster")
 
@@ -69,6 +71,8 @@ class IsrChanges:
         self._timer: Timer | None = None
         # Partitions of which a change is on its way.
         self.under_way: set[LedPartition] = set()
+        # Partitions without a term that are on their way to another leader.
+        self._given_up: set[TopicPartition] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         terms.on_progress = self.grow
         terms.on_reset = self.expel
@@ -117,6 +121,9 @@ class IsrChanges:
         for led in self._terms.all():
             if led not in self.under_way and self._is_sick(led):
                 self._hand_over(led)
+        for place in list(self._terms.unopened):
+            if place not in self._given_up:
+                self._give_up(place)
 
     def _look_at(self, led: LedPartition, now_ms: int) -> None:
         term = led.term
@@ -163,30 +170,69 @@ class IsrChanges:
 
     def _hand_over(self, led: LedPartition) -> None:
         """The log of the leader is damaged, full or takes no more writes: let another in-sync replica lead."""
-        image, term = self._metadata.image, led.term
+        term = led.term
+        assignment = self._assignment(led)
+        handed = None if assignment is None else self._handed_over(term.topic_id, assignment, term.unsound)
+        if assignment is None or handed is None:
+            return
+        _log.warning("%s is handed over to node %d: %s", term.place, handed.leader, led.sick)
+        guards = self._guards_of_hand_over(term.topic_id, term.place.partition, assignment, handed)
+        self._spawn(led, self._commit(led, handed, guards))
+
+    def _give_up(self, place: TopicPartition) -> None:
+        """This node is to lead a partition and cannot open a log of it: let another in-sync replica lead."""
+        image, reason = self._metadata.image, self._terms.unopened[place]
+        topic = image.topic(place.topic)
+        assignments = () if topic is None else image.assignments(topic.topic_id)
+        assignment = assignments[place.partition] if place.partition < len(assignments) else None
+        is_led = assignment is not None and assignment.leader == self._node_id
+        if topic is None or assignment is None or not is_led or self._terms.find(place) is not None:
+            del self._terms.unopened[place]
+            return
+        handed = self._handed_over(topic.topic_id, assignment, ())
+        if handed is None:
+            return
+        _log.warning("%s is handed over to node %d: it cannot be opened: %s", place, handed.leader, reason)
+        guards = self._guards_of_hand_over(topic.topic_id, place.partition, assignment, handed)
+        event = AssignmentsChanged(place.topic, topic.topic_id, {place.partition: handed})
+
+        async def commit() -> None:
+            try:
+                await self._metadata.commit([event], guards)
+            except GoQueueError as error:
+                # The next look decides anew.
+                _log.info("%s was not handed over: %s", place, error)
+            finally:
+                self._given_up.discard(place)
+
+        self._given_up.add(place)
+        self._keep(asyncio.create_task(commit()))
+
+    def _handed_over(self, topic_id: UUID, assignment: Assignment, unsound: Collection[int]) -> Assignment | None:
+        """The assignment with another in-sync replica as leader, and without this node; None if none can lead."""
+        image = self._metadata.image
         nodes = image.nodes()
         healthy = {
             node
-            for node in term.isr - {self._node_id}
-            if node not in term.unsound
+            for node in set(assignment.isr) - {self._node_id}
+            if node not in unsound
             and node in image.sessions
             and (node not in nodes or is_electable(image, nodes[node]))
         }
-        assignment = self._assignment(led)
-        if not healthy or assignment is None or assignment.leader != self._node_id:
-            return
         preferred = [node for node in assignment.replicas if node in healthy]
-        if not preferred:
-            return
-        _log.warning("%s is handed over to node %d: %s", term.place, preferred[0], led.sick)
-        rest = self._with_isr(led, assignment, term.isr - {self._node_id})
+        if not preferred or assignment.leader != self._node_id:
+            return None
+        rest = self._with_isr(topic_id, assignment, frozenset(assignment.isr) - {self._node_id})
         # Not eligible: what a damaged log has is not known.
         eligible = tuple(node for node in rest.eligible if node != self._node_id)
-        handed = structs.replace(rest, leader=preferred[0], leader_epoch=assignment.leader_epoch + 1, eligible=eligible)
-        guards = self._guards(led, handed, ())
+        return structs.replace(rest, leader=preferred[0], leader_epoch=assignment.leader_epoch + 1, eligible=eligible)
+
+    def _guards_of_hand_over(
+        self, topic_id: UUID, partition: int, assignment: Assignment, handed: Assignment
+    ) -> list[Guard | SessionGuard]:
         # Whoever starts again meanwhile, perhaps with an empty disk, must not find itself elected.
-        guards.append(SessionGuard(keys.session_key(preferred[0]), image.sessions[preferred[0]]))
-        self._spawn(led, self._commit(led, handed, guards))
+        elected = SessionGuard(keys.session_key(handed.leader), self._metadata.image.sessions[handed.leader])
+        return [*self._guards_of(topic_id, partition, assignment.partition_epoch, handed), elected]
 
     def _change(self, led: LedPartition, isr: frozenset[int], *, not_eligible: frozenset[int] = frozenset()) -> None:
         """Propose, in the step that looked at the followers; what becomes of it is found out in the background.
@@ -197,7 +243,7 @@ class IsrChanges:
         assignment = self._assignment(led)
         if assignment is None:
             return
-        changed = self._with_isr(led, assignment, isr)
+        changed = self._with_isr(led.term.topic_id, assignment, isr)
         changed = structs.replace(
             changed, eligible=tuple(node for node in changed.eligible if node not in not_eligible)
         )
@@ -250,22 +296,28 @@ class IsrChanges:
         return False
 
     def _guards(self, led: LedPartition, changed: Assignment, added: tuple[int, ...]) -> list[Guard | SessionGuard]:
-        """What the change rests on. Taken in the step that works it out: what comes later may contradict it."""
+        """What a change in a term rests on."""
         term = led.term
+        guards = self._guards_of(term.topic_id, term.place.partition, term.partition_epoch, changed)
+        return [*guards, *(SessionGuard(keys.session_key(node), term.broker_epochs[node]) for node in added)]
+
+    def _guards_of(
+        self, topic_id: UUID, partition: int, partition_epoch: int, changed: Assignment
+    ) -> list[Guard | SessionGuard]:
+        """What a change rests on. Taken in the step that works it out: what comes later may contradict it."""
         guards: list[Guard | SessionGuard] = [
-            Guard(keys.partition_key(term.topic_id, term.place.partition), term.partition_epoch),
+            Guard(keys.partition_key(topic_id, partition), partition_epoch),
             SessionGuard(keys.session_key(self._node_id), self._broker_epoch()),
-            *(SessionGuard(keys.session_key(node), term.broker_epochs[node]) for node in added),
         ]
         if changed.eligible:
             # Who is eligible depends on the minimum, which is among the topic's settings.
-            settings = keys.settings_key(term.topic_id)
+            settings = keys.settings_key(topic_id)
             guards.append(Guard(settings, self._metadata.image.revision_of(settings)))
         return guards
 
-    def _with_isr(self, led: LedPartition, assignment: Assignment, isr: frozenset[int]) -> Assignment:
+    def _with_isr(self, topic_id: UUID, assignment: Assignment, isr: frozenset[int]) -> Assignment:
         image = self._metadata.image
-        topic = image.topic_by_id(led.term.topic_id)
+        topic = image.topic_by_id(topic_id)
         if topic is None:
             return with_isr(assignment, isr, 1)
         changed = with_isr(assignment, isr, min_insync_of(topic, assignment), eligible_of(image, topic, assignment))
@@ -289,6 +341,8 @@ class IsrChanges:
                 self.under_way.discard(led)
 
         self.under_way.add(led)
-        task = asyncio.create_task(run())
+        self._keep(asyncio.create_task(run()))
+
+    def _keep(self, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -137,7 +137,10 @@ class PeerWatch:
 
     async def _run(self) -> None:
         while True:
-            await self.look()
+            try:
+                await self.look()
+            except Exception:  # noqa: BLE001 - without this loop nobody would hear of clocks that differ
+                _log.exception("the other nodes could not be asked for their clocks, and will be asked again")
             await asyncio.sleep(_EVERY_S)
 
     async def _ask_clock(self, node_id: int) -> None:

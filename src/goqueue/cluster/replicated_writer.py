@@ -256,6 +256,9 @@ class ReplicatedWriter:
         if done.cancelled():
             return
         error = done.exception()
+        if error is not None:
+            # Whoever sends the same records again waits for the same end: it is to be asked for anew.
+            self._sync_asked = -1
         if isinstance(error, GoQueueError) and self._ended is None:
             # The disk of the leader failed: nobody who waits here will ever be answered.
             self._fail(error)

@@ -6,6 +6,7 @@ The metadata cannot say so in time: a node without a session is often one that d
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from goqueue.cluster.cluster_events import ClusterEvents
 
 _EVERY_S = 0.5
+
+_log = logging.getLogger("goqueue.cluster")
 
 
 class SessionWatch:
@@ -57,4 +60,7 @@ class SessionWatch:
     async def _run(self) -> None:
         while True:
             await asyncio.sleep(_EVERY_S)
-            self.look()
+            try:
+                self.look()
+            except Exception:  # noqa: BLE001 - without this loop no event would tell that the session is lost
+                _log.exception("whether this node has a session could not be noted")

@@ -150,6 +150,8 @@ def _cut(state: LogState, offset: int) -> int:
         last = state.new_segment(offset)
         survivors = [last]
     state.note_compacted(forget_from(state.files, state.directory, point.offset))
+    # Nor have tombstones been seen that were cut off: what comes in their place may have others, gone by then.
+    state.tombstones_gone_to = min(state.tombstones_gone_to, point.offset)
     state.end_offset = point.offset
     state.start_offset = min(state.start_offset, point.offset)
     state.high_watermark = min(state.high_watermark, point.offset)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import time
 from types import SimpleNamespace
 from typing import Any, cast
 
 from goqueue.cluster.replication import messages
 from goqueue.cluster.replication.counts import CopyCounts
 from goqueue.cluster.replication.follower_stream import FollowerStream
-from goqueue.cluster.replication.messages import Round
-from goqueue.records import TopicPartition
+from goqueue.cluster.replication.messages import LogRound, Round
+from goqueue.records import LogKind, TopicPartition
 
 ROUNDS = 20
 
@@ -40,11 +41,9 @@ class Leader:
         pass
 
 
-async def test_rounds_that_are_there_already_do_not_keep_the_loop_from_everything_else() -> None:
-    """A replica that catches up is sent megabytes at a time: the session of its node must be renewed meanwhile."""
-    leader = Leader()
-    nothing = cast("Any", SimpleNamespace(opening=lambda *_: asyncio.Event().wait()))
-    stream = FollowerStream(
+def a_stream(leader: Leader) -> FollowerStream:
+    nothing = cast("Any", SimpleNamespace(opened=lambda *_: asyncio.Event().wait()))
+    return FollowerStream(
         1,
         purpose=1,
         network=cast("Any", leader),
@@ -55,6 +54,12 @@ async def test_rounds_that_are_there_already_do_not_keep_the_loop_from_everythin
         counts=CopyCounts(),
         numbers=itertools.count(),
     )
+
+
+async def test_rounds_that_are_there_already_do_not_keep_the_loop_from_everything_else() -> None:
+    """A replica that catches up is sent megabytes at a time: the session of its node must be renewed meanwhile."""
+    leader = Leader()
+    stream = a_stream(leader)
     turns: list[int] = []
 
     async def others() -> None:
@@ -68,3 +73,42 @@ async def test_rounds_that_are_there_already_do_not_keep_the_loop_from_everythin
     await beside
     await stream.close()
     assert set(turns) >= set(range(1, ROUNDS)), "something else had its turn after every round"
+
+
+class SlowLog:
+    """A log in which every part of a round has to wait for the disk."""
+
+    is_matched = is_current = True
+    kind = LogKind.DATA
+
+    def __init__(self, number: int, taken: list[int]) -> None:
+        self.partition = SimpleNamespace(key=TopicPartition("t", number))
+        self._taken = taken
+
+    def take(self, part: LogRound, *_: object) -> None:
+        time.sleep(0.01)
+        self._taken.append(part.subscription)
+
+
+async def test_a_round_of_many_logs_does_not_keep_the_loop_from_everything_else() -> None:
+    """After a pass of retention every log starts elsewhere, and each of a thousand writes that down with syncs."""
+    stream = a_stream(Leader())
+    taken: list[int] = []
+    stream._logs = {number: cast("Any", SlowLog(number, taken)) for number in range(20)}
+    longest_s = 0.0
+
+    async def others() -> None:
+        nonlocal longest_s
+        loop = asyncio.get_running_loop()
+        while len(taken) < 20:
+            began_s = loop.time()
+            await asyncio.sleep(0)
+            longest_s = max(longest_s, loop.time() - began_s)
+
+    beside = asyncio.create_task(others())
+    await asyncio.sleep(0)
+    parts = tuple(LogRound(number, 0, 0, 0, 0, 5) for number in range(20))
+    await stream._take_round(Round(1, parts), memoryview(b""))
+    await beside
+    assert taken == list(range(20))
+    assert longest_s < 0.15, "all of them would take 0.2 s"

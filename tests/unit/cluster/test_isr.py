@@ -15,7 +15,7 @@ from goqueue.cluster.replication.terms import LedPartition, Terms
 from goqueue.metadata.events import Assignment, AssignmentsChanged
 from goqueue.metadata.keys import session_key
 from goqueue.metadata.store import Guard, MetadataStore, SessionGuard
-from goqueue.records import LogKind
+from goqueue.records import LogKind, TopicPartition
 from goqueue.testing.clock import ManualClock
 
 TOPIC_ID = UUID(int=1)
@@ -54,6 +54,7 @@ class OneTerm:
     def __init__(self, led: LedPartition) -> None:
         self.led = led
         self.active = {PLACE: led}
+        self.unopened: dict[TopicPartition, str] = {}
 
     def all(self) -> Iterator[LedPartition]:
         return iter([self.led])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import UUID
 
 import pytest
 
+from goqueue.cluster import peer_watch, session_watch
 from goqueue.cluster.catching_up import CatchingUp
 from goqueue.cluster.cluster_events import ClusterEvents
 from goqueue.cluster.cluster_view import Lags
@@ -231,3 +233,30 @@ def test_nothing_is_counted_of_topics_that_are_deleted() -> None:
     assert counts.bytes_by_topic == {"bills": 100}
     assert counts.cut_by_topic() == {"bills": 3}
     assert counts.lost_by_topic() == {"bills": 2}
+
+
+async def test_what_nobody_foresaw_ends_neither_the_watch_over_clocks_nor_that_over_the_session(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(peer_watch, "_EVERY_S", 0)
+    monkeypatch.setattr(session_watch, "_EVERY_S", 0)
+    looks: list[str] = []
+
+    async def look_at_clocks() -> None:
+        looks.append("clocks")
+        raise ValueError("nobody foresaw this")
+
+    def look_at_session() -> None:
+        looks.append("session")
+        raise ValueError("nobody foresaw this")
+
+    clocks = watch_on(Wires(), 1)
+    session = SessionWatch(2, lambda: True, lambda: True, ClusterEvents(2, Image(), ManualClock()))
+    clocks.look, session.look = look_at_clocks, look_at_session  # type: ignore[method-assign]
+    clocks.start()
+    session.start()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    await clocks.close()
+    await session.close()
+    assert min(looks.count("clocks"), looks.count("session")) > 1

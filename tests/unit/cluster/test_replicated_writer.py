@@ -220,6 +220,20 @@ async def test_a_disk_that_fails_fails_who_waits_and_is_told_to_whoever_hands_ov
     assert len(led.failures) == 1
 
 
+async def test_what_is_sent_again_after_a_sync_that_failed_is_synced() -> None:
+    """As with a disk without room for a checkpoint, for a moment. Nobody else would ever have asked for that sync."""
+    led = Led(isr=(1, 2))
+    failed = led.write()
+    led.report(2, 1, 1)
+    await led.disk.sync(StorageError("no room"))
+    with pytest.raises(StorageError):
+        await failed
+    again = led.writer.reached(1, Acks.ALL)
+    assert again is not None
+    await led.disk.sync()
+    await asyncio.wait_for(again, 1)
+
+
 async def test_leadership_is_confirmed_by_the_metadata_and_not_by_what_the_node_believes() -> None:
     led = Led()
     sure = led.writer.confirmed()

@@ -11,6 +11,7 @@ from random import SystemRandom
 import pytest
 
 from goqueue.cluster.network import CALLS, REPLICATION, PeerConnection
+from goqueue.cluster.tcp.messages import TcpMessages
 from goqueue.cluster.tcp.network import PeerAddress, TcpNetwork
 from goqueue.errors import PeerLost, PeerRefused, PeerUnreachable
 
@@ -87,6 +88,30 @@ async def test_a_peer_that_closes_ends_the_connection_for_both() -> None:
         with pytest.raises(PeerUnreachable, match="node 2 cannot be reached"):
             await connection.send(b"too late")
         assert closed == [True]
+
+
+async def test_both_sides_find_out_that_a_machine_is_gone_although_nothing_is_sent() -> None:
+    """After a power failure nobody closes the connection: the leader of an idle topic served it for ever."""
+    accepted: asyncio.Queue[PeerConnection] = asyncio.Queue()
+
+    async def keep(connection: PeerConnection, _purpose: int) -> None:
+        accepted.put_nowait(connection)
+        await connection.receive()
+
+    async with some_nodes() as nodes:
+        one, two = nodes.join(1), nodes.join(2)
+        await two.listen(keep)
+        connecting = await one.connect(2, REPLICATION)
+        for side in (connecting, await accepted.get()):
+            assert isinstance(side, TcpMessages)
+            assert side._transport is not None
+            sock = side._transport.get_extra_info("socket")
+            assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+            silent_s = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE)
+            silent_s += sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL) * sock.getsockopt(
+                socket.IPPROTO_TCP, socket.TCP_KEEPCNT
+            )
+            assert silent_s < 30
 
 
 async def test_a_sender_waits_while_its_peer_does_not_read() -> None:

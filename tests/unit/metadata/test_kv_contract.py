@@ -211,7 +211,10 @@ def test_other_versions_are_taken(version: str) -> None:
         (grpc.StatusCode.UNKNOWN, "", KvAmbiguous),
         (grpc.StatusCode.INTERNAL, "", KvAmbiguous),
         (grpc.StatusCode.CANCELLED, "", KvAmbiguous),
-        (grpc.StatusCode.RESOURCE_EXHAUSTED, "etcdserver: mvcc: database space exceeded", KvUnavailable),
+        # etcd makes the change that takes it over its quota, and answers as if it had refused it.
+        (grpc.StatusCode.RESOURCE_EXHAUSTED, "etcdserver: mvcc: database space exceeded", KvAmbiguous),
+        (grpc.StatusCode.RESOURCE_EXHAUSTED, "etcdserver: too many requests", KvUnavailable),
+        (grpc.StatusCode.INVALID_ARGUMENT, "etcdserver: revision of auth store is old", KvUnavailable),
         (grpc.StatusCode.NOT_FOUND, "etcdserver: requested lease not found", LeaseNotFound),
     ],
 )
@@ -219,3 +222,37 @@ def test_only_what_was_certainly_not_made_is_called_so(
     code: grpc.StatusCode, details: str, kind: type[KvError]
 ) -> None:
     assert type(meaning(code, details)) is kind
+
+
+class Refused(Exception):
+    """As grpc tells of a call that etcd refused."""
+
+    def __init__(self, code: grpc.StatusCode, details: str) -> None:
+        super().__init__(details)
+        self._code, self._details = code, details
+
+    def code(self) -> grpc.StatusCode:
+        return self._code
+
+    def details(self) -> str:
+        return self._details
+
+
+@pytest.mark.parametrize(
+    ("code", "details"),
+    [
+        (grpc.StatusCode.UNAUTHENTICATED, "etcdserver: invalid auth token"),
+        # What a JWT meets after any change of etcd's users or roles.
+        (grpc.StatusCode.INVALID_ARGUMENT, "etcdserver: revision of auth store is old"),
+    ],
+)
+async def test_a_token_that_etcd_takes_no_more_is_not_shown_again(code: grpc.StatusCode, details: str) -> None:
+    connection = Connection(["http://127.0.0.1:1"])
+    connection._token = "former"
+    assert isinstance(connection.failed(Refused(code, details)), KvUnavailable)
+    assert token_of(connection) is None
+    await connection.close()
+
+
+def token_of(connection: Connection) -> str | None:
+    return connection._token

@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
+import grpc
 import pytest
 from msgspec import structs
 
@@ -35,7 +36,19 @@ from goqueue.metadata.events import (
 )
 from goqueue.metadata.features import METADATA_VERSION
 from goqueue.metadata.keys import PRODUCER_IDS, partition_key
-from goqueue.metadata.shared.kv import Compare, KvCompacted, KvDelta, KvUnavailable, Put, Range, TxnResult, Write
+from goqueue.metadata.shared.etcd.connection import meaning
+from goqueue.metadata.shared.kv import (
+    Compare,
+    KvAmbiguous,
+    KvCompacted,
+    KvDelta,
+    KvUnavailable,
+    Put,
+    Range,
+    TxnResult,
+    Write,
+)
+from goqueue.metadata.shared.kv_staging import Staging
 from goqueue.metadata.shared.kv_store import KvMetadata
 from goqueue.metadata.store import Guard, SessionGuard
 from goqueue.testing.kv_model import KvClient, KvFaults, KvModel
@@ -238,6 +251,27 @@ async def test_what_a_cancelled_creation_has_staged_is_removed(cluster: Cluster)
     assert len(store.image.assignments(A)) == 1000
 
 
+async def test_what_a_cancelled_creation_has_staged_is_removed_although_the_first_try_fails_as_nobody_foresaw(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("goqueue.metadata.shared.kv_staging._RETRY_S", 0)
+    sweep, failed = Staging._sweep, list[str]()
+
+    async def failing(self: Staging, stage: str, revision: int) -> bool:
+        if not failed:
+            failed.append(stage)
+            raise ValueError("nobody foresaw this")
+        return await sweep(self, stage, revision)
+
+    monkeypatch.setattr(Staging, "_sweep", failing)
+    store = await cluster.join()
+    task = asyncio.ensure_future(store.commit([created("a", A, 1000)]))
+    await until(lambda: f"/goqueue/p/{A}-200" in cluster.model.pairs)
+    task.cancel()
+    await until(lambda: not staged_keys(cluster, A))
+    assert failed
+
+
 async def test_what_a_crashed_node_has_staged_is_removed_once_its_session_has_ended(cluster: Cluster) -> None:
     survivor = await cluster.join()
     await survivor.commit([created("b", B)])
@@ -364,8 +398,33 @@ class Full(KvClient):
         if error is not None:
             raise error
         if self.is_full:
-            raise KvUnavailable("etcdserver: mvcc: database space exceeded")
+            raise KvAmbiguous("etcdserver: mvcc: database space exceeded")
         return await super().txn(compares, writes)
+
+
+class Filled(KvClient):
+    """A store that the next change takes over its quota: etcd makes that change, and answers that it has no room."""
+
+    fills_up = False
+
+    async def txn(self, compares: Sequence[Compare], writes: Sequence[Write]) -> TxnResult:
+        result = await super().txn(compares, writes)
+        if self.fills_up:
+            self.fills_up = False
+            raise meaning(grpc.StatusCode.RESOURCE_EXHAUSTED, "etcdserver: mvcc: database space exceeded")
+        return result
+
+
+async def test_the_change_that_fills_the_store_is_known_to_be_made_and_its_node_goes_on_writing(
+    cluster: Cluster,
+) -> None:
+    """It was sent once more, met its own write, and the node took its session for ended until it began another."""
+    client = Filled(cluster.model, Random(0), KvFaults())
+    store = await cluster.join(client)
+    client.fills_up = True
+    await store.commit([created("t", A)])
+    assert store.image.topic("t") is not None
+    await store.commit([created("u", B)])
 
 
 async def test_a_store_that_takes_changes_again_is_no_problem_although_nothing_is_changed(

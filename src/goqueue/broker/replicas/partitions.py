@@ -168,10 +168,13 @@ class Partitions:
 
     async def open_leader(self, topic: str, partition: int) -> Partition:
         """As `leader`; the partition is opened in a thread if need be."""
-        opening = self.opening(topic, partition)
-        if opening is not None:
-            await opening
+        await self.opened(TopicPartition(topic, partition))
         return self.leader(topic, partition)
+
+    async def opened(self, place: TopicPartition) -> None:
+        """Wait until nothing has to be waited for: one cut of a log may follow upon another."""
+        while (opening := self.opening(*place)) is not None:
+            await opening
 
     # --- further logs of the family ---------------------------------------------------------
 
@@ -182,9 +185,7 @@ class Partitions:
 
     async def follow_member(self, place: TopicPartition, kind: LogKind) -> FamilyLog:
         """As `open_member`, whatever this node's role is: for the copy of what a leader has made."""
-        opening = self.opening(*place)
-        if opening is not None:
-            await opening
+        await self.opened(place)
         return await self._members.open(self.topic(place.topic), self.replica(*place), kind)
 
     def has_member(self, place: TopicPartition, kind: LogKind) -> bool:
@@ -370,6 +371,4 @@ class Partitions:
     async def reopen(self, partition: Partition) -> None:
         """Let go of a follower's logs and recover them from the disk: one of them takes no more writes."""
         if await self._openings.let_go(partition):
-            opening = self.opening(*partition.key)
-            if opening is not None:
-                await opening
+            await self.opened(partition.key)

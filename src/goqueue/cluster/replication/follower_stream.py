@@ -33,6 +33,8 @@ _log = logging.getLogger("goqueue.cluster")
 OPENINGS_AT_ONCE_MAX = 16
 _RECONNECT_S_FIRST = 0.05
 _RECONNECT_S_MAX = 1.0
+# So long a round may hold the event loop before something else has its turn.
+_HOLD_S_MAX = 0.02
 
 
 class FollowerStream:
@@ -204,8 +206,7 @@ class FollowerStream:
 
         async def work() -> Sequence[LogKind]:
             async with self._openings:
-                if (opening := self._partitions.opening(*place)) is not None:
-                    await opening
+                await self._partitions.opened(place)
                 kinds = [kind for kind in LogKind if kind and self._partitions.has_member(place, kind)]
                 for kind in kinds:
                     await self._partitions.follow_member(place, kind)
@@ -220,7 +221,10 @@ class FollowerStream:
         wait_s = AGAIN_S_FIRST
         while self._wanted.get(place) == leader_epoch:
             try:
-                for kind in await work():
+                kinds = await work()
+                # Another log of the family may be cut by now: whoever asks for the partition would do that on the loop.
+                await self._partitions.opened(place)
+                for kind in kinds:
                     self._subscribe(place, leader_epoch, kind)
             except Exception as error:  # noqa: BLE001
                 tell_failure(f"a log of {place} cannot be opened to follow node {self._leader}", error)
@@ -255,7 +259,7 @@ class FollowerStream:
             return
         if answer.status is Status.OK:
             log.is_matched = True
-            log.log.note_tombstones_gone(answer.tombstones_gone_to)
+            log.note_tombstones_gone(answer.tombstones_gone_to)
             self._unreported[log] = None
             self._wake.set()
         elif answer.status is Status.REFUSED:
@@ -338,11 +342,16 @@ class FollowerStream:
     # --- rounds ---------------------------------------------------------------------------
 
     async def _take_round(self, message: Round, frames: memoryview) -> None:
-        at = 0
-        began_s = asyncio.get_running_loop().time()
+        at, loop = 0, asyncio.get_running_loop()
+        began_s = turn_s = loop.time()
         failed: set[TopicPartition] = set()
         for part in message.logs:
             mine, at = frames[at : at + part.size], at + part.size
+            if loop.time() - turn_s > _HOLD_S_MAX:
+                # A round without frames may have all logs: where each of them has to begin a segment, or to write down
+                # that its start has moved, that is many syncs.
+                await asyncio.sleep(0)
+                turn_s = loop.time()
             log = self._logs.get(part.subscription)
             if log is None or not log.is_matched or not log.is_current or log.partition.key in failed:
                 continue
@@ -360,7 +369,7 @@ class FollowerStream:
             else:
                 self._counts.took(log.partition.key.topic, part.size)
                 self._unreported[log] = None
-        self._counts.took_round(self._leader, asyncio.get_running_loop().time() - began_s)
+        self._counts.took_round(self._leader, loop.time() - began_s)
         self._round, self._owes_round = message.number, True
         self._wake.set()
 
@@ -383,7 +392,7 @@ class FollowerStream:
     def _synced(self, log: ReplicaLog) -> None:
         if not log.is_matched or not log.is_current or self._logs.get(log.subscription) is not log:
             return
-        if log.log.poisoned:
+        if log.log.poisoned or log.has_failed_sync:
             self._fall_back(log)
             return
         self._unreported[log] = None

@@ -32,7 +32,7 @@ from goqueue.cluster.replication.messages import (
 )
 from goqueue.cluster.replication.reconciliation import Verdict, judge, lacks_tombstones
 from goqueue.cluster.replication.terms import LedPartition, Terms
-from goqueue.errors import GoQueueError, OffsetOutOfRange, PeerUnreachable
+from goqueue.errors import GoQueueError, OffsetOutOfRange, PeerUnreachable, StorageError
 from goqueue.log.reads import Read
 from goqueue.metadata.store import MetadataStore
 from goqueue.ports import Buffer, Offload
@@ -218,6 +218,8 @@ class LeaderStream:
                 else:
                     await self._partitions.open_member(place, asked.kind)
             except (GoQueueError, OSError) as error:
+                if isinstance(error, StorageError | OSError):
+                    self._terms.note_unopened(place, error)
                 self._refuse(asked, f"the log cannot be opened: {error}")
                 return
             led = self._terms.find(place)

@@ -36,6 +36,8 @@ class ReplicaLog:
         self._log = member.log
         self._syncer = syncer
         self._sync_asked = 0
+        # Whether a sync that the leader asked for did not succeed. It asks once for each subscription.
+        self.has_failed_sync = False
         # How long to wait before it is tried again, doubled by every failure.
         self.wait_s = AGAIN_S_FIRST
 
@@ -59,7 +61,7 @@ class ReplicaLog:
         """What to ask the leader for."""
         self.subscription, self.is_matched = subscription, False
         # The log may have been cut or emptied since: what it gets then is to be synced again.
-        self._sync_asked = 0
+        self._sync_asked, self.has_failed_sync = 0, False
         log = self._log
         return Subscribe(
             subscription,
@@ -95,6 +97,14 @@ class ReplicaLog:
             if self.kind is LogKind.DATA:
                 on_cut(self.partition.key.topic, before - self._log.end_offset)
 
+    def note_tombstones_gone(self, offset: int) -> None:
+        """The leader's log lacks tombstones below `offset`: all of this copy is of such a log, or has seen them all.
+
+        What has seen them must be on the disk: the note may get there first, and outlast what a power cut takes.
+        """
+        if self._log.leader_epoch < 0 or offset <= self._log.synced_end:
+            self._log.note_tombstones_gone(offset)
+
     async def prepare(self, offload: Offload) -> None:
         """Let the first frames find a segment: to make one takes several syncs."""
         if not self._log.has_segments:
@@ -111,8 +121,7 @@ class ReplicaLog:
             log.append_frames(frames, continues=part.continues)
             self.wait_s = AGAIN_S_FIRST
             self._syncer.mark_dirty(log)
-        if part.tombstones_gone_to <= log.end_offset:
-            log.note_tombstones_gone(part.tombstones_gone_to)
+        self.note_tombstones_gone(part.tombstones_gone_to)
         log.high_watermark = part.high_watermark
         if log.start_offset < part.log_start <= log.high_watermark:
             log.delete_before(part.log_start)
@@ -125,7 +134,7 @@ class ReplicaLog:
         def done(future: asyncio.Future[None]) -> None:
             if future.cancelled() or future.exception() is not None:
                 # Cut meanwhile, or the disk failed. What is not synced is not reported.
-                self._sync_asked = 0
+                self._sync_asked, self.has_failed_sync = 0, True
             on_sync(self)
 
         asyncio.ensure_future(self._syncer.synced(self._log, end)).add_done_callback(done)

@@ -78,6 +78,8 @@ class Terms:
         self._partitions: Partitions | None = None
         self._led: dict[TopicPartition, LedPartition] = {}
         self.active: dict[TopicPartition, LedPartition] = {}
+        # Partitions that this node is to lead and cannot open, and why. They have no term.
+        self.unopened: dict[TopicPartition, str] = {}
         # Told when a follower may have become fit to join the in-sync replicas.
         self.on_progress: Callable[[LedPartition, int], None] | None = None
         # Told when a follower must begin anew and nobody may count on it any more.
@@ -143,6 +145,14 @@ class Terms:
         led.term.note_soundness(follower, kind, is_sound=is_sound, wants_reset=wants_reset)
         if not is_sound:
             self._activate(led)
+
+    def note_unopened(self, place: TopicPartition, error: Exception) -> None:
+        """A follower asked for a log that could not be opened here: another replica had better lead."""
+        led = self.find(place)
+        if led is None:
+            self.unopened[place] = str(error)
+        else:
+            led.sick = led.sick or str(error)
 
     def must_leave_first(self, led: LedPartition, follower: int) -> bool:
         """Whether a follower that is about to begin anew could still be elected. If so, that is being changed."""

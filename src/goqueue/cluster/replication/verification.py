@@ -52,6 +52,8 @@ class Verification:
                 except (GoQueueError, OSError) as error:
                     # Closed, deleted or being cut: it has its turn again.
                     _log.debug("%s was not verified: %s", log.directory, error)
+                except Exception:  # noqa: BLE001 - without this loop no damage would be found before it is needed
+                    _log.exception("%s could not be verified, and will be tried again", log.directory)
                 await asyncio.sleep(0)
             await asyncio.sleep(self._pause_s)
 

@@ -30,6 +30,8 @@ _CONNECT_SECONDS = 3.0
 HANDSHAKE_SECONDS = 5.0
 # A peer whose machine is gone sends no reset: the kernel finds out.
 _UNSENT_MS_MAX = 10_000
+# While nothing is sent, it asks whether the other side is there: after so long, so often, so many times.
+_IDLE_SECONDS, _ASK_SECONDS, _ASKED_MAX = 10, 3, 3
 # The first byte of a TLS connection. A plain one begins with the length of a short message, whose first byte is 0.
 _TLS_HANDSHAKE = 0x16
 
@@ -206,6 +208,8 @@ class TcpNetwork:
         tls = self._tls
         context = None
         try:
+            # Not more: a follower that is frozen takes nothing for a while, and its connection may outlast that.
+            _keep_alive(sock)
             if tls is not None and (tls.is_required or await first_byte(sock) == _TLS_HANDSHAKE):
                 context = tls.accepting()
             await asyncio.get_running_loop().connect_accepted_socket(lambda: messages, sock, ssl=context)
@@ -272,4 +276,12 @@ def _watch_over(transport: asyncio.BaseTransport) -> None:
     sock = transport.get_extra_info("socket")
     if sock is not None:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNSENT_MS_MAX)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        _keep_alive(sock)
+
+
+def _keep_alive(sock: socket.socket) -> None:
+    """Let the kernel find out that the machine of the other side is gone, although nothing is sent."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _IDLE_SECONDS)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _ASK_SECONDS)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, _ASKED_MAX)

@@ -144,8 +144,7 @@ class SegmentRepair:
     def put_in_place(self, *, with_producers: bool) -> None:
         """Let the new segment be the log's. `with_producers`: what they wrote in the holes is learned, which reads."""
         state = self._state
-        current = state.segments.current.all
-        if state.sync.poison is not None or (self._segment is not None and self._segment not in current):
+        if state.sync.poison is not None or not self._is_wanted():
             self.abandon()
             raise StorageError(f"{state.directory} has changed: its repair begins anew")
         state.check_sound()
@@ -158,6 +157,13 @@ class SegmentRepair:
         if with_producers:
             forget_snapshots(state.files, state.directory, behind=self.base_offset)
             restore_producers(state, state.end_offset)
+
+    def _is_wanted(self) -> bool:
+        """Whether the log still has the damaged segment, or misses the one that is not there; it may have been cut."""
+        segments = self._state.segments
+        if self._segment is not None:
+            return self._segment in segments.current.all
+        return any((gap.first_offset, gap.end_offset) == (self.base_offset, self.end_offset) for gap in segments.gaps)
 
     def _swap(self) -> None:
         state, files, directory = self._state, self._state.files, self._state.directory

@@ -79,6 +79,7 @@ class Lane:
     async def _settle(self, token: bytes | None) -> int | None:
         """The revision at which that transaction was made; None if it was not and never will be."""
         fences: set[bytes] = set()
+        reason = ""
         for attempt in range(ATTEMPTS_MAX):
             try:
                 own = await self._kv.get(self._key)
@@ -92,13 +93,16 @@ class Lane:
                 result = await self._kv.txn([Compare(self._key, seen)], [Put(self._key, fence, self._lease)])
             except LeaseNotFound:
                 raise SessionEnded("the node's session has ended: a change may or may not be made") from None
-            except KvError:
+            except KvError as error:
+                reason = str(error)
                 await _wait(attempt)
                 continue
             if result.succeeded:
                 self._revision, self._is_known = result.revision, True
                 return None
-        raise MetadataUnavailable("the metadata store does not answer: a change may or may not be made")
+        raise MetadataUnavailable(
+            f"the metadata store does not say whether a change was made, in {ATTEMPTS_MAX} attempts: {reason}"
+        )
 
     def _token(self) -> bytes:
         return f"{self._rng.getrandbits(64):016x}".encode()

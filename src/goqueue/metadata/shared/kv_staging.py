@@ -9,6 +9,7 @@ partition keys are removed, and the stage key last.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
@@ -26,6 +27,8 @@ from goqueue.metadata.shared.kv_values import staged_writes
 WRITES_MAX = TXN_OPS_MAX - 8
 
 _RETRY_S = 1.0
+
+_log = logging.getLogger("goqueue.cluster")
 
 
 class Store(Protocol):
@@ -92,6 +95,9 @@ class Staging:
             try:
                 swept = [await self._sweep(stage, revision) for stage, revision in list(self._abandoned())]
             except MetadataUnavailable:
+                swept = [False]
+            except Exception:  # noqa: BLE001 - without this loop what is left of failed creations would stay for ever
+                _log.exception("what is left of creations that failed could not be removed, and will be tried again")
                 swept = [False]
             if not all(swept):
                 # Somebody else was faster, or the image is behind: look again when it has caught up.

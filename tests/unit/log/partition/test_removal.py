@@ -117,6 +117,15 @@ def test_a_cut_lowers_the_high_watermark(desk):
     assert desk.log.high_watermark == 2
 
 
+def test_a_cut_forgets_tombstones_that_the_log_has_not_seen_any_more(desk):
+    """After an unclean election: what is copied in their place may lack others, and this log would keep the deleted."""
+    for _ in range(10):
+        desk.append(b"a")
+    desk.log.note_tombstones_gone(8)
+    desk.log.truncate_to(5)
+    assert desk.log.tombstones_gone_to == 5
+
+
 def test_a_cut_interrupted_by_a_crash_is_completed_or_did_not_happen(make_desk):
     step = 0
     outcomes = set()

@@ -43,7 +43,11 @@ _OPTIONS = (
 )
 # What every server refuses alike, for it is the cluster that says so: asked again and again, as it is while there is no
 # room, it would end all watches each time.
-_REFUSED_BY_ALL = ("space exceeded", "permission denied")
+_NO_ROOM = "space exceeded"
+_REFUSED_BY_ALL = (_NO_ROOM, "permission denied")
+# A token of before a change of users or roles, where tokens carry the revision at which they were given (JWT). etcd
+# calls that an invalid argument.
+_OLD_TOKEN = "revision of auth store is old"  # noqa: S105 - what etcd says of one
 # What grpc says of a call that never left this process.
 _NOT_SENT = ("failed to connect", "dns resolution failed", "connections to all backends failing", "name resolution")
 
@@ -155,12 +159,13 @@ class Connection:
             await channel.close()
 
     def _failed(self, error: Any, asked: int) -> KvError:
-        found = meaning(error.code(), error.details() or "")
-        if error.code() is grpc.StatusCode.UNAUTHENTICATED or "auth token" in (error.details() or ""):
+        details = error.details() or ""
+        found = meaning(error.code(), details)
+        if error.code() is grpc.StatusCode.UNAUTHENTICATED or "auth token" in details or _OLD_TOKEN in details:
             self._token = None
         if error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNAUTHENTICATED):
             self._may_be_stale = True
-        is_refused_by_all = any(words in (error.details() or "") for words in _REFUSED_BY_ALL)
+        is_refused_by_all = any(words in details for words in _REFUSED_BY_ALL)
         if isinstance(found, KvAmbiguous | KvUnavailable) and asked == self._current and not is_refused_by_all:
             self.next_server()
         return found
@@ -241,6 +246,11 @@ def meaning(code: Any, details: str) -> KvError:
         return KvCompacted(details)
     if code is status.UNAVAILABLE and any(words in text for words in _NOT_SENT):
         return KvUnavailable(details)
+    if _NO_ROOM in text:
+        # The change that takes the store over its quota is made, and answered like those that are refused behind it.
+        return KvAmbiguous(details)
+    if _OLD_TOKEN in text:
+        return KvUnavailable(details)
     if code in (
         status.RESOURCE_EXHAUSTED,
         status.UNAUTHENTICATED,
@@ -248,7 +258,7 @@ def meaning(code: Any, details: str) -> KvError:
         status.UNIMPLEMENTED,
         status.FAILED_PRECONDITION,
     ):
-        # etcd refused it before anything was written: no room, too many requests, no rights.
+        # etcd refused it before anything was written: too many requests, no rights.
         return KvUnavailable(details)
     if code is status.INVALID_ARGUMENT:
         raise ValueError(details)
