@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from tests.unit.delivery.driver import QUEUE, Driver
 
+from goqueue.broker.topics import NewTopic
+from goqueue.config import Config
+from goqueue.delivery.dead_letters.dead_letter_moves import DeadLetters
 from goqueue.delivery.policy import DeliveryPolicy
 from goqueue.delivery.state.commands import BeginMove, EndMove, Move, Settle, SettleShare
-from goqueue.delivery.values import Action
+from goqueue.delivery.values import Action, Receive, Settlement
+from goqueue.node.assemble import assemble
+from goqueue.records import Acks, NewRecord, TopicPartition
+from goqueue.testing.clock import ManualClock, seeded_rng
+from goqueue.testing.memory_files import MemoryFiles
+from goqueue.testing.sim_loop import InlineOffload
+
+PLACE = TopicPartition("work", 0)
 
 
 @pytest.fixture
@@ -61,3 +73,31 @@ def test_the_refused_repeat_of_a_batch_does_not_begin_the_batch_after_it_anew(dr
     assert begin(driver) == second
     renewed = driver.run(BeginMove(QUEUE, 78, renews=True, of=second.id))
     assert (renewed.producer_id, renewed.sequence, dead(renewed)) == (78, 0, [2, 3])
+
+
+async def test_a_message_that_dies_as_the_last_batch_has_just_been_moved_is_moved_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = ManualClock()
+    node = assemble(Config(), files=MemoryFiles(), clock=clock, rng=seeded_rng(1), offload=InlineOffload())
+    services = (await node.start()).services
+    await services.topics.create(NewTopic("work", partitions=1))
+    records = [NewRecord(None, b"%d" % number) for number in range(2)]
+    await services.publish.publish_records("work", records, acks=Acks.ALL, partition=0)
+    first, second = await services.delivery.receive(Receive("g", "c", [PLACE], 2))
+    submit, late = DeadLetters._submit, [second.receipt]
+
+    async def and_then_another_dies(letters: DeadLetters, queue_id: Any, command: object) -> object:
+        answer = await submit(letters, queue_id, command)
+        if answer is None and isinstance(command, BeginMove) and late:
+            await services.delivery.settle([Settlement(late.pop(), Action.REJECT)])
+        return answer
+
+    monkeypatch.setattr(DeadLetters, "_submit", and_then_another_dies)
+    await services.delivery.settle([Settlement(first.receipt, Action.REJECT)])
+    for _ in range(1000):
+        await asyncio.sleep(0)
+    (queue,) = [queue for topic, queue in services.delivery.queues() if topic == "work"]
+    assert not late
+    assert not queue.dying
+    await node.stop()

@@ -88,6 +88,8 @@ class DeadLetters:
         self._agreement: Agreement | None = None
         self._tasks: dict[QueueId, asyncio.Task[None]] = {}
         self._again: set[QueueId] = set()
+        # Of those at it, the ones of which it was said meanwhile that there is more.
+        self._noticed: set[QueueId] = set()
         self._alarm = Alarm(clock, self._retry)
         self._closed = False
         self._moved: Counter[str] = Counter()
@@ -106,11 +108,15 @@ class DeadLetters:
 
     def notice(self, queue_id: QueueId) -> None:
         """The queue has messages that are dying; see to them soon."""
-        if self._closed or queue_id in self._tasks or queue_id in self._again:
+        if queue_id in self._tasks:
+            # It may have just been told that there is nothing left.
+            self._noticed.add(queue_id)
+            return
+        if self._closed or queue_id in self._again:
             return
         task = asyncio.get_running_loop().create_task(self._move_all(queue_id))
         self._tasks[queue_id] = task
-        task.add_done_callback(lambda _: self._tasks.pop(queue_id, None))
+        task.add_done_callback(lambda _: self._ended(queue_id))
 
     def counts(self, topic: str | None) -> DeadLetterCounts:
         """What was moved since the start of the node, in all or of one topic."""
@@ -130,6 +136,12 @@ class DeadLetters:
     def _retry(self) -> None:
         again, self._again = self._again, set()
         for queue_id in again:
+            self.notice(queue_id)
+
+    def _ended(self, queue_id: QueueId) -> None:
+        del self._tasks[queue_id]
+        if queue_id in self._noticed:
+            self._noticed.discard(queue_id)
             self.notice(queue_id)
 
     async def _move_all(self, queue_id: QueueId) -> None:
