@@ -221,7 +221,7 @@ class GroupService:
         command = FetchOffsets(group, wanted, member_id, member_epoch, require_stable)
         reply = cast("CommittedOffsets | IsQueue", await self._submit(group, command))
         if isinstance(reply, IsQueue):
-            return self._unsettled(await self._positions.committed(group, wanted))
+            reply = self._unsettled(await self._positions.committed(group, wanted))
         problem = None if self._session_problem is None else self._session_problem()
         if problem is not None:
             # A node that was frozen knows nothing of its successor yet, nor of what was committed there. What is
