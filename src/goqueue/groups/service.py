@@ -195,7 +195,8 @@ class GroupService:
             reply = self._submit(group, asked) if valid else None
         outcomes = () if reply is None else cast("Outcomes | IsQueue", await self._answer(group, asked, reply))
         if outcomes is IsQueue.IT_IS:
-            await self._positions.reset(group, {TopicPartition(one.topic, one.partition): one.offset for one in valid})
+            to = {TopicPartition(one.topic, one.partition): one.offset for one in valid}
+            await self._positions.reset(group, to, (await self.queue_settings(group)).incarnation)
             outcomes = (None,) * len(valid)
         stored = iter(outcomes)
         results = tuple(next(stored) if isinstance(one, OffsetToCommit) else one for one in checked)
