@@ -60,16 +60,15 @@ class Spread(Generic[Item, Result]):
         for place, mine in items.items():
             results[place] = answered[at : at + len(mine)]
             at += len(mine)
-        moved = [place for place, found in results.items() if self._has_moved(found)]
+        moved = [place for place, found in results.items() if self._moved(found) is not None]
         followed = await asyncio.gather(*(self._followed(place, items[place]) for place in moved))
         return results | dict(zip(moved, followed, strict=True))
 
     async def _followed(self, place: TopicPartition, items: Sequence[Item]) -> Sequence[Result]:
         async def ask(node: int) -> Sequence[Result]:
             found = await self._ask(node, items)
-            error = self._error_of(found[0]) if found else None
-            if error is not None and is_elsewhere(error):
-                raise error
+            if (moved := self._moved(found)) is not None:
+                raise moved
             return found
 
         try:
@@ -77,9 +76,15 @@ class Spread(Generic[Item, Result]):
         except GoQueueError as error:
             return [self._failed(one, error) for one in items]
 
-    def _has_moved(self, results: Sequence[Result]) -> bool:
-        error = self._error_of(results[0]) if results else None
-        return error is not None and is_elsewhere(error)
+    def _moved(self, results: Sequence[Result]) -> GoQueueError | None:
+        """The refusal that says to ask another node; None also if anything was done, which must not be done again.
+
+        Some may be refused for what they are, whoever is asked.
+        """
+        errors = [error for one in results if (error := self._error_of(one)) is not None]
+        if len(errors) < len(results):
+            return None
+        return next(filter(is_elsewhere, errors), None)
 
     def _leader_of(self, place: TopicPartition) -> int:
         try:

@@ -207,7 +207,7 @@ class Shard:
             transaction = decision.transaction
             end = self._journal.append(decision.records, transaction, now_ms)
             self.take(Entry(end, decision.records, transaction.producer_id if transaction else None))
-        if decision.rests_on_loaded and self._synced_end < self.loaded_end:
+        if decision.rests_on_loaded and decision.replies and self._synced_end < self.loaded_end:
             self._held.append((self.written_end, decision.replies))
             return ()
         return self._hold(decision.replies, decision.safety)

@@ -10,7 +10,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from heapq import merge
-from itertools import islice
+from itertools import chain, islice, repeat
 
 import msgspec
 
@@ -193,16 +193,22 @@ class DelayService:
                 # Its offset is filled in below, once it is known.
                 outcomes.append(SlotId(store.partition, -1))
                 taken.append(slot)
-        offsets = iter(self._write_slots(store, taken))
-        outcomes = [SlotId(one.partition, next(offsets)) if isinstance(one, SlotId) else one for one in outcomes]
-        self._scheduled[store.topic] += sum(slot.state == SlotState.PENDING for slot in taken)
+        offsets, failure = self._write_slots(store, taken)
+        if failure is not None and (all_or_none or not offsets):
+            raise failure
+        # What was written before a failure is held: told otherwise, its sender would send it a second time.
+        places = chain(
+            (SlotId(store.partition, one) for one in offsets), repeat(failure or SlotId(store.partition, -1))
+        )
+        outcomes = [next(places) if isinstance(one, SlotId) else one for one in outcomes]
+        self._scheduled[store.topic] += sum(slot.state == SlotState.PENDING for slot in taken[: len(offsets)])
         self._driver.wake()
         for tell in self._on_hold:
             tell(caller, store.topic, messages, outcomes)
         return outcomes, store.safe(Operation.HOLD)
 
-    def _write_slots(self, store: Store, slots: Sequence[Slot]) -> list[int]:
-        """Write slots in as many batches as they need. What a cut leaves of them is their beginning."""
+    def _write_slots(self, store: Store, slots: Sequence[Slot]) -> tuple[list[int], GoQueueError | None]:
+        """Write slots in as many batches as they need. What a cut, or a failure, leaves of them is their beginning."""
         parts: list[list[Slot]] = []
         size = 0
         for slot in slots:
@@ -216,10 +222,13 @@ class DelayService:
         for part in parts:
             first = store.next_slot
             pairs: list[Pair] = [(SlotKey(first + number), slot) for number, slot in enumerate(part)]
-            store.write(pairs)
+            try:
+                store.write(pairs)
+            except GoQueueError as failure:
+                return offsets, failure
             store.pending += sum(slot.state == SlotState.PENDING for slot in part)
             offsets += range(first, first + len(part))
-        return offsets
+        return offsets, None
 
     def released(self, store: Store, count: int) -> None:
         """Staged messages are pending from now on, and may be due."""

@@ -121,7 +121,7 @@ def feature(
         agreement,
         dead_letters,
         Originals(shards, agreement, topics=topics, partitions=partitions, offload=offload, clock=clock),
-        RedrivenTopics(shards, topics),
+        RedrivenTopics(shards, topics, clock),
     )
     receiver = Receiver(
         parts,

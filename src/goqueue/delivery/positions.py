@@ -10,7 +10,7 @@ from goqueue.delivery.agreement import Agreement
 from goqueue.delivery.leases.taker import Taker
 from goqueue.delivery.settlement.settler import Settler
 from goqueue.delivery.shards import QueueShards
-from goqueue.delivery.state.commands import ForgetQueue, ResetQueue
+from goqueue.delivery.state.commands import ForgetQueue, OpenQueue, ResetQueue
 from goqueue.delivery.state.records import QueueId
 from goqueue.delivery.table import NodeQueues
 from goqueue.errors import PartitionNotFound, TopicNotFound
@@ -73,11 +73,18 @@ class QueuePositions:
             found[place] = len(queue.outstanding) + max(end - top, 0) + await self._taker.behind(queue, partition, top)
         return found
 
-    async def reset(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Let the group go on from these offsets; refused while its consumers hold messages."""
+    async def reset(self, group: str, offsets: Mapping[TopicPartition, int], incarnation: int = 0) -> None:
+        """Let the group go on from these offsets; refused while its consumers hold messages.
+
+        A queue that is left of an earlier group of the name is forgotten first: the next receive would forget this too.
+        """
         queues = {place: self._shards.id_of(group, place) for place in offsets}
         for place, queue_id in queues.items():
             epoch = (await self._partitions.open_leader(*place)).leader_epoch
+            if await self._shards.known(queue_id) is not None:
+                opening = OpenQueue(queue_id, 0, epoch=epoch, incarnation=incarnation)
+                if await self._shards.submit(queue_id, opening):
+                    await self._shards.submit(queue_id, opening)
             await self._shards.submit(queue_id, ResetQueue(queue_id, offsets[place], epoch))
             self._queues.wake(queue_id)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from goqueue.broker.reading.unreadable import Unreadable
 from goqueue.broker.replicas.partitions import Partitions
@@ -253,6 +253,10 @@ class DeliveryService:
             for consumer in list(queue.in_flight):
                 await self._shards.submit(queue.id, ReleaseConsumer(queue.id, consumer))
             self._queues.wake(queue.id)
+
+    async def note_redriven(self, letters: Collection[str]) -> None:
+        """Letters of these dead-letter topics are sent back from now on: records may be for one group only."""
+        self.redriven.note(letters)
 
     # --- what it looks like ----------------------------------------------------------------
 

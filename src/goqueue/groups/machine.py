@@ -203,10 +203,10 @@ class GroupMachine:
         for move in self._moves.pop(producer_id, ()):
             group, _, offset, before = move
             # It was committed if the offset is the one that it brought.
-            if (
-                self._on_moved is not None
-                and self._table.of(group).offsets.offset_of(offset) == offset.offset != before
-            ):
+            entry = self._table.get(group)
+            # Of a group that only an aborted transaction knew nothing is kept.
+            is_moved = entry is not None and entry.offsets.offset_of(offset) == offset.offset != before
+            if self._on_moved is not None and is_moved:
                 self._on_moved(*move)
 
     def wake_at_ms(self) -> int | None:

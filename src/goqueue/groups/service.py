@@ -195,7 +195,8 @@ class GroupService:
             reply = self._submit(group, asked) if valid else None
         outcomes = () if reply is None else cast("Outcomes | IsQueue", await self._answer(group, asked, reply))
         if outcomes is IsQueue.IT_IS:
-            await self._positions.reset(group, {TopicPartition(one.topic, one.partition): one.offset for one in valid})
+            to = {TopicPartition(one.topic, one.partition): one.offset for one in valid}
+            await self._positions.reset(group, to, (await self.queue_settings(group)).incarnation)
             outcomes = (None,) * len(valid)
         stored = iter(outcomes)
         results = tuple(next(stored) if isinstance(one, OffsetToCommit) else one for one in checked)
@@ -221,7 +222,7 @@ class GroupService:
         command = FetchOffsets(group, wanted, member_id, member_epoch, require_stable)
         reply = cast("CommittedOffsets | IsQueue", await self._submit(group, command))
         if isinstance(reply, IsQueue):
-            return self._unsettled(await self._positions.committed(group, wanted))
+            reply = self._unsettled(await self._positions.committed(group, wanted))
         problem = None if self._session_problem is None else self._session_problem()
         if problem is not None:
             # A node that was frozen knows nothing of its successor yet, nor of what was committed there. What is

@@ -53,6 +53,8 @@ from goqueue.transactions.transactional_ids import TransactionalIds
 # How often ids are looked over for those that nobody uses any more. Kafka's number.
 EXPIRY_CHECK_MS = 3_600_000
 _NO_PLACES: frozenset[TopicPartition] = frozenset()
+# What promises nothing. Anything else may be told again to a coordinator that only loaded what another one wrote.
+_PROMISES_NOTHING = frozenset({Describe, DescribeWriter, ListIds, ListWriters, Completed})
 _snapshot_decoder = msgspec.msgpack.Decoder(list[tuple[bytes, bytes]])
 
 
@@ -102,7 +104,7 @@ class TransactionMachine:
         self._arm_expiry(now_ms)
         out = Outbox()
         self._handlers[type(command)](ticket, command, now_ms, out)
-        return self._decision(out)
+        return self._decision(out, rests_on_loaded=type(command) not in _PROMISES_NOTHING)
 
     def tick(self, now_ms: int) -> Decision:
         """Abort what has taken too long, forget what nobody uses."""
@@ -192,12 +194,12 @@ class TransactionMachine:
 
     # --- what they share --------------------------------------------------------------
 
-    def _decision(self, out: Outbox) -> Decision:
+    def _decision(self, out: Outbox, *, rests_on_loaded: bool = False) -> Decision:
         if self._watcher is not None and out.prepared:
             self._told.update(one.name for one in out.prepared)
             out.reply(self._watcher, tuple(out.prepared))
             self._watcher = None
-        return Decision(records=out.records, replies=out.replies)
+        return Decision(records=out.records, replies=out.replies, rests_on_loaded=rests_on_loaded)
 
     def _arm_expiry(self, now_ms: int) -> None:
         if self._expiry_check_ms is None:

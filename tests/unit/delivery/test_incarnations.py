@@ -13,6 +13,7 @@ from goqueue.config import Config
 from goqueue.delivery.state.commands import OpenQueue
 from goqueue.delivery.values import Action, Receive, Settlement
 from goqueue.errors import CoordinatorUnavailable, ReceiptExpired
+from goqueue.groups.service import NewOffset
 from goqueue.node.assemble import assemble
 from goqueue.node.node import Node
 from goqueue.records import Acks, NewRecord, TopicPartition
@@ -72,6 +73,17 @@ async def test_a_group_that_is_made_again_begins_anew_although_nobody_was_told_o
     assert isinstance(late.error, ReceiptExpired), "a receipt of the earlier group settles nothing of this one"
     results = await services.delivery.settle([Settlement(one.receipt, Action.ACK) for one in again])
     assert [one.error for one in results] == [None] * 3
+
+
+async def test_where_a_group_that_is_made_again_is_to_begin_is_not_forgotten_with_what_the_earlier_one_left(
+    services: Services,
+) -> None:
+    first = await receive(services)
+    await services.delivery.settle([Settlement(one.receipt, Action.ACK) for one in first])
+    await delete_unnoticed(services, "g")
+    await services.groups.ensure_queue("g")
+    assert await services.groups.commit("g", [NewOffset("work", 0, 2)]) == (None,)
+    assert [one.offset for one in await receive(services)] == [2]
 
 
 async def test_the_incarnation_of_a_group_survives_a_restart() -> None:

@@ -185,7 +185,7 @@ class Leases(RuleBasedStateMachine):
         if crash == "before the end":
             self.driver.restart()
             assert self.driver.run(BeginMove(QUEUE)) == move
-        self.driver.run(EndMove(QUEUE, len(self.model.buried)))
+        self.driver.run(EndMove(QUEUE, move.id, len(move.dead)))
         for one in move.dead:
             row = self.model.rows[one.offset]
             assert (row.state, one.count, one.lane) == ("dying", row.count, row.lane)

@@ -25,7 +25,7 @@ class FakeDelivery:
     async def unsettled(self, _group: str, _places: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         return {}
 
-    async def reset(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+    async def reset(self, group: str, offsets: Mapping[TopicPartition, int], incarnation: int = 0) -> None:
         if group in self.in_flight:
             raise GroupNotEmpty("messages are in flight")
         self.offsets.setdefault(group, {}).update(offsets)

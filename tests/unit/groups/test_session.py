@@ -26,3 +26,16 @@ def test_committed_offsets_are_not_told_by_a_node_without_a_session() -> None:
             await services.groups.fetch_offsets("g", [PLACE])
 
     assert SimNode(1).live(story)
+
+
+def test_nor_where_a_queue_group_stands() -> None:
+    async def story(services: Services) -> None:
+        await services.topics.create(NewTopic("orders", partitions=1))
+        await services.groups.ensure_queue("g")
+        await services.groups.commit("g", [NewOffset("orders", 0, 0)])
+        assert PLACE in await services.groups.fetch_offsets("g", [PLACE])
+        services.groups._session_problem = lambda: "this node has no session"
+        with pytest.raises(CoordinatorUnavailable, match="this node has no session"):
+            await services.groups.fetch_offsets("g", [PLACE])
+
+    assert SimNode(1).live(story)

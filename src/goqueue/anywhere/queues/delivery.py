@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from goqueue.delivery.state.commands import FreshShare
     from goqueue.delivery.state.records import QueueId
     from goqueue.delivery.values import Action, Delivery, Receive, Settlement, SettleResult
+    from goqueue.records import TopicPartition
 
 _GOVERN: PeerMethod[str, None] = PeerMethod("queue.govern", str, None)
 
@@ -94,6 +95,14 @@ class DeliveryAnywhere:
     async def reopen(self, queue_id: QueueId, shares: Sequence[FreshShare], transaction: Transaction) -> None:
         """See `DeliveryService.reopen`."""
         await self.originals.reopen(queue_id, shares, transaction)
+
+    async def release_all(self, group: str, places: Sequence[TopicPartition]) -> None:
+        """See `DeliveryService.release_all`."""
+        await self.originals.release_all(group, places)
+
+    async def note_redriven(self, letters: Collection[str]) -> None:
+        """See `DeliveryService.note_redriven`. Every leader is told before anything is sent back."""
+        await self.originals.note_redriven(letters)
 
     async def govern(self, group: str) -> None:
         """The group's settings were changed: every leader of its queues obeys them from now on."""

@@ -30,6 +30,7 @@ class _Asked(msgspec.Struct, frozen=True, array_like=True):
 class _Reset(msgspec.Struct, frozen=True, array_like=True):
     group: str
     offsets: _Offsets
+    incarnation: int = 0
 
 
 class _OfGroup(msgspec.Struct, frozen=True, array_like=True):
@@ -54,7 +55,7 @@ class PositionsAnywhere:
         self._homes = asking.homes
         asking.answer(_COMMITTED, self._committed_here)
         asking.answer(_UNSETTLED, self._unsettled_here)
-        asking.answer(_RESET, lambda asked, _: local.reset(asked.group, dict(asked.offsets)))
+        asking.answer(_RESET, lambda asked, _: local.reset(asked.group, dict(asked.offsets), asked.incarnation))
         asking.answer(_FORGET, lambda group, _: local.forget(group))
         asking.answer(_FORGET_TOPIC, lambda asked, _: local.forget_topic(asked.group, asked.name))
 
@@ -69,10 +70,10 @@ class PositionsAnywhere:
         """How many messages of these partitions are not settled, where the group has received from them."""
         return await self._of_each(group, places, _UNSETTLED)
 
-    async def reset(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+    async def reset(self, group: str, offsets: Mapping[TopicPartition, int], incarnation: int = 0) -> None:
         """Begin again at these offsets; refused while anything is in flight."""
         for place, offset in offsets.items():
-            asked = _Reset(group, [(place, offset)])
+            asked = _Reset(group, [(place, offset)], incarnation)
             ask = partial(self._asking.ask_or_answer, method=_RESET, question=asked, caller=INTERNAL)
             await self._asking.at_home(self._leader(place), ask, is_repeatable=True)
 

@@ -8,10 +8,11 @@ import msgspec
 
 from goqueue.anywhere.asking import ANSWER_MS, Asking, PeerMethod, Question, Reply
 from goqueue.caller import INTERNAL, Caller
-from goqueue.errors import GoQueueError
+from goqueue.errors import GoQueueError, InvalidTransactionState
 from goqueue.records import TopicPartition
 from goqueue.transactions.commands import Producer
 from goqueue.transactions.names import shard_key
+from goqueue.transactions.records import TransactionState
 from goqueue.transactions.service import TRANSACTION_STATE, TransactionService
 
 # A coordinator waits until what was open before is ended, or until every partition has been told.
@@ -128,7 +129,15 @@ class OwnTransactionsAnywhere:
         return await self._local.init_producer(transactional_id)
 
     async def _begin_here(self, asked: _Begin, _caller: Caller) -> int:
-        return await self._local.begin(asked.transactional_id, asked.producer)
+        try:
+            return await self._local.begin(asked.transactional_id, asked.producer)
+        except InvalidTransactionState:
+            # Told again: the coordinator before has begun it and did not live to say so. A job has one at a time.
+            known = await self._local.describe(asked.transactional_id)
+            self._local.check_is(known, asked.producer)
+            if known.state is not TransactionState.ONGOING or known.partitions:
+                raise
+            return known.number
 
     async def _add_here(self, asked: _Add, _caller: Caller) -> list[_Refused]:
         of = (asked.transactional_id, asked.producer, asked.places)

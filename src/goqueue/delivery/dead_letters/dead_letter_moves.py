@@ -88,6 +88,8 @@ class DeadLetters:
         self._agreement: Agreement | None = None
         self._tasks: dict[QueueId, asyncio.Task[None]] = {}
         self._again: set[QueueId] = set()
+        # Of those at it, the ones of which it was said meanwhile that there is more.
+        self._noticed: set[QueueId] = set()
         self._alarm = Alarm(clock, self._retry)
         self._closed = False
         self._moved: Counter[str] = Counter()
@@ -106,11 +108,15 @@ class DeadLetters:
 
     def notice(self, queue_id: QueueId) -> None:
         """The queue has messages that are dying; see to them soon."""
-        if self._closed or queue_id in self._tasks or queue_id in self._again:
+        if queue_id in self._tasks:
+            # It may have just been told that there is nothing left.
+            self._noticed.add(queue_id)
+            return
+        if self._closed or queue_id in self._again:
             return
         task = asyncio.get_running_loop().create_task(self._move_all(queue_id))
         self._tasks[queue_id] = task
-        task.add_done_callback(lambda _: self._tasks.pop(queue_id, None))
+        task.add_done_callback(lambda _: self._ended(queue_id))
 
     def counts(self, topic: str | None) -> DeadLetterCounts:
         """What was moved since the start of the node, in all or of one topic."""
@@ -130,6 +136,12 @@ class DeadLetters:
     def _retry(self) -> None:
         again, self._again = self._again, set()
         for queue_id in again:
+            self.notice(queue_id)
+
+    def _ended(self, queue_id: QueueId) -> None:
+        del self._tasks[queue_id]
+        if queue_id in self._noticed:
+            self._noticed.discard(queue_id)
             self.notice(queue_id)
 
     async def _move_all(self, queue_id: QueueId) -> None:
@@ -176,18 +188,19 @@ class DeadLetters:
         if not isinstance(move, Move):
             return False
         try:
-            next_sequence, count = await self._append(topic, queue_id, move)
+            appended = await self._append(topic, queue_id, move)
         except (OutOfOrderSequence, ProducerFenced):
             # The partition lost what it knew of the producer, so that this batch cannot be in it under its sequence.
             producer_id = await self._producer_ids.allocate()
-            await self._submit(queue_id, BeginMove(queue_id, producer_id, renews=True))
+            await self._submit(queue_id, BeginMove(queue_id, producer_id, renews=True, of=move.id))
             return True
-        await self._submit(queue_id, EndMove(queue_id, next_sequence))
-        self._moved[topic.name] += count
+        if appended is not None:
+            await self._submit(queue_id, EndMove(queue_id, appended.id, len(appended.dead)))
+            self._moved[topic.name] += len(appended.dead)
         return True
 
-    async def _append(self, topic: Topic, queue_id: QueueId, move: Move) -> tuple[int, int]:
-        """Append the batch, perhaps once more; returns where its producer's sequence goes on, and how many died.
+    async def _append(self, topic: Topic, queue_id: QueueId, move: Move) -> Move | None:
+        """Append the batch, perhaps once more; returns what was appended. None: another batch is on its way by now.
 
         Each message has its sequence, whether or not it is still there to be read: so the batch has the same range
         of sequences whenever it is made, and its partition recognises it.
@@ -215,14 +228,14 @@ class DeadLetters:
             # Fewer of them, which is stored before they are appended: a repeat must be of the same ones.
             limit = max(1, min(len(move.dead) - 1, len(move.dead) * bytes_max // len(batch)))
             self._lettered[queue_id] = lettered
-            fewer = await self._submit(queue_id, BeginMove(queue_id, limit=limit))
+            fewer = await self._submit(queue_id, BeginMove(queue_id, limit=limit, of=move.id))
             if not isinstance(fewer, Move):
-                return move.sequence, 0
+                return None
             move = fewer
         appended = (await self._append_anywhere(TopicPartition(target, queue_id.partition), batch, Acks.ALL)).appended
         if self._on_moved is not None:
             self._tell_moved(queue_id, move, letters, target, None if appended.duplicate else appended.base_offset)
-        return move.sequence + len(move.dead), len(move.dead)
+        return move
 
     def _tell_moved(
         self, queue_id: QueueId, move: Move, letters: Mapping[int, NewRecord], target: str, first: int | None

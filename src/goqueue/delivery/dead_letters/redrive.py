@@ -180,7 +180,7 @@ class Redrives:
             request.topic, self._delivery, self._append_anywhere, self._transactions, self._clock, self._on_sent
         )
         await way.open()
-        self._delivery.redriven.note({at.topic for at in places})
+        await self._delivery.note_redriven({at.topic for at in places})
         # What a crash left with an earlier job would else be held until its visibility ends.
         await self._delivery.release_all(REDRIVE_GROUP, places)
         while request.limit is None or progress.matched < request.limit:

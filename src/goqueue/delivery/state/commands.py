@@ -176,6 +176,13 @@ class ReleaseConsumer(msgspec.Struct, frozen=True):
     consumer: str
 
 
+class MoveId(NamedTuple):
+    """Which batch of dying messages: another one never has the same."""
+
+    producer_id: int
+    sequence: int
+
+
 class BeginMove(msgspec.Struct, frozen=True):
     """Choose the dying messages to append next. Answered by a `Move`, None, or `ProducerIdNeeded`."""
 
@@ -185,6 +192,8 @@ class BeginMove(msgspec.Struct, frozen=True):
     renews: bool = False
     # Of those that were chosen before and not appended yet, only so many: together they are too large. 0: all of them.
     limit: int = 0
+    # The batch that is to be changed. Another one is left as it is, and the answer is None.
+    of: MoveId | None = None
 
 
 class Dead(NamedTuple):
@@ -207,16 +216,26 @@ class Move(msgspec.Struct, frozen=True):
     sequence: int
     dead: tuple[Dead, ...]
 
+    @property
+    def id(self) -> MoveId:
+        """Which batch it is."""
+        return MoveId(self.producer_id, self.sequence)
+
 
 class ProducerIdNeeded(msgspec.Struct, frozen=True):
     """The answer to `BeginMove` when the queue has no producer yet."""
 
 
 class EndMove(msgspec.Struct, frozen=True):
-    """The batch is safe in the dead-letter topic, and its producer goes on there. Answered by None."""
+    """The batch is safe in the dead-letter topic, and its producer goes on behind it. Answered by None.
+
+    If another batch is on its way by now, nothing is done: whoever led meanwhile has ended this one.
+    """
 
     queue: QueueId
-    next_sequence: int
+    move: MoveId
+    # As many messages as it was made for.
+    count: int
 
 
 class ResetQueue(msgspec.Struct, frozen=True):

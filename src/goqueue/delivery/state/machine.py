@@ -31,6 +31,7 @@ from goqueue.delivery.state.commands import (
     Granted,
     Lease,
     Move,
+    MoveId,
     OpenQueue,
     ProducerIdNeeded,
     Promise,
@@ -275,7 +276,7 @@ class DeliveryMachine:
 
     def _begin_move(self, command: BeginMove, now_ms: int, changes: Changes) -> tuple[object, Operation | None]:  # noqa: ARG002
         queue = self._sound(command.queue)
-        if not queue.dying and not queue.moving:
+        if (not queue.dying and not queue.moving) or command.of not in {None, _move_id(queue)}:
             return None, None
         offsets = queue.moving or sorted(queue.dying)[:MOVE_MESSAGES_MAX]
         producer_id, sequence = queue.producer_id, queue.next_sequence
@@ -293,8 +294,9 @@ class DeliveryMachine:
 
     def _end_move(self, command: EndMove, now_ms: int, changes: Changes) -> tuple[None, Operation | None]:  # noqa: ARG002
         queue = self._sound(command.queue)
-        if queue.moving:
-            changes[queue] = [Moved(command.next_sequence)]
+        # Whoever appended the batch may have lost the lead meanwhile, and have it again.
+        if queue.moving and command.move == _move_id(queue) and command.count == len(queue.moving):
+            changes[queue] = [Moved(command.move.sequence + command.count)]
         return None, Operation.END_MOVE
 
     def _reset(self, command: ResetQueue, now_ms: int, changes: Changes) -> tuple[None, Operation | None]:  # noqa: ARG002
@@ -380,6 +382,10 @@ class DeliveryMachine:
 
 def _quarantined(one: SetAside, now_ms: int, *, dies: bool, with_leased: bool) -> Quarantined:
     return Quarantined(one.lane, one.offset, one.first, one.last, one.error, now_ms, dies, with_leased)
+
+
+def _move_id(queue: Queue) -> MoveId:
+    return MoveId(queue.producer_id, queue.next_sequence)
 
 
 def _dead(queue: Queue, offset: int) -> Dead:

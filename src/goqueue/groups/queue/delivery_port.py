@@ -25,8 +25,8 @@ class QueuePositions(Protocol):
         """How many messages of these partitions are not settled, where the group has received from them."""
         ...
 
-    async def reset(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Begin again at these offsets; refused while anything is in flight."""
+    async def reset(self, group: str, offsets: Mapping[TopicPartition, int], incarnation: int = 0) -> None:
+        """Begin again at these offsets; refused while anything is in flight. `incarnation` tells which group it is."""
         ...
 
     async def forget(self, group: str) -> None:
