@@ -65,7 +65,8 @@ class DurabilityConfig:
     acks_all: str = setting(
         "synced",
         "What acks=all waits for in a cluster: until every in-sync replica has the bytes on its disk (synced), or has "
-        "written them to its page cache (written), which a power cut of all of them loses.",
+        "written them to its page cache (written). That is lost by a power cut of all of them, and by one of a replica "
+        "that leads next because the others are gone.",
         choices=("synced", "written"),
     )
     checkpoint_interval_ms: int = setting(60_000, "Time between two recovery points.", minimum=100)
