@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from tests.e2e.campaign.ledger import Body, Fate, GroupLedger, Ledger
 from tests.e2e.campaign.readers import Row
@@ -22,7 +22,8 @@ def check_stored(ledger: Ledger, rows: Sequence[Row], *, once: bool = True, may_
     found += _say(ledger, "refused and stored", (name for name in ledger.with_fate(Fate.REFUSED) if name in counts))
     found += _say(ledger, "stored without being sent", (name for name in counts if name not in ledger.entries))
     if once:
-        found += _say(ledger, "stored twice", (name for name, count in counts.items() if count > 1))
+        twice = {name for name, count in counts.items() if count > 1}
+        found += _say(ledger, "stored twice", twice) + _where(rows, twice)
     return found
 
 
@@ -128,6 +129,12 @@ def _kind(name: str) -> str:
 
 def _ids(rows: Sequence[Row], kind: str) -> list[str]:
     return [name for name in map(_id, rows) if _kind(name) == kind]
+
+
+def _where(rows: Sequence[Row], names: Collection[str]) -> list[str]:
+    """The places of these messages, and when they were sent, for whoever looks into the logs."""
+    found = [row for row in rows if _id(row) in names] if names else []
+    return [f"{_id(row)} is at {row.partition}@{row.offset}, of {row.timestamp_ms} ms" for row in found[:SHOWN_MAX]]
 
 
 def _say(ledger: Ledger, what: str, names: Iterable[str]) -> list[str]:
