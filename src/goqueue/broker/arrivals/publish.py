@@ -154,7 +154,7 @@ class PublishService:
             return Pending(_NOT_APPENDED, _refuse_if_led(unsure, error))
         except GoQueueError as error:
             place.traffic.failures[wire_of(error).code] += 1
-            if header is not None and caller is not INTERNAL and not place.log.producers.knows(header.producer_id):
+            if header is not None and caller is not INTERNAL:
                 self._refused.note(topic, partition, header, error, self._clock.now_ms())
             raise
         appended = arrival.appended

@@ -5,6 +5,10 @@ the first is refused because this node has not heard of the topic, does not lead
 and the second arrives after that has passed, the second would be written. The first, sent again, is then out of order
 for good, which librdkafka takes as a fatal error. So the second is refused as well, until the first has come again: for
 a reason that passes too, because an error of its sequence would make a producer send everything again in a new epoch.
+
+That holds for a producer that the partition knows as well, as long as the refused batch is the one that comes next. An
+error of the sequence of what came behind it makes librdkafka begin a new epoch on all its partitions, and send again
+there what is stored and was not acknowledged: a batch whose leader was replaced while it waited is then stored twice.
 """
 
 from __future__ import annotations
@@ -20,6 +24,9 @@ if TYPE_CHECKING:
 # A producer sends a refused batch again much sooner than this, or never.
 KEPT_MS = 60_000
 KEPT_MAX = 10_000
+# Sequences count from 0 to 2^31-1 and then from 0 again: what is less than half the circle ahead is behind.
+_SEQUENCE_MASK = 0x7FFF_FFFF
+_AHEAD_MAX = 1 << 30
 
 _Key = tuple[str, int, int, int]
 
@@ -39,7 +46,7 @@ class RefusedSequences:
             return
         key = topic, partition, header.producer_id, header.producer_epoch
         before = self._refused.get(key)
-        if before is not None and before[0] < header.base_sequence:
+        if before is not None and 0 < header.base_sequence - before[0] & _SEQUENCE_MASK < _AHEAD_MAX:
             # It is refused because of the first one. Its time counts: a producer that has given the first one up would
             # otherwise wait for ever.
             return
@@ -50,7 +57,7 @@ class RefusedSequences:
             del self._refused[next(iter(self._refused))]
 
     def check(self, place: Partition, header: BatchHeader, now_ms: int) -> None:
-        """Raise `NotLeader` for a batch behind a refused one, of a producer that the partition does not know.
+        """Raise `NotLeader` for a batch behind a refused one that the partition still waits for.
 
         The refused one itself ends the matter.
         """
@@ -59,7 +66,9 @@ class RefusedSequences:
         if found is None:
             return
         lowest, at_ms = found
-        if header.base_sequence > lowest and at_ms + KEPT_MS >= now_ms and not place.log.producers.knows(key[2]):
+        expected = place.log.producers.next_sequence(*key[2:])
+        is_behind = 0 < header.base_sequence - lowest & _SEQUENCE_MASK < _AHEAD_MAX
+        if is_behind and at_ms + KEPT_MS >= now_ms and (expected is None or expected == lowest):
             raise NotLeader(
                 f"producer {key[2]} sent sequence {header.base_sequence}, and sequence {lowest} before it was refused: "
                 "send both again, in their order"
