@@ -9,6 +9,7 @@ from goqueue.broker.arrivals.refused_sequences import KEPT_MAX, KEPT_MS, Refused
 from goqueue.codec.batch import BatchHeader, parse_batch_header
 from goqueue.codec.batch_encode import encode_batch
 from goqueue.errors import DiskFull, InvalidRecord, NotLeader, OutOfOrderSequence, TopicNotFound
+from goqueue.metadata.events import Assignment, AssignmentsChanged
 from goqueue.records import Acks, NewRecord
 from goqueue.testing.clock import ManualClock
 from goqueue.testing.memory_files import MemoryFiles
@@ -154,6 +155,52 @@ async def test_a_gap_that_no_refusal_explains_is_an_error_of_the_sequence() -> N
     stack.publish.refused("t", 0, batch(5), NotLeader("not yet"))
     with pytest.raises(OutOfOrderSequence):
         await send(stack, batch(6))
+    await stack.stop()
+
+
+async def lead(stack: Stack, node: int, epoch: int) -> None:
+    found = stack.topics.get("t")
+    assignment = Assignment(leader=node, leader_epoch=epoch, replicas=(1, 2), isr=(1, 2))
+    await stack.metadata.commit([AssignmentsChanged("t", found.topic_id, {0: assignment})])
+
+
+async def test_the_first_batches_of_a_producer_may_be_under_way_to_the_former_leader() -> None:
+    # Kafka's Java client does not wait for them. Once a later one is acknowledged it sends them in vain until it
+    # gives up: an error of their sequences makes it try again.
+    stack = await Stack().start()
+    await stack.topic()
+    await lead(stack, 2, 1)
+    await lead(stack, stack.config.broker.node_id, 2)
+    with pytest.raises(NotLeader, match="nothing before it has come"):
+        await send(stack, batch(3))
+    for sequence in range(4):
+        await send(stack, batch(sequence))
+    assert values_in(await stack.read()) == [b"0", b"1", b"2", b"3"]
+    await stack.stop()
+
+
+async def test_one_whose_history_is_gone_waits_no_longer_than_a_batch_may_be_under_way() -> None:
+    clock = ManualClock()
+    stack = await Stack(clock=clock).start()
+    await stack.topic()
+    await lead(stack, 2, 1)
+    await lead(stack, stack.config.broker.node_id, 2)
+    for _ in range(2):
+        with pytest.raises(NotLeader):
+            await send(stack, batch(3))
+        clock.advance(ms=KEPT_MS // 2 + 1)
+    await send(stack, batch(3))
+    assert values_in(await stack.read()) == [b"3"]
+    await stack.stop()
+
+
+async def test_a_producer_that_a_new_leader_knows_goes_on() -> None:
+    stack = await Stack().start()
+    await stack.topic()
+    await send(stack, batch(0))
+    await lead(stack, 2, 1)
+    await lead(stack, stack.config.broker.node_id, 2)
+    await send(stack, batch(1))
     await stack.stop()
 
 

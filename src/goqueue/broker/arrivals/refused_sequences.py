@@ -9,6 +9,10 @@ a reason that passes too, because an error of its sequence would make a producer
 That holds for a producer that the partition knows as well, as long as the refused batch is the one that comes next. An
 error of the sequence of what came behind it makes librdkafka begin a new epoch on all its partitions, and send again
 there what is stored and was not acknowledged: a batch whose leader was replaced while it waited is then stored twice.
+
+Nor need the first batch have come here at all. Kafka's Java client sends to a new leader while batches are under way to
+the former one. Those come later, out of order, and once the later ones are acknowledged it sends them again and again,
+with the same sequences, until it gives up. So in the beginning of a term a producer begins with its first sequence.
 """
 
 from __future__ import annotations
@@ -36,9 +40,20 @@ class RefusedSequences:
 
     def __init__(self) -> None:
         self._refused: dict[_Key, tuple[int, int]] = {}
+        # Partitions that another node led a short while ago, and since when this one does, oldest first.
+        self._began: dict[tuple[str, int], int] = {}
 
     def __len__(self) -> int:
         return len(self._refused)
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to check."""
+        return bool(self._refused or self._began)
+
+    def take_over(self, topic: str, partition: int, now_ms: int) -> None:
+        """This node leads a partition that another one led: batches may be under way to that."""
+        self._began.pop((topic, partition), None)
+        self._began[topic, partition] = now_ms
 
     def note(self, topic: str, partition: int, header: BatchHeader, error: GoQueueError, now_ms: int) -> None:
         """A batch was refused. The producer will send it again if the reason passes."""
@@ -63,6 +78,8 @@ class RefusedSequences:
         """
         key = place.topic_name, place.id, header.producer_id, header.producer_epoch
         found = self._refused.get(key)
+        if self._began and header.base_sequence > 0:
+            self._check_first(place, header, now_ms)
         if found is None:
             return
         lowest, at_ms = found
@@ -74,6 +91,16 @@ class RefusedSequences:
                 "send both again, in their order"
             )
         del self._refused[key]
+
+    def _check_first(self, place: Partition, header: BatchHeader, now_ms: int) -> None:
+        began = self._began
+        while began and next(iter(began.values())) + KEPT_MS < now_ms:
+            del began[next(iter(began))]
+        if (place.topic_name, place.id) in began and not place.log.producers.knows(header.producer_id):
+            raise NotLeader(
+                f"producer {header.producer_id} sent sequence {header.base_sequence}, and nothing before it has come "
+                "since this node leads: send all of it again, in its order"
+            )
 
     def _oldest_ms(self) -> int:
         return next(iter(self._refused.values()))[1]
