@@ -29,6 +29,7 @@ from goqueue.broker.arrivals.record_publishing import RecordPublishing
 from goqueue.broker.arrivals.refused_sequences import RefusedSequences
 from goqueue.broker.replicas.opening import Awaited, Prepares
 from goqueue.broker.replicas.partitions import Partition, Partitions
+from goqueue.broker.replicas.roles import Leading, Role
 from goqueue.broker.replicas.writers import PartitionWriter
 from goqueue.caller import ANONYMOUS, INTERNAL, Caller
 from goqueue.clock import Clock
@@ -79,6 +80,7 @@ class PublishService:
         ).publish
         self._values = values
         self._refused = RefusedSequences()
+        partitions.on_role(self._take_role)
         # The last batch of each partition that is being checked: those behind it are written behind it.
         self._checking: dict[Partition, asyncio.Future[Pending]] = {}
 
@@ -154,7 +156,7 @@ class PublishService:
             return Pending(_NOT_APPENDED, _refuse_if_led(unsure, error))
         except GoQueueError as error:
             place.traffic.failures[wire_of(error).code] += 1
-            if header is not None and caller is not INTERNAL and not place.log.producers.knows(header.producer_id):
+            if header is not None and caller is not INTERNAL:
                 self._refused.note(topic, partition, header, error, self._clock.now_ms())
             raise
         appended = arrival.appended
@@ -216,6 +218,11 @@ class PublishService:
         self._checking[place] = task
         task.add_done_callback(done)
         return task
+
+    def _take_role(self, place: TopicPartition, role: Role | None) -> None:
+        # Nobody led it before its first epoch.
+        if isinstance(role, Leading) and role.epoch > 0:
+            self._refused.take_over(*place, self._clock.now_ms())
 
     async def _checked(self, place: Partition, batch: Buffer) -> Facts:
         try:
