@@ -211,10 +211,15 @@ class FaultInjector:
         node = 0 if self._is_rotten else self._take()
         if not node:
             return
-        if not self._cluster.controller.can_be_emptied(node):
+        self._is_rotten = True
+        for _ in range(100):
+            if self._is_repairable(node):
+                break
+            await asyncio.sleep(0.05)
+        else:
+            self._is_rotten = False
             self._busy.discard(node)
             return
-        self._is_rotten = True
         is_down = self._rng.random() < 0.5
         # That the last segment is gone, and how long it was, nobody can know: the others must keep what was in it.
         removes = is_down and self._busy == {node} and self._rng.random() < 0.5
@@ -275,6 +280,22 @@ class FaultInjector:
             await self._cluster.controller.move(topic, place.partition)
 
     # --- steps of faults ------------------------------------------------------------------
+
+    def _is_repairable(self, node: int) -> bool:
+        """Whether others have all that it has. What only a leader has, and rots there, nobody can repair."""
+        running, topic = self._cluster.slots[node].node, self._cluster.metadata.image.topic(TOPIC)
+        if running is None or topic is None or not self._cluster.controller.can_be_emptied(node):
+            return False
+        led = [
+            f"logs/{TOPIC}/{number}"
+            for number, one in enumerate(self._cluster.metadata.image.assignments(topic.topic_id))
+            if one.leader == node
+        ]
+        return all(
+            log.high_watermark >= log.end_offset
+            for log in running.partitions.open_logs()
+            if log.directory.partition(".")[0] in led
+        )
 
     def _spoil(self, node: int, *, removes: bool) -> None:
         files = self._cluster.slots[node].files
